@@ -1,0 +1,167 @@
+//! The words every cloud shares.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+pub type Labels = BTreeMap<String, String>;
+
+/// The labels Kiln puts on everything it makes.
+pub mod label {
+    pub const CLUSTER: &str = "kiln_cluster";
+    pub const NODE: &str = "kiln_node";
+    pub const ROLE: &str = "kiln_role";
+    pub const GROUP: &str = "kiln_group";
+    /// The image a node should have, where Slurm is to move it there.
+    pub const TARGET_IMAGE: &str = "kiln_target_image";
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    pub id: String,
+    pub name: String,
+    pub status: InstanceStatus,
+    /// Id of the image it runs.
+    pub image: Option<String>,
+    pub flavor: String,
+    pub address: Option<IpAddr>,
+    pub labels: Labels,
+    /// Ids of attached volumes.
+    pub volumes: Vec<String>,
+    pub created: jiff::Timestamp,
+    /// When the present root file system was first booted.
+    pub built: Option<jiff::Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum InstanceStatus {
+    Building,
+    Rebuilding,
+    Active,
+    Stopped,
+    Deleting,
+    /// With the cloud's own words.
+    Error { reason: String },
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NewInstance {
+    pub name: String,
+    /// Image id.
+    pub image: String,
+    pub flavor: String,
+    /// Network id.
+    pub network: String,
+    /// A fixed address, if one is wanted.
+    pub address: Option<IpAddr>,
+    /// Security group ids.
+    pub security_groups: Vec<String>,
+    /// Secret.
+    pub user_data: String,
+    /// OpenSSH public key for root.
+    pub ssh_key: String,
+    pub labels: Labels,
+    pub volumes: Vec<Attachment>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// Volume id.
+    pub volume: String,
+    pub read_only: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Rebuild {
+    /// Image id.
+    pub image: String,
+    /// Secret.
+    pub user_data: String,
+    /// Replace the instance's labels.
+    pub labels: Labels,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    pub id: String,
+    pub name: String,
+    pub labels: Labels,
+    /// Facts about the image: recipe digest, source, build time. Values of any length.
+    pub properties: BTreeMap<String, String>,
+    pub size_bytes: u64,
+    pub created: jiff::Timestamp,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NewImage {
+    pub name: String,
+    pub labels: Labels,
+    pub properties: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volume {
+    pub id: String,
+    pub name: String,
+    pub size_gib: u64,
+    pub labels: Labels,
+    /// Ids of instances it is attached to.
+    pub attached_to: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NewVolume {
+    pub name: String,
+    pub size_gib: u64,
+    pub labels: Labels,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    pub id: String,
+    pub name: String,
+    pub cidr: ipnet::Ipv4Net,
+    pub labels: Labels,
+    /// Where instances of this network reach the cloud's API, if the cloud has a place of its own for it.
+    pub api_url: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NewNetwork {
+    pub name: String,
+    /// `None`: the cloud picks a free one.
+    pub cidr: Option<ipnet::Ipv4Net>,
+    pub labels: Labels,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecurityGroup {
+    pub id: String,
+    pub name: String,
+    pub labels: Labels,
+    pub rules: Vec<Rule>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NewSecurityGroup {
+    pub name: String,
+    pub labels: Labels,
+    pub rules: Vec<Rule>,
+}
+
+/// Lets traffic in. What no rule lets in is dropped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    pub from: ipnet::IpNet,
+    /// `None`: every protocol and port.
+    pub tcp_port: Option<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flavor {
+    pub name: String,
+    pub cpus: u32,
+    pub memory_mib: u64,
+}

@@ -1,0 +1,142 @@
+//! A bundle: everything one node needs to become its role, as plain data. `kiln-node` applies it; the
+//! order of the resources is the order in which they are applied.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bundle {
+    pub cluster: String,
+    pub node: String,
+    pub role: String,
+    pub resources: Vec<Resource>,
+}
+
+impl Bundle {
+    /// Names the content: two bundles with the same digest configure a node alike.
+    pub fn digest(&self) -> String {
+        let json = serde_json::to_vec(self).unwrap_or_default();
+        hex::encode(Sha256::digest(json))
+    }
+}
+
+/// `id()` of a resource is what services name in `restart_on` and what reports show.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Resource {
+    Group(Group),
+    User(User),
+    Directory(Directory),
+    File(File),
+    Link(Link),
+    Mount(Mount),
+    Command(Command),
+    Service(Service),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    pub name: String,
+    /// `None`: a system group, if it is missing.
+    pub gid: Option<u32>,
+    pub system: bool,
+}
+
+/// A login user. Its home is made if it is missing, never removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    pub name: String,
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: Vec<String>,
+    pub home: String,
+    pub shell: String,
+    /// Make the home directory here. Only one node of those that share it does.
+    pub make_home: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directory {
+    pub path: String,
+    pub mode: u32,
+    pub owner: String,
+    pub group: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct File {
+    pub path: String,
+    pub content: String,
+    pub mode: u32,
+    pub owner: String,
+    pub group: String,
+    /// Never shown in a diff or a log.
+    pub secret: bool,
+    /// The content is base64 of the bytes to write.
+    pub base64: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    pub path: String,
+    pub target: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    pub target: String,
+    pub source: MountSource,
+    pub read_only: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MountSource {
+    /// A volume of the cloud, by name. A directory below `/mnt/volumes` on the local cloud; a block device,
+    /// formatted when it is blank, elsewhere.
+    Volume(String),
+    /// `SERVER:/PATH`
+    Nfs(String),
+}
+
+/// Runs when one of the resources in `when_changed` changed in this run, or when `unless` fails.
+/// With neither, it runs every time. No shell: `argv` is executed as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Command {
+    pub name: String,
+    pub argv: Vec<String>,
+    /// Given on standard input; may hold secrets, so it is never shown.
+    pub stdin: Option<String>,
+    pub unless: Option<Vec<String>>,
+    pub when_changed: Vec<String>,
+    /// Try again until it succeeds or this many seconds have passed.
+    pub retry_seconds: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    /// With its suffix: `slurmd.service`.
+    pub unit: String,
+    pub enabled: bool,
+    pub running: bool,
+    /// Ids of resources; a change of one of them restarts the unit.
+    pub restart_on: Vec<String>,
+    /// Ids of resources; a change of one of them reloads the unit, if it was not restarted.
+    pub reload_on: Vec<String>,
+}
+
+impl Resource {
+    /// `file:/etc/hosts`, `service:slurmd.service`: unique within a bundle.
+    pub fn id(&self) -> String {
+        match self {
+            Resource::Group(r) => format!("group:{}", r.name),
+            Resource::User(r) => format!("user:{}", r.name),
+            Resource::Directory(r) => format!("directory:{}", r.path),
+            Resource::File(r) => format!("file:{}", r.path),
+            Resource::Link(r) => format!("link:{}", r.path),
+            Resource::Mount(r) => format!("mount:{}", r.target),
+            Resource::Command(r) => format!("command:{}", r.name),
+            Resource::Service(r) => format!("service:{}", r.unit),
+        }
+    }
+}

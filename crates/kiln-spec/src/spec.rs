@@ -1,0 +1,291 @@
+//! The validated content of `cluster.toml`: every default is filled in, every name is checked, every
+//! hostlist is expanded. Nothing behind this type needs to ask whether the file was right.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// One cluster, as the user described it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Spec {
+    pub name: String,
+    /// DNS domain of the nodes; `NODE.DOMAIN` is a node's full name.
+    pub domain: String,
+    pub cloud: CloudSpec,
+    /// By name. Every `image` of a node names one of these.
+    pub images: BTreeMap<String, ImageSpec>,
+    pub control: ControlSpec,
+    /// In the order of the file.
+    pub login: Vec<Group>,
+    /// In the order of the file.
+    pub compute: Vec<Group>,
+    pub volumes: Volumes,
+    pub partitions: Vec<Partition>,
+    pub rebuild: Vec<RebuildPartition>,
+    pub slurm: SlurmSpec,
+    pub users: Vec<User>,
+    pub roles: Roles,
+    /// At most this many cloud or SSH operations at a time.
+    pub concurrency: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum CloudSpec {
+    Local {
+        /// `None`: the local cloud picks a free one.
+        subnet: Option<ipnet::Ipv4Net>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ImageSpec {
+    pub name: String,
+    /// Where the build starts.
+    pub source: ImageSource,
+    /// Roles whose software goes in. A fat image has all three.
+    pub roles: Vec<Role>,
+    /// Installed on top of the roles' own packages.
+    pub packages: Vec<String>,
+    /// Run as root at the end of the build, in order.
+    pub commands: Vec<String>,
+    /// Package mirror to pin the build to; `None`: what the source image uses.
+    pub mirror: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageSource {
+    /// A Debian suite: `bookworm`, `trixie`, `forky`.
+    Debian(String),
+    /// Another image of this file: an "extra" image on top of it.
+    Image(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    Control,
+    Login,
+    Compute,
+}
+
+impl Role {
+    pub const ALL: [Role; 3] = [Role::Control, Role::Login, Role::Compute];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::Control => "control",
+            Role::Login => "login",
+            Role::Compute => "compute",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ControlSpec {
+    /// The node's name, `control` unless the file says otherwise.
+    pub node: String,
+    pub flavor: String,
+    pub image: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Group {
+    pub name: String,
+    pub role: Role,
+    /// Expanded, in the order written.
+    pub nodes: Vec<String>,
+    pub flavor: String,
+    pub image: String,
+    /// Slurm features of the nodes (compute only).
+    pub features: Vec<String>,
+    /// Who replaces the image of a living node. Always `Apply` for login groups.
+    pub image_update: ImageUpdate,
+    /// Extra parameters of the group's `NodeName` line (compute only), in slurm.conf's own words.
+    pub node_config: BTreeMap<String, String>,
+    /// Settings for single nodes, by node name.
+    pub overrides: BTreeMap<String, NodeOverride>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct NodeOverride {
+    pub flavor: Option<String>,
+    pub image: Option<String>,
+    /// Replaces the group's features.
+    pub features: Option<Vec<String>>,
+    pub address: Option<IpAddr>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageUpdate {
+    /// `kiln apply` rebuilds the node in place, at once.
+    Apply,
+    /// `kiln apply` records the target; a rollout through Slurm does the rest.
+    Slurm,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Volumes {
+    /// Slurm's state, the accounting database, Kiln's own store.
+    pub state: Volume,
+    /// The users' home directories.
+    pub home: Volume,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "mode", rename_all = "lowercase")]
+pub enum Volume {
+    /// Kiln creates it and `destroy` deletes it.
+    Manage { size_gib: u64 },
+    /// It exists under this name; Kiln attaches it and never deletes it.
+    Attach { name: String },
+    /// On the control node's root disk: lost when control is rebuilt.
+    None,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Partition {
+    pub name: String,
+    /// Names of compute groups.
+    pub groups: Vec<String>,
+    pub default: bool,
+    /// In slurm.conf's format, e.g. `1-00:00:00`.
+    pub max_time: Option<String>,
+    /// Extra parameters of the `PartitionName` line, in slurm.conf's own words.
+    pub config: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RebuildPartition {
+    pub name: String,
+    pub groups: Vec<String>,
+    pub max_time: Duration,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct SlurmSpec {
+    /// Parameters for slurm.conf that are set over Kiln's own.
+    pub config: BTreeMap<String, ConfigValue>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum ConfigValue {
+    Set(String),
+    /// Joined with commas.
+    List(Vec<String>),
+    /// `false` in the file: Kiln's own line is left out.
+    Removed,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct User {
+    pub name: String,
+    pub uid: u32,
+    /// Supplementary groups; a group that no system has is made, with a gid from the file or the first user's uid range.
+    pub groups: Vec<String>,
+    /// Lines for authorized_keys.
+    pub ssh_keys: Vec<String>,
+    pub shell: String,
+    /// May become root with sudo on every node.
+    pub sudo: bool,
+}
+
+/// What a site adds to the nodes of a role.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Roles {
+    pub control: Extras,
+    pub login: Extras,
+    pub compute: Extras,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Extras {
+    /// Debian packages, installed at image build.
+    pub packages: Vec<String>,
+    pub files: Vec<ExtraFile>,
+    /// Run by `kiln node apply`, after everything else, whenever the list or a file of it changed.
+    pub commands: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ExtraFile {
+    pub path: String,
+    pub content: String,
+    pub mode: u32,
+    pub owner: String,
+    pub group: String,
+}
+
+impl Roles {
+    pub fn of(&self, role: Role) -> &Extras {
+        match role {
+            Role::Control => &self.control,
+            Role::Login => &self.login,
+            Role::Compute => &self.compute,
+        }
+    }
+}
+
+/// One node, with its group's settings and its own overrides merged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node<'a> {
+    pub name: &'a str,
+    pub role: Role,
+    /// `control` for the control node.
+    pub group: &'a str,
+    pub flavor: &'a str,
+    pub image: &'a str,
+    pub features: &'a [String],
+    pub image_update: ImageUpdate,
+    pub address: Option<IpAddr>,
+}
+
+impl Spec {
+    /// Every node of the cluster: control, then login, then compute, in the order of the file.
+    pub fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        let control = Node {
+            name: &self.control.node,
+            role: Role::Control,
+            group: "control",
+            flavor: &self.control.flavor,
+            image: &self.control.image,
+            features: &[],
+            image_update: ImageUpdate::Apply,
+            address: None,
+        };
+        std::iter::once(control)
+            .chain(self.login.iter().chain(&self.compute).flat_map(Group::members))
+    }
+
+    pub fn node(&self, name: &str) -> Option<Node<'_>> {
+        self.nodes().find(|n| n.name == name)
+    }
+
+    pub fn compute_group(&self, name: &str) -> Option<&Group> {
+        self.compute.iter().find(|g| g.name == name)
+    }
+}
+
+impl Group {
+    /// The group's nodes with their overrides merged.
+    pub fn members(&self) -> impl Iterator<Item = Node<'_>> {
+        self.nodes.iter().map(move |name| {
+            let own = self.overrides.get(name);
+            Node {
+                name,
+                role: self.role,
+                group: &self.name,
+                flavor: own.and_then(|o| o.flavor.as_deref()).unwrap_or(&self.flavor),
+                image: own.and_then(|o| o.image.as_deref()).unwrap_or(&self.image),
+                features: own.and_then(|o| o.features.as_deref()).unwrap_or(&self.features),
+                image_update: self.image_update,
+                address: own.and_then(|o| o.address),
+            }
+        })
+    }
+}
