@@ -1,0 +1,145 @@
+//! Run commands on nodes with the system's own `ssh`, so that the user's configuration, agents and jump hosts
+//! work as they are used to. Host keys are known before the first connection; nothing is taken on trust.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+mod quote;
+
+pub use quote::quote;
+
+/// How nodes of one cluster are reached.
+#[derive(Debug, Clone)]
+pub struct Ssh {
+    pub key: PathBuf,
+    pub known_hosts: PathBuf,
+}
+
+/// A machine to talk to. Its host key is looked up by `name`, so that an address used again by another node is noticed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    pub name: String,
+    pub address: IpAddr,
+}
+
+#[derive(Debug, Clone)]
+pub struct Output {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("ssh could not be started; is openssh-client installed?")]
+    Start(#[source] std::io::Error),
+    #[error("{host} could not be reached over SSH: {message}")]
+    Unreachable { host: String, message: String },
+    #[error("`{command}` on {host} ended with {status}: {stderr}")]
+    Failed { host: String, command: String, status: i32, stderr: String },
+    #[error("talking to {host}")]
+    Io { host: String, #[source] source: std::io::Error },
+}
+
+/// What ssh itself exits with when the connection, not the command, failed.
+const SSH_FAILED: i32 = 255;
+
+impl Ssh {
+    /// Arguments for `ssh` up to and including the destination.
+    pub fn arguments(&self, host: &Host) -> Vec<OsString> {
+        let option = |text: String| [OsString::from("-o"), OsString::from(text)];
+        let mut arguments = vec![OsString::from("-i"), self.key.clone().into_os_string()];
+        let options = [
+            "IdentitiesOnly=yes".to_string(),
+            "StrictHostKeyChecking=yes".to_string(),
+            format!("UserKnownHostsFile=\"{}\"", self.known_hosts.display()),
+            "GlobalKnownHostsFile=/dev/null".to_string(),
+            format!("HostKeyAlias={}", host.name),
+            "CheckHostIP=no".to_string(),
+            "ConnectTimeout=10".to_string(),
+            "ServerAliveInterval=15".to_string(),
+            "LogLevel=ERROR".to_string(),
+        ];
+        arguments.extend(options.into_iter().flat_map(option));
+        arguments.extend(["-l".into(), "root".into(), host.address.to_string().into()]);
+        arguments
+    }
+
+    /// Runs `argv` and returns what it printed, whatever it exited with.
+    pub async fn output(&self, host: &Host, argv: &[&str], stdin: &[u8]) -> Result<Output, Error> {
+        let io = |source| Error::Io { host: host.name.clone(), source };
+        let mut child = Command::new("ssh")
+            .args(["-o", "BatchMode=yes", "-T"])
+            .args(self.arguments(host))
+            .arg(argv.iter().map(|a| quote(a)).collect::<Vec<_>>().join(" "))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // A Ctrl-C in the terminal is for Kiln to handle; it must not cut a node's work in half.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(Error::Start)?;
+        let mut input = child.stdin.take();
+        let feed = async {
+            if let Some(pipe) = input.as_mut() {
+                // A command that does not read its input to the end is not an error here; its status tells.
+                let _ = pipe.write_all(stdin).await;
+            }
+            drop(input);
+        };
+        let ((), result) = tokio::join!(feed, child.wait_with_output());
+        let result = result.map_err(io)?;
+        let output = Output {
+            status: result.status.code().unwrap_or(SSH_FAILED),
+            stdout: String::from_utf8_lossy(&result.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&result.stderr).trim_end().to_string(),
+        };
+        if output.status == SSH_FAILED {
+            let message = output.stderr.lines().last().unwrap_or("connection failed").to_string();
+            return Err(Error::Unreachable { host: host.name.clone(), message });
+        }
+        Ok(output)
+    }
+
+    /// Runs `argv`; anything but exit 0 is an error.
+    pub async fn run(&self, host: &Host, argv: &[&str], stdin: &[u8]) -> Result<String, Error> {
+        let output = self.output(host, argv, stdin).await?;
+        if output.status != 0 {
+            return Err(Error::Failed {
+                host: host.name.clone(),
+                command: argv.join(" "),
+                status: output.status,
+                stderr: output.stderr,
+            });
+        }
+        Ok(output.stdout)
+    }
+
+    /// Waits until the machine answers over SSH.
+    pub async fn wait(&self, host: &Host, limit: Duration) -> Result<(), Error> {
+        let start = Instant::now();
+        loop {
+            // A plain connection is much cheaper than a login, and fails until sshd listens.
+            let connect = tokio::net::TcpStream::connect((host.address, 22));
+            let open = tokio::time::timeout(Duration::from_secs(2), connect).await;
+            if matches!(open, Ok(Ok(_))) {
+                match self.run(host, &["true"], b"").await {
+                    Ok(_) => return Ok(()),
+                    Err(error) if start.elapsed() > limit => return Err(error),
+                    Err(_) => {}
+                }
+            } else if start.elapsed() > limit {
+                let message = format!("no answer within {} s", limit.as_secs());
+                return Err(Error::Unreachable { host: host.name.clone(), message });
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
