@@ -1,1 +1,63 @@
-fn main() {}
+//! The `kiln` binary: arguments in, one verb run, its result printed. No logic of its own lives here.
+
+#![allow(
+    dead_code,
+    reason = "parts of the frame wait for the verbs that change a cluster"
+)]
+
+mod cli;
+mod context;
+mod error;
+mod exit;
+mod input;
+mod printer;
+mod progress;
+mod stop;
+mod table;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::Cli;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::printer::Printer;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return error::report_usage(&error).into(),
+    };
+    cli.globals.color.apply();
+    init_tracing(cli.globals.verbose);
+    let context = Context::new(&cli.globals);
+    match verbs::run(cli.verb, &context) {
+        Ok(exit) => exit.into(),
+        // The reader of our output has had enough (`kiln status | head`); that is no failure of ours.
+        Err(error) if printer::output_was_closed(&error) => Exit::Ok.into(),
+        Err(error) => {
+            context.printer.error(&error);
+            error::exit_of(&error).into()
+        }
+    }
+}
+
+/// `KILN_LOG` takes a filter in the words of `tracing`, for when `--verbose` shows too much or too little.
+fn init_tracing(verbose: u8) {
+    let default = match verbose {
+        0 => "off",
+        1 => {
+            "warn,kiln=debug,kiln_cloud=debug,kiln_deploy=debug,kiln_image=debug,kiln_node=debug,kiln_site=debug"
+        }
+        _ => "debug",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("KILN_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(Printer::stderr_has_colour())
+        .init();
+}

@@ -1,0 +1,84 @@
+//! The command line. Help texts are written here, once; man pages, completions and the reference come from them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::verbs;
+
+/// Run the whole life of a Slurm cluster from one file.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kiln",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub globals: Globals,
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct Globals {
+    /// The cluster file
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "KILN_FILE",
+        default_value = "cluster.toml",
+        value_name = "PATH"
+    )]
+    pub file: PathBuf,
+    /// Print data and errors as JSON, and no talk
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Print no progress and no talk, only data, warnings and errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Log to standard error what Kiln does; twice for what its libraries do
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// When to use colour
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN", hide_possible_values = false)]
+    pub color: Color,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set
+    Auto,
+    Always,
+    Never,
+}
+
+impl Color {
+    pub fn apply(self) {
+        match self {
+            Color::Auto => anstream::ColorChoice::Auto,
+            Color::Always => anstream::ColorChoice::Always,
+            Color::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+/// In the order a user meets them, which is the order of the help.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    Init(verbs::init::Init),
+    Validate(verbs::validate::Validate),
+    Schema(verbs::schema::Schema),
+    #[command(subcommand)]
+    Node(verbs::node::Node),
+    Completions(verbs::completions::Completions),
+    Man(verbs::man::Man),
+    #[command(subcommand, hide = true)]
+    Local(verbs::local::Local),
+    #[command(hide = true)]
+    Reference(verbs::reference::Reference),
+}

@@ -1,0 +1,48 @@
+//! What every verb is given.
+
+use std::future::Future;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+
+use crate::cli::Globals;
+use crate::printer::Printer;
+use crate::stop::{Stop, interruptible};
+
+pub struct Context {
+    /// The cluster file.
+    pub file: PathBuf,
+    pub printer: Printer,
+}
+
+impl Context {
+    pub fn new(globals: &Globals) -> Context {
+        Context {
+            file: globals.file.clone(),
+            printer: Printer::new(globals.json, globals.quiet, globals.verbose > 0),
+        }
+    }
+
+    /// Runs asynchronous work. The runtime is made here, not in `main`, because some verbs must start with a
+    /// single thread.
+    #[allow(
+        clippy::unused_self,
+        reason = "reads as the sibling of `interruptible`"
+    )]
+    pub fn block_on<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .context("cannot start the asynchronous runtime")?;
+        runtime.block_on(work)
+    }
+
+    /// As [`Context::block_on`], for work that Ctrl-C should stop cleanly.
+    #[allow(dead_code, reason = "for the verbs that change a cluster")]
+    pub fn interruptible<T, F>(&self, work: impl FnOnce(Stop) -> F) -> anyhow::Result<T>
+    where
+        F: Future<Output = anyhow::Result<T>>,
+    {
+        self.block_on(interruptible(&self.printer, work))
+    }
+}

@@ -1,0 +1,201 @@
+//! What an error carries besides its message: a hint for the person, an exit code for the script. And how a
+//! whole chain is shown, once, at the edge.
+
+use std::fmt;
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use crate::exit::Exit;
+
+const RED: Style = AnsiColor::Red.on_default().bold();
+const CYAN: Style = AnsiColor::Cyan.on_default().bold();
+
+/// An error with advice attached. It shows as the error it wraps.
+#[derive(Debug)]
+pub struct Advised {
+    hint: Option<String>,
+    exit: Option<Exit>,
+    inner: anyhow::Error,
+}
+
+impl fmt::Display for Advised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.inner, f)
+    }
+}
+
+impl std::error::Error for Advised {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.inner.source()
+    }
+}
+
+/// Attach advice to a result: `fs::read(path).hint("is the disk mounted?")?`.
+pub trait Advise<T> {
+    fn hint(self, hint: impl Into<String>) -> anyhow::Result<T>;
+    /// The exit code, where it is not [`Exit::Failed`].
+    fn exit(self, exit: Exit) -> anyhow::Result<T>;
+}
+
+impl<T, E: Into<anyhow::Error>> Advise<T> for Result<T, E> {
+    fn hint(self, hint: impl Into<String>) -> anyhow::Result<T> {
+        self.map_err(|error| {
+            Advised {
+                hint: Some(hint.into()),
+                exit: None,
+                inner: error.into(),
+            }
+            .into()
+        })
+    }
+
+    fn exit(self, exit: Exit) -> anyhow::Result<T> {
+        self.map_err(|error| {
+            Advised {
+                hint: None,
+                exit: Some(exit),
+                inner: error.into(),
+            }
+            .into()
+        })
+    }
+}
+
+/// The outermost hint of a chain.
+fn hint_of(error: &anyhow::Error) -> Option<&str> {
+    find_advice(error, |advised| advised.hint.as_deref())
+}
+
+/// The outermost exit code of a chain.
+pub fn exit_of(error: &anyhow::Error) -> Exit {
+    find_advice(error, |advised| advised.exit.as_ref())
+        .copied()
+        .unwrap_or(Exit::Failed)
+}
+
+/// `source()` of an [`Advised`] skips what it wraps, so advice inside advice is looked for by hand.
+fn find_advice<'a, T: ?Sized>(
+    error: &'a anyhow::Error,
+    pick: impl Fn(&'a Advised) -> Option<&'a T> + Copy,
+) -> Option<&'a T> {
+    error
+        .chain()
+        .filter_map(|link| link.downcast_ref::<Advised>())
+        .find_map(|advised| pick(advised).or_else(|| find_advice(&advised.inner, pick)))
+}
+
+/// An error as people and scripts see it.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    error: String,
+    causes: Vec<String>,
+    hint: Option<String>,
+}
+
+impl Report {
+    pub fn new(error: &anyhow::Error) -> Report {
+        Report {
+            error: error.to_string(),
+            causes: error.chain().skip(1).map(ToString::to_string).collect(),
+            hint: hint_of(error).map(ToOwned::to_owned),
+        }
+    }
+
+    /// One line, so that it can be told apart from whatever else is on standard error.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_else(|_| format!("{{\"error\":{:?}}}", self.error))
+    }
+
+    pub fn to_text(&self) -> String {
+        let error = format!("{RED}error{RED:#}: {}\n", indent(&self.error));
+        let causes = self
+            .causes
+            .iter()
+            .map(|c| format!("  caused by: {}\n", indent(c)));
+        let hint = self
+            .hint
+            .iter()
+            .map(|hint| format!("{CYAN}hint{CYAN:#}: {hint}\n"));
+        std::iter::once(error).chain(causes).chain(hint).collect()
+    }
+}
+
+/// Later lines of a message stand below its first.
+fn indent(message: &str) -> String {
+    message.trim_end().replace('\n', "\n    ")
+}
+
+/// Shows what clap has to say: help and versions on standard output, wrong usage on standard error.
+pub fn report_usage(error: &clap::Error) -> Exit {
+    let json = std::env::args_os().any(|arg| arg == "--json");
+    if json && error.use_stderr() {
+        // The first line is the message; the rest is the usage text, made for people.
+        let text = error.render().to_string();
+        let message = text
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("error: ")
+            .to_owned();
+        let hint = Some("run with --help to see the usage".to_owned());
+        anstream::eprintln!(
+            "{}",
+            Report {
+                error: message,
+                causes: Vec::new(),
+                hint
+            }
+            .to_json()
+        );
+    } else {
+        // Nothing is left to tell if even this cannot be written.
+        let _ = error.print();
+    }
+    if error.use_stderr() {
+        Exit::Usage
+    } else {
+        Exit::Ok
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::*;
+
+    fn chain() -> anyhow::Error {
+        Err::<(), _>(anyhow!("connection refused"))
+            .exit(Exit::Usage)
+            .context("cannot reach control")
+            .hint("is it up?")
+            .context("status is unknown")
+            .expect_err("it is one")
+    }
+
+    #[test]
+    fn every_link_is_shown_once() {
+        let text = anstream::adapter::strip_str(&Report::new(&chain()).to_text()).to_string();
+        insta::assert_snapshot!(text, @r"
+        error: status is unknown
+          caused by: cannot reach control
+          caused by: connection refused
+        hint: is it up?
+        ");
+    }
+
+    #[test]
+    fn json_has_the_same_parts() {
+        insta::assert_snapshot!(
+            Report::new(&chain()).to_json(),
+            @r#"{"error":"status is unknown","causes":["cannot reach control","connection refused"],"hint":"is it up?"}"#
+        );
+    }
+
+    #[test]
+    fn advice_is_found_below_advice() {
+        assert_eq!(exit_of(&chain()), Exit::Usage);
+        assert_eq!(exit_of(&anyhow!("plain")), Exit::Failed);
+    }
+}

@@ -1,0 +1,28 @@
+//! The exit codes, which scripts rely on.
+
+use std::process::ExitCode;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    Ok = 0,
+    Failed = 1,
+    /// Wrong usage, or an input file that is not right.
+    Usage = 2,
+    /// `plan --detailed-exitcode`: there is something to do.
+    #[allow(dead_code, reason = "returned by `plan`")]
+    Changes = 3,
+    Interrupted = 130,
+}
+
+impl Exit {
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
+    }
+}

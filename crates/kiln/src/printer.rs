@@ -1,0 +1,136 @@
+//! The one way out: data to standard output, talk to standard error.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use indicatif::MultiProgress;
+use serde::Serialize;
+
+use crate::error::Report;
+use crate::progress::Progress;
+
+const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
+
+/// Cheap to clone; every clone writes around the same progress bars.
+#[derive(Clone)]
+pub struct Printer {
+    json: bool,
+    quiet: bool,
+    /// Only where standard error is a terminal that nothing else writes to.
+    bars: Option<MultiProgress>,
+}
+
+impl Printer {
+    /// With `json`, talk is left out: what remains on standard error is JSON too. With `verbose`, the log goes
+    /// to the same terminal as the bars would, so progress is shown as plain lines.
+    pub fn new(json: bool, quiet: bool, verbose: bool) -> Printer {
+        let quiet = quiet || json;
+        let live = !quiet && !verbose && io::stderr().is_terminal();
+        Printer {
+            json,
+            quiet,
+            bars: live.then(MultiProgress::new),
+        }
+    }
+
+    pub fn stderr_has_colour() -> bool {
+        anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never
+    }
+
+    /// The user asked for JSON instead of text.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// What the user asked for, to standard output. A newline is added.
+    pub fn data(&self, text: impl fmt::Display) -> Result<(), OutputError> {
+        self.raw(format!("{text}\n"))
+    }
+
+    /// As [`Printer::data`], but the text is written as it is.
+    pub fn raw(&self, text: impl fmt::Display) -> Result<(), OutputError> {
+        self.around_bars(|| {
+            let mut out = anstream::stdout().lock();
+            write!(out, "{text}")
+                .and_then(|()| out.flush())
+                .map_err(OutputError)
+        })
+    }
+
+    /// Data as indented JSON, to standard output.
+    pub fn json(&self, value: &impl Serialize) -> anyhow::Result<()> {
+        Ok(self.data(serde_json::to_string_pretty(value)?)?)
+    }
+
+    /// Talk: what is going on, what was done. Nobody's script reads it.
+    pub fn say(&self, text: impl fmt::Display) {
+        if !self.quiet {
+            self.to_stderr(format!("{text}\n"));
+        }
+    }
+
+    /// Shown even when quiet.
+    pub fn warn(&self, text: impl fmt::Display) {
+        if self.json {
+            self.to_stderr(format!(
+                "{}\n",
+                serde_json::json!({ "warning": text.to_string() })
+            ));
+        } else {
+            self.to_stderr(format!("{YELLOW}warning{YELLOW:#}: {text}\n"));
+        }
+    }
+
+    /// The end of a run that failed. Called once, at the edge.
+    pub fn error(&self, error: &anyhow::Error) {
+        let report = Report::new(error);
+        self.to_stderr(if self.json {
+            report.to_json() + "\n"
+        } else {
+            report.to_text()
+        });
+    }
+
+    /// For work that takes a while.
+    pub fn progress(&self) -> Progress {
+        if self.quiet {
+            Progress::quiet()
+        } else {
+            Progress::new(self.bars.clone())
+        }
+    }
+
+    fn to_stderr(&self, text: impl fmt::Display) {
+        // Nothing is left to tell if even this cannot be written.
+        self.around_bars(|| _ = write!(anstream::stderr().lock(), "{text}"));
+    }
+
+    fn around_bars<T>(&self, write: impl FnOnce() -> T) -> T {
+        match &self.bars {
+            Some(bars) => bars.suspend(write),
+            None => write(),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct OutputError(io::Error);
+
+impl fmt::Display for OutputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cannot write to standard output")
+    }
+}
+
+impl std::error::Error for OutputError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+pub fn output_was_closed(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<OutputError>()
+        .is_some_and(|OutputError(cause)| cause.kind() == io::ErrorKind::BrokenPipe)
+}
