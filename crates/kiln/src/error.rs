@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::input::Diagnostics;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
@@ -62,43 +63,66 @@ impl<T, E: Into<anyhow::Error>> Advise<T> for Result<T, E> {
     }
 }
 
-/// The outermost hint of a chain.
-fn hint_of(error: &anyhow::Error) -> Option<&str> {
-    find_advice(error, |advised| advised.hint.as_deref())
-}
-
-/// The outermost exit code of a chain.
+/// The exit code of a run that ended with this error: the outermost one attached.
 pub fn exit_of(error: &anyhow::Error) -> Exit {
-    find_advice(error, |advised| advised.exit.as_ref())
-        .copied()
+    links(error)
+        .iter()
+        .find_map(|link| link.downcast_ref::<Advised>()?.exit)
         .unwrap_or(Exit::Failed)
 }
 
-/// `source()` of an [`Advised`] skips what it wraps, so advice inside advice is looked for by hand.
-fn find_advice<'a, T: ?Sized>(
-    error: &'a anyhow::Error,
-    pick: impl Fn(&'a Advised) -> Option<&'a T> + Copy,
-) -> Option<&'a T> {
-    error
-        .chain()
-        .filter_map(|link| link.downcast_ref::<Advised>())
-        .find_map(|advised| pick(advised).or_else(|| find_advice(&advised.inner, pick)))
+/// The chain of an error, advice included. `source()` of an [`Advised`] skips what it wraps, so plain
+/// `chain()` would miss advice inside advice.
+fn links(error: &anyhow::Error) -> Vec<Link<'_>> {
+    let mut links = Vec::new();
+    for link in error.chain() {
+        links.push(link);
+        if let Some(advised) = link.downcast_ref::<Advised>() {
+            links.extend(self::links(&advised.inner));
+            break;
+        }
+    }
+    links
 }
+
+type Link<'a> = &'a (dyn std::error::Error + 'static);
 
 /// An error as people and scripts see it.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct Report<'a> {
     error: String,
     causes: Vec<String>,
-    hint: Option<String>,
+    hint: Option<&'a str>,
+    /// What is wrong with the cluster file, where that is the error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diagnostics: Option<&'a Diagnostics>,
 }
 
-impl Report {
-    pub fn new(error: &anyhow::Error) -> Report {
+impl<'a> Report<'a> {
+    pub fn new(error: &'a anyhow::Error) -> Report<'a> {
+        let links = links(error);
+        let diagnostics = links
+            .iter()
+            .find_map(|link| link.downcast_ref::<Diagnostics>());
+        let mut messages = links
+            .iter()
+            .filter(|link| !link.is::<Advised>())
+            .map(|link| {
+                // The findings themselves stand elsewhere; their last line counts them.
+                let text = link.to_string();
+                if link.is::<Diagnostics>() {
+                    text.lines().last().unwrap_or_default().to_owned()
+                } else {
+                    text
+                }
+            });
         Report {
-            error: error.to_string(),
-            causes: error.chain().skip(1).map(ToString::to_string).collect(),
-            hint: hint_of(error).map(ToOwned::to_owned),
+            error: messages.next().unwrap_or_default(),
+            causes: messages.collect(),
+            hint: links
+                .iter()
+                .find_map(|link| link.downcast_ref::<Advised>()?.hint.as_deref()),
+            diagnostics,
         }
     }
 
@@ -108,6 +132,7 @@ impl Report {
     }
 
     pub fn to_text(&self) -> String {
+        let findings = self.diagnostics.map(|d| strip_summary(&d.render(true)));
         let error = format!("{RED}error{RED:#}: {}\n", indent(&self.error));
         let causes = self
             .causes
@@ -117,8 +142,21 @@ impl Report {
             .hint
             .iter()
             .map(|hint| format!("{CYAN}hint{CYAN:#}: {hint}\n"));
-        std::iter::once(error).chain(causes).chain(hint).collect()
+        findings
+            .into_iter()
+            .chain([error])
+            .chain(causes)
+            .chain(hint)
+            .collect()
     }
+}
+
+/// The count of findings is the error's message and shown as such.
+fn strip_summary(findings: &str) -> String {
+    findings
+        .rsplit_once('\n')
+        .map(|(findings, _)| format!("{findings}\n"))
+        .unwrap_or_default()
 }
 
 /// Later lines of a message stand below its first.
@@ -138,16 +176,14 @@ pub fn report_usage(error: &clap::Error) -> Exit {
             .unwrap_or_default()
             .trim_start_matches("error: ")
             .to_owned();
-        let hint = Some("run with --help to see the usage".to_owned());
-        anstream::eprintln!(
-            "{}",
-            Report {
-                error: message,
-                causes: Vec::new(),
-                hint
-            }
-            .to_json()
-        );
+        let hint = Some("run with --help to see the usage");
+        let report = Report {
+            error: message,
+            causes: Vec::new(),
+            hint,
+            diagnostics: None,
+        };
+        anstream::eprintln!("{}", report.to_json());
     } else {
         // Nothing is left to tell if even this cannot be written.
         let _ = error.print();

@@ -33,3 +33,20 @@ pub fn spec(context: &Context) -> anyhow::Result<kiln_spec::Spec> {
 fn parse(_text: &str, _file: &Path) -> anyhow::Result<kiln_spec::Spec> {
     anyhow::bail!("kiln-spec cannot parse yet")
 }
+
+#[derive(Debug, serde::Serialize)]
+pub struct Diagnostics {}
+
+impl std::fmt::Display for Diagnostics {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+impl Diagnostics {
+    pub fn render(&self, _colour: bool) -> String {
+        String::new()
+    }
+}
