@@ -1,5 +1,22 @@
 //! `cluster.toml` and everything that is needed to understand it. No I/O happens here.
 
+mod diagnostic;
+pub mod hostlist;
+mod merge;
+mod nearest;
+mod parse;
+mod render;
+mod schema;
 mod spec;
+mod syntax;
+mod template;
+mod units;
+mod validate;
+mod words;
+mod written;
 
+pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use parse::{parse, parse_with_warnings};
+pub use schema::schema;
 pub use spec::*;
+pub use template::template;

@@ -1,0 +1,191 @@
+//! What is wrong with a file: where, what was expected, and how to mend it.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::Serialize;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Error,
+    Warning,
+}
+
+/// One finding in the user's file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    pub severity: Severity,
+    /// Stable name of the kind of finding, for scripts.
+    pub code: &'static str,
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    /// In characters, from 1.
+    pub column: usize,
+    pub message: String,
+    /// What would have been right in this place.
+    pub expected: Option<String>,
+    /// How to mend it.
+    pub hint: Option<String>,
+    /// Bytes of the source.
+    #[serde(skip)]
+    pub span: Range<usize>,
+    /// Other places that belong to it, each with a few words.
+    #[serde(skip)]
+    pub related: Vec<(Range<usize>, String)>,
+}
+
+impl Diagnostic {
+    pub(crate) fn expected(&mut self, expected: impl Into<String>) -> &mut Self {
+        self.expected = Some(expected.into());
+        self
+    }
+
+    pub(crate) fn hint(&mut self, hint: impl Into<String>) -> &mut Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds the hint if there is one to give.
+    pub(crate) fn maybe_hint(&mut self, hint: Option<String>) -> &mut Self {
+        self.hint = hint.or(self.hint.take());
+        self
+    }
+
+    pub(crate) fn related(&mut self, span: Range<usize>, label: impl Into<String>) -> &mut Self {
+        self.related.push((span, label.into()));
+        self
+    }
+}
+
+/// Everything that was found in one file, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostics {
+    pub(crate) file: String,
+    pub(crate) source: String,
+    pub(crate) list: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.list.iter()
+    }
+
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub fn has_errors(&self) -> bool {
+        self.list.iter().any(|d| d.severity == Severity::Error)
+    }
+}
+
+impl Serialize for Diagnostics {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.list.serialize(serializer)
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+/// Collects findings while a file is read, so that all of them can be shown at once.
+#[derive(Debug)]
+pub(crate) struct Findings<'a> {
+    source: &'a str,
+    file: &'a str,
+    list: Vec<Diagnostic>,
+}
+
+impl<'a> Findings<'a> {
+    pub fn new(source: &'a str, file: &'a str) -> Self {
+        Findings {
+            source,
+            file,
+            list: Vec::new(),
+        }
+    }
+
+    pub fn source(&self) -> &'a str {
+        self.source
+    }
+
+    pub fn error(
+        &mut self,
+        code: &'static str,
+        span: Range<usize>,
+        message: impl Into<String>,
+    ) -> &mut Diagnostic {
+        self.add(Severity::Error, code, span, message.into())
+    }
+
+    pub fn warning(
+        &mut self,
+        code: &'static str,
+        span: Range<usize>,
+        message: impl Into<String>,
+    ) -> &mut Diagnostic {
+        self.add(Severity::Warning, code, span, message.into())
+    }
+
+    fn add(
+        &mut self,
+        severity: Severity,
+        code: &'static str,
+        span: Range<usize>,
+        message: String,
+    ) -> &mut Diagnostic {
+        let span = clamp(self.source, span);
+        let (line, column) = position(self.source, span.start);
+        let index = self.list.len();
+        self.list.push(Diagnostic {
+            severity,
+            code,
+            file: self.file.to_owned(),
+            line,
+            column,
+            message,
+            expected: None,
+            hint: None,
+            span,
+            related: Vec::new(),
+        });
+        &mut self.list[index]
+    }
+
+    pub fn has_errors(&self) -> bool {
+        self.list.iter().any(|d| d.severity == Severity::Error)
+    }
+
+    pub fn finish(mut self) -> Diagnostics {
+        self.list.sort_by_key(|d| d.span.start);
+        Diagnostics {
+            file: self.file.to_owned(),
+            source: self.source.to_owned(),
+            list: self.list,
+        }
+    }
+}
+
+/// Moves a span onto the source and onto character borders, so that showing it cannot fail.
+fn clamp(source: &str, span: Range<usize>) -> Range<usize> {
+    let start = source.floor_char_boundary(span.start);
+    start..source.ceil_char_boundary(span.end).max(start)
+}
+
+fn position(source: &str, offset: usize) -> (usize, usize) {
+    let before = &source[..offset];
+    let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+    let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
+    (line, before[line_start..].chars().count() + 1)
+}

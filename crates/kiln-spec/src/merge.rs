@@ -1,0 +1,347 @@
+//! The second stage: what was written, with every default filled in. A default has the place of the
+//! table it belongs to, so that an error about it still points somewhere useful.
+
+use std::ops::Range;
+
+use crate::diagnostic::Findings;
+use crate::words::and_list;
+use crate::written::{
+    At, CloudTable, ComputeOverrideTable, ControlTable, File, ImageTable, List, LoginOverrideTable,
+    Named, PartitionTable, RebuildTable, RolesTable, Scalar, SlurmTable, Text, UserTable, Volume,
+    VolumeMode,
+};
+use crate::{ImageUpdate, Role};
+
+pub(crate) const DEFAULT_IMAGE: &str = "default";
+const DEFAULT_FLAVOR: &str = "default";
+const DEFAULT_SUITE: &str = "bookworm";
+const DEFAULT_SIZE: &str = "10 GiB";
+const DEFAULT_CONCURRENCY: i64 = 10;
+const DEFAULT_REBUILD: &str = "rebuild";
+const DEFAULT_REBUILD_TIME: &str = "30m";
+
+/// An `Option` is either optional in the spec too, or was reported as missing or wrong.
+pub(crate) struct Merged {
+    pub name: Option<Text>,
+    pub domain: Option<Text>,
+    pub concurrency: At<i64>,
+    pub cloud: CloudTable,
+    pub images: Vec<Image>,
+    pub control: Control,
+    pub login: Vec<Group>,
+    pub compute: Vec<Group>,
+    pub state: Disk,
+    pub home: Disk,
+    pub partitions: Vec<Partition>,
+    pub rebuild: Vec<Rebuild>,
+    pub slurm: SlurmTable,
+    pub users: Named<UserTable>,
+    pub roles: RolesTable,
+}
+
+pub(crate) struct Image {
+    pub name: Text,
+    pub source: Text,
+    pub table: ImageTable,
+}
+
+pub(crate) struct Control {
+    pub node: Text,
+    pub flavor: Text,
+    pub image: Option<Text>,
+}
+
+pub(crate) struct Group {
+    pub name: Text,
+    pub role: Role,
+    pub nodes: Option<Text>,
+    pub flavor: Text,
+    pub image: Option<Text>,
+    pub features: Vec<Text>,
+    pub image_update: ImageUpdate,
+    pub node_config: Named<Scalar>,
+    pub overrides: Named<ComputeOverrideTable>,
+}
+
+pub(crate) struct Disk {
+    pub at: Range<usize>,
+    pub mode: VolumeMode,
+    /// As written: a size for a volume that Kiln does not make is an error.
+    pub written_size: Option<Text>,
+    pub size: Text,
+    pub name: Option<Text>,
+}
+
+pub(crate) struct Partition {
+    pub name: Text,
+    pub groups: Option<List<Text>>,
+    pub default: At<bool>,
+    pub max_time: Option<Text>,
+    pub config: Named<Scalar>,
+}
+
+pub(crate) struct Rebuild {
+    pub name: Text,
+    /// Whether the user wrote it.
+    pub written: bool,
+    pub groups: Option<List<Text>>,
+    pub max_time: Text,
+}
+
+fn default_text(value: &str, at: &Range<usize>) -> Text {
+    At::new(value.to_owned(), at.clone())
+}
+
+pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
+    let cluster = file.cluster.unwrap_or_default();
+    let images = images(file.image.unwrap_or_default());
+    let usual_image = UsualImage::of(&images);
+    let control = control(file.control.unwrap_or_default(), &usual_image, findings);
+    let login: Vec<Group> = (file.login.unwrap_or_default().into_iter())
+        .map(|(name, table)| {
+            let image = usual_image.unless(table.image, &name, findings);
+            Group {
+                role: Role::Login,
+                nodes: table.nodes,
+                flavor: table
+                    .flavor
+                    .unwrap_or_else(|| default_text(DEFAULT_FLAVOR, &name.span)),
+                image,
+                features: Vec::new(),
+                image_update: ImageUpdate::Apply,
+                node_config: Vec::new(),
+                overrides: table
+                    .overrides
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(login_override)
+                    .collect(),
+                name,
+            }
+        })
+        .collect();
+    let compute: Vec<Group> = (file.compute.unwrap_or_default().into_iter())
+        .map(|(name, table)| {
+            let image = usual_image.unless(table.image, &name, findings);
+            Group {
+                role: Role::Compute,
+                nodes: table.nodes,
+                flavor: table
+                    .flavor
+                    .unwrap_or_else(|| default_text(DEFAULT_FLAVOR, &name.span)),
+                image,
+                features: table.features.map(|list| list.value).unwrap_or_default(),
+                image_update: table.image_update.map_or(ImageUpdate::Slurm, |at| at.value),
+                node_config: table.node_config.unwrap_or_default(),
+                overrides: table.overrides.unwrap_or_default(),
+                name,
+            }
+        })
+        .collect();
+    let volumes = file.volumes.unwrap_or_default();
+    Merged {
+        domain: cluster.domain.or_else(|| {
+            let name = cluster.name.as_ref()?;
+            Some(At::new(
+                format!("{}.internal", name.value),
+                name.span.clone(),
+            ))
+        }),
+        name: cluster.name,
+        concurrency: cluster
+            .concurrency
+            .unwrap_or_else(|| At::new(DEFAULT_CONCURRENCY, cluster.at.clone())),
+        cloud: file.cloud.unwrap_or_default(),
+        images,
+        control,
+        login,
+        state: disk(volumes.state, &volumes.at),
+        home: disk(volumes.home, &volumes.at),
+        partitions: partitions(file.partition, &compute),
+        rebuild: rebuild(file.rebuild, &compute),
+        compute,
+        slurm: file.slurm.unwrap_or_default(),
+        users: file.user.unwrap_or_default(),
+        roles: file.role.unwrap_or_default(),
+    }
+}
+
+fn images(written: Named<ImageTable>) -> Vec<Image> {
+    let written = if written.is_empty() {
+        vec![(default_text(DEFAULT_IMAGE, &(0..0)), ImageTable::default())]
+    } else {
+        written
+    };
+    (written.into_iter())
+        .map(|(name, mut table)| {
+            let source = table
+                .source
+                .take()
+                .unwrap_or_else(|| default_text(DEFAULT_SUITE, &name.span));
+            Image {
+                name,
+                source,
+                table,
+            }
+        })
+        .collect()
+}
+
+/// The image of nodes that name none.
+struct UsualImage {
+    name: Option<String>,
+    all: Vec<String>,
+}
+
+impl UsualImage {
+    fn of(images: &[Image]) -> Self {
+        let all: Vec<String> = images
+            .iter()
+            .map(|image| image.name.value.clone())
+            .collect();
+        let name = match all.as_slice() {
+            [only] => Some(only.clone()),
+            all => all.iter().find(|name| *name == DEFAULT_IMAGE).cloned(),
+        };
+        UsualImage { name, all }
+    }
+
+    /// What was written, else the usual image, else an error at the table that needed it.
+    fn unless(
+        &self,
+        written: Option<Text>,
+        table: &Text,
+        findings: &mut Findings<'_>,
+    ) -> Option<Text> {
+        if written.is_some() {
+            return written;
+        }
+        if let Some(name) = &self.name {
+            return Some(default_text(name, &table.span));
+        }
+        let message = format!(
+            "`{}` has no `image`, and no image is named `{DEFAULT_IMAGE}`",
+            table.value
+        );
+        (findings.error("missing-key", table.span.clone(), message))
+            .expected("`image = \"...\"` in this table")
+            .hint(format!("the file has the images {}", and_list(&self.all)));
+        None
+    }
+}
+
+fn control(written: ControlTable, usual: &UsualImage, findings: &mut Findings<'_>) -> Control {
+    let at = written.at;
+    Control {
+        node: written.node.unwrap_or_else(|| default_text("control", &at)),
+        flavor: written
+            .flavor
+            .unwrap_or_else(|| default_text(DEFAULT_FLAVOR, &at)),
+        image: usual.unless(written.image, &default_text("control", &at), findings),
+    }
+}
+
+fn login_override((name, table): (Text, LoginOverrideTable)) -> (Text, ComputeOverrideTable) {
+    let LoginOverrideTable {
+        at,
+        flavor,
+        image,
+        address,
+    } = table;
+    (
+        name,
+        ComputeOverrideTable {
+            at,
+            flavor,
+            image,
+            features: None,
+            address,
+        },
+    )
+}
+
+fn disk(written: Option<Volume>, at: &Range<usize>) -> Disk {
+    let Volume(table) = written.unwrap_or_default();
+    let at = if table.at.is_empty() {
+        at.clone()
+    } else {
+        table.at
+    };
+    Disk {
+        mode: table.mode.map_or(VolumeMode::Manage, |mode| mode.value),
+        size: table
+            .size
+            .clone()
+            .unwrap_or_else(|| default_text(DEFAULT_SIZE, &at)),
+        written_size: table.size,
+        name: table.name,
+        at,
+    }
+}
+
+fn partitions(written: Option<Named<PartitionTable>>, compute: &[Group]) -> Vec<Partition> {
+    let mut written = written.unwrap_or_default();
+    if written.is_empty() {
+        written = (compute.iter())
+            .map(|group| {
+                let groups = Some(At::new(vec![group.name.clone()], group.name.span.clone()));
+                (
+                    group.name.clone(),
+                    PartitionTable {
+                        groups,
+                        ..PartitionTable::default()
+                    },
+                )
+            })
+            .collect();
+    }
+    let some_default = written
+        .iter()
+        .any(|(_, table)| table.default.as_ref().is_some_and(|flag| flag.value));
+    // `default = false` is a choice too: the first partition without it is the default one.
+    let first = written
+        .iter()
+        .position(|(_, table)| table.default.is_none())
+        .filter(|_| !some_default);
+    (written.into_iter().enumerate())
+        .map(|(i, (name, table))| Partition {
+            groups: table.groups,
+            default: table
+                .default
+                .unwrap_or_else(|| At::new(first == Some(i), name.span.clone())),
+            max_time: table.max_time,
+            config: table.config.unwrap_or_default(),
+            name,
+        })
+        .collect()
+}
+
+fn rebuild(written: Option<Named<RebuildTable>>, compute: &[Group]) -> Vec<Rebuild> {
+    let written = written.unwrap_or_default();
+    if !written.is_empty() {
+        return (written.into_iter())
+            .map(|(name, table)| Rebuild {
+                written: true,
+                groups: table.groups,
+                max_time: table
+                    .max_time
+                    .unwrap_or_else(|| default_text(DEFAULT_REBUILD_TIME, &name.span)),
+                name,
+            })
+            .collect();
+    }
+    let groups: Vec<Text> = (compute.iter())
+        .filter(|group| group.image_update == ImageUpdate::Slurm)
+        .map(|group| group.name.clone())
+        .collect();
+    let Some(first) = groups.first() else {
+        return Vec::new();
+    };
+    let at = first.span.clone();
+    vec![Rebuild {
+        name: default_text(DEFAULT_REBUILD, &at),
+        written: false,
+        max_time: default_text(DEFAULT_REBUILD_TIME, &at),
+        groups: Some(At::new(groups, at)),
+    }]
+}

@@ -1,0 +1,191 @@
+//! Images: where they start, what is in them, and whether the nodes can use them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{extras, names, unknown};
+use crate::diagnostic::Findings;
+use crate::merge::{Image, Merged};
+use crate::words::or_list;
+use crate::written::Text;
+use crate::{ImageSource, ImageSpec, Role};
+
+const SUITES: [&str; 3] = ["bookworm", "trixie", "forky"];
+
+pub(super) fn images(merged: &Merged, findings: &mut Findings<'_>) -> BTreeMap<String, ImageSpec> {
+    let names: Vec<&str> = merged
+        .images
+        .iter()
+        .map(|image| image.name.value.as_str())
+        .collect();
+    for image in &merged.images {
+        names::check_name("image", &image.name, findings);
+        if SUITES.contains(&image.name.value.as_str()) {
+            let message = format!(
+                "an image cannot be named `{}`: that is a Debian suite",
+                image.name.value
+            );
+            findings
+                .error("reserved-name", image.name.span.clone(), message)
+                .expected("another name");
+        }
+    }
+    let images = merged
+        .images
+        .iter()
+        .map(|image| (image.name.value.clone(), one(image, &names, findings)))
+        .collect();
+    report_cycles(merged, findings);
+    images
+}
+
+fn one(image: &Image, names: &[&str], findings: &mut Findings<'_>) -> ImageSpec {
+    let table = &image.table;
+    let source = &image.source;
+    if !SUITES.contains(&source.value.as_str()) && !names.contains(&source.value.as_str()) {
+        let known: Vec<&str> = SUITES
+            .iter()
+            .chain(names)
+            .copied()
+            .filter(|name| *name != image.name.value)
+            .collect();
+        unknown("image", source, &known, findings);
+    }
+    let mut roles: Vec<Role> = table
+        .roles
+        .iter()
+        .flat_map(|list| &list.value)
+        .map(|role| role.value)
+        .collect();
+    if table.roles.is_none() {
+        roles = Role::ALL.to_vec();
+    }
+    roles.sort_unstable();
+    roles.dedup();
+    ImageSpec {
+        name: image.name.value.clone(),
+        source: if SUITES.contains(&source.value.as_str()) {
+            ImageSource::Debian(source.value.clone())
+        } else {
+            ImageSource::Image(source.value.clone())
+        },
+        roles,
+        packages: extras::packages(table.packages.as_ref(), findings),
+        commands: extras::commands(table.commands.as_ref(), findings),
+        mirror: table
+            .mirror
+            .as_ref()
+            .map(|mirror| mirror_url(mirror, findings)),
+    }
+}
+
+fn mirror_url(mirror: &Text, findings: &mut Findings<'_>) -> String {
+    let rest = mirror
+        .value
+        .strip_prefix("http://")
+        .or_else(|| mirror.value.strip_prefix("https://"));
+    let right = rest.is_some_and(|rest| {
+        !rest.is_empty()
+            && !rest.starts_with('/')
+            && rest.chars().all(|c| c.is_ascii_graphic() && c != '"')
+    });
+    if !right {
+        (findings.error(
+            "bad-url",
+            mirror.span.clone(),
+            format!("`{}` is not the URL of a mirror", mirror.value),
+        ))
+        .expected("a URL such as \"http://deb.debian.org/debian\"");
+    }
+    mirror.value.clone()
+}
+
+/// Each cycle is reported once, at its image that comes first in the file.
+fn report_cycles(merged: &Merged, findings: &mut Findings<'_>) {
+    let sources: BTreeMap<&str, &Text> = (merged.images.iter())
+        .filter(|image| !SUITES.contains(&image.source.value.as_str()))
+        .map(|image| (image.name.value.as_str(), &image.source))
+        .collect();
+    let mut done: BTreeSet<&str> = BTreeSet::new();
+    for image in &merged.images {
+        let mut trail: Vec<&str> = Vec::new();
+        let mut at = image.name.value.as_str();
+        while !done.contains(at) && !trail.contains(&at) {
+            trail.push(at);
+            match sources.get(at) {
+                Some(source) => at = &source.value,
+                None => break,
+            }
+        }
+        if let Some(start) = trail.iter().position(|name| *name == at)
+            && let Some(source) = sources.get(at)
+        {
+            let mut cycle = trail[start..].to_vec();
+            cycle.push(at);
+            (findings.error(
+                "image-cycle",
+                source.span.clone(),
+                format!("image `{at}` is built from itself: {}", cycle.join(" -> ")),
+            ))
+            .expected(format!(
+                "a chain of images that begins with {}",
+                or_list(&SUITES)
+            ));
+        }
+        done.extend(trail);
+    }
+}
+
+/// Every node's image must exist and have the software of the node's role.
+pub(super) fn check_use(
+    merged: &Merged,
+    images: &BTreeMap<String, ImageSpec>,
+    findings: &mut Findings<'_>,
+) {
+    let mut uses: Vec<(&Text, Role)> = merged
+        .control
+        .image
+        .iter()
+        .map(|image| (image, Role::Control))
+        .collect();
+    for group in merged.login.iter().chain(&merged.compute) {
+        uses.extend(group.image.iter().map(|image| (image, group.role)));
+        let overrides = group
+            .overrides
+            .iter()
+            .filter_map(|(_, table)| table.image.as_ref());
+        uses.extend(overrides.map(|image| (image, group.role)));
+    }
+    let known: Vec<&str> = images.keys().map(String::as_str).collect();
+    for (image, role) in uses {
+        if !images.contains_key(&image.value) {
+            unknown("image", image, &known, findings);
+        } else if !has_role(images, &image.value, role) {
+            let message = format!(
+                "image `{}` has no software for {} nodes",
+                image.value,
+                role.as_str()
+            );
+            (findings.error("image-role", image.span.clone(), message)).expected(format!(
+                "an image with \"{}\" in its `roles`",
+                role.as_str()
+            ));
+        }
+    }
+}
+
+/// Whether the image or one that it is built on has the role's software.
+fn has_role(images: &BTreeMap<String, ImageSpec>, name: &str, role: Role) -> bool {
+    let mut at = images.get(name);
+    // A cycle was reported elsewhere; here it must only not go on for ever.
+    for _ in 0..images.len() {
+        let Some(image) = at else { return true };
+        if image.roles.contains(&role) {
+            return true;
+        }
+        match &image.source {
+            ImageSource::Debian(_) => return false,
+            ImageSource::Image(source) => at = images.get(source),
+        }
+    }
+    true
+}

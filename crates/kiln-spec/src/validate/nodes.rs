@@ -1,0 +1,317 @@
+//! Groups and their nodes: hostlists expanded, every node in one place only, overrides merged.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+
+use super::{names, network, slurm};
+use crate::diagnostic::Findings;
+use crate::hostlist;
+use crate::merge::{self, Merged};
+use crate::words::node_list;
+use crate::written::{ComputeOverrideTable, Text};
+use crate::{Group, NodeOverride};
+
+/// Slurm's own limit for a range, and enough for any cluster.
+const MAX_NODES: usize = 65_536;
+
+/// Whose each node is. Host names know no case, so neither do the keys.
+struct Census<'a> {
+    owner: HashMap<String, Owner<'a>>,
+    over_limit: bool,
+}
+
+#[derive(Clone)]
+struct Owner<'a> {
+    name: &'a str,
+    at: Range<usize>,
+}
+
+pub(super) fn groups(merged: &Merged, findings: &mut Findings<'_>) -> (Vec<Group>, Vec<Group>) {
+    let control = &merged.control.node;
+    check_host_names(control, std::slice::from_ref(&control.value), findings);
+    let owner = Owner {
+        name: "control",
+        at: control.span.clone(),
+    };
+    let mut census = Census {
+        owner: HashMap::from([(control.value.to_ascii_lowercase(), owner)]),
+        over_limit: false,
+    };
+    let login = merged
+        .login
+        .iter()
+        .map(|written| group(written, &mut census, findings))
+        .collect();
+    if merged.compute.is_empty() && !findings.has_errors() {
+        (findings.error("missing-key", 0..0, "the cluster has no compute group"))
+            .expected("[compute.NAME]");
+    }
+    let compute = merged
+        .compute
+        .iter()
+        .map(|written| group(written, &mut census, findings))
+        .collect();
+    (login, compute)
+}
+
+fn group<'a>(
+    written: &'a merge::Group,
+    census: &mut Census<'a>,
+    findings: &mut Findings<'_>,
+) -> Group {
+    names::check_name("group", &written.name, findings);
+    if names::check_reserved(
+        "group",
+        &written.name.value,
+        written.name.span.clone(),
+        findings,
+    ) && written.name.value == "control"
+    {
+        (findings.error(
+            "reserved-name",
+            written.name.span.clone(),
+            "a group cannot be named `control`: the control node has that name",
+        ))
+        .expected("another name");
+    }
+    let nodes = written
+        .nodes
+        .as_ref()
+        .and_then(|nodes| expand(nodes, findings))
+        .unwrap_or_default();
+    if let Some(list) = &written.nodes {
+        check_host_names(list, &nodes, findings);
+        census.take(written, list, &nodes, findings);
+    }
+    for feature in &written.features {
+        check_feature(feature, findings);
+    }
+    check_flavor(&written.flavor, findings);
+    Group {
+        name: written.name.value.clone(),
+        role: written.role,
+        overrides: overrides(written, &nodes, findings),
+        nodes,
+        flavor: written.flavor.value.clone(),
+        image: written
+            .image
+            .as_ref()
+            .map(|image| image.value.clone())
+            .unwrap_or_default(),
+        features: written
+            .features
+            .iter()
+            .map(|feature| feature.value.clone())
+            .collect(),
+        image_update: written.image_update,
+        node_config: slurm::line_config(&written.node_config, slurm::NODE_KEYS, findings),
+    }
+}
+
+/// Expands a hostlist; an error points at the wrong part of it.
+pub(super) fn expand(list: &Text, findings: &mut Findings<'_>) -> Option<Vec<String>> {
+    match hostlist::expand(&list.value) {
+        Ok(nodes) => Some(nodes),
+        Err(error) => {
+            let at = list.part(findings.source(), error.span);
+            findings
+                .error("bad-hostlist", at, error.message)
+                .expected(error.expected);
+            None
+        }
+    }
+}
+
+/// Reports the first name that cannot be a host's; the others of the list mostly fail the same way.
+fn check_host_names(list: &Text, nodes: &[String], findings: &mut Findings<'_>) {
+    for node in nodes {
+        if let Some(expected) = names::host_name_fault(node) {
+            (findings.error(
+                "bad-name",
+                list.span.clone(),
+                format!("`{node}` cannot be the name of a node"),
+            ))
+            .expected(expected);
+            return;
+        }
+        if !names::check_reserved("node", node, list.span.clone(), findings) {
+            return;
+        }
+    }
+}
+
+impl<'a> Census<'a> {
+    fn take(
+        &mut self,
+        group: &'a merge::Group,
+        list: &Text,
+        nodes: &[String],
+        findings: &mut Findings<'_>,
+    ) {
+        let mut twice: Vec<&str> = Vec::new();
+        let mut elsewhere: BTreeMap<usize, (Owner<'a>, Vec<&str>)> = BTreeMap::new();
+        for node in nodes {
+            let owner = Owner {
+                name: &group.name.value,
+                at: list.span.clone(),
+            };
+            match self.owner.insert(node.to_ascii_lowercase(), owner) {
+                None => {}
+                Some(first) if first.at == list.span => twice.push(node),
+                Some(first) => elsewhere
+                    .entry(first.at.start)
+                    .or_insert((first, Vec::new()))
+                    .1
+                    .push(node),
+            }
+        }
+        if !twice.is_empty() {
+            (findings.error(
+                "duplicate-node",
+                list.span.clone(),
+                format!("the hostlist names {} more than once", node_list(&twice)),
+            ))
+            .expected("each node once");
+        }
+        for (owner, nodes) in elsewhere.into_values() {
+            report_shared(group, list, &owner, &nodes, findings);
+        }
+        if self.owner.len() > MAX_NODES && !self.over_limit {
+            self.over_limit = true;
+            let message = format!("with this group the cluster has {} nodes", self.owner.len());
+            findings
+                .error("too-many-nodes", list.span.clone(), message)
+                .expected(format!("at most {MAX_NODES} nodes"));
+        }
+    }
+}
+
+fn report_shared(
+    group: &merge::Group,
+    list: &Text,
+    owner: &Owner<'_>,
+    nodes: &[&str],
+    findings: &mut Findings<'_>,
+) {
+    let nodes = node_list(nodes);
+    let name = &group.name.value;
+    if owner.name == "control" {
+        let message = format!("group `{name}` contains `{nodes}`, which is the control node");
+        (findings.error("duplicate-node", list.span.clone(), message))
+            .expected("other names")
+            .hint("[control] node = \"...\" gives the control node another name");
+        return;
+    }
+    let message = format!(
+        "{nodes} would be in two groups, `{}` and `{name}`",
+        owner.name
+    );
+    (findings.error("duplicate-node", list.span.clone(), message))
+        .expected("nodes of no other group")
+        .related(owner.at.clone(), format!("also in group `{}`", owner.name));
+}
+
+fn overrides(
+    written: &merge::Group,
+    nodes: &[String],
+    findings: &mut Findings<'_>,
+) -> BTreeMap<String, NodeOverride> {
+    let members: HashSet<&str> = nodes.iter().map(String::as_str).collect();
+    let mut merged: BTreeMap<String, NodeOverride> = BTreeMap::new();
+    for (key, table) in &written.overrides {
+        let Some(named) = expand(key, findings) else {
+            continue;
+        };
+        let strangers: Vec<&String> = named
+            .iter()
+            .filter(|node| !members.contains(node.as_str()))
+            .collect();
+        // Without nodes the group's own hostlist was wrong; that is the error to mend first.
+        if !strangers.is_empty() && !nodes.is_empty() {
+            let message = format!(
+                "{} is not in group `{}`",
+                node_list(&strangers),
+                written.name.value
+            );
+            (findings.error("not-in-group", key.span.clone(), message))
+                .expected(format!("nodes of the group: {}", node_list(nodes)));
+        }
+        let settings = override_settings(table, findings);
+        for node in named {
+            let at = merged.entry(node.clone()).or_default();
+            if let Some(setting) = combine(at, &settings) {
+                let message = format!("`{setting}` of {node} is set by two overrides");
+                findings
+                    .error("duplicate-override", key.span.clone(), message)
+                    .expected("one override for each setting");
+            }
+        }
+    }
+    merged
+}
+
+fn override_settings(table: &ComputeOverrideTable, findings: &mut Findings<'_>) -> NodeOverride {
+    let features = table.features.as_ref().map(|list| &list.value);
+    for feature in features.into_iter().flatten() {
+        check_feature(feature, findings);
+    }
+    if let Some(flavor) = &table.flavor {
+        check_flavor(flavor, findings);
+    }
+    NodeOverride {
+        flavor: table.flavor.as_ref().map(|flavor| flavor.value.clone()),
+        image: table.image.as_ref().map(|image| image.value.clone()),
+        features: features.map(|features| {
+            features
+                .iter()
+                .map(|feature| feature.value.clone())
+                .collect()
+        }),
+        address: table
+            .address
+            .as_ref()
+            .and_then(|address| network::address(address, findings))
+            .map(Into::into),
+    }
+}
+
+/// Adds settings to those a node has; returns the name of one that is in both.
+fn combine(into: &mut NodeOverride, from: &NodeOverride) -> Option<&'static str> {
+    fn set<T: Clone>(into: &mut Option<T>, from: Option<&T>) -> bool {
+        let clash = into.is_some() && from.is_some();
+        if let Some(value) = from {
+            *into = Some(value.clone());
+        }
+        clash
+    }
+    let clashes = [
+        ("flavor", set(&mut into.flavor, from.flavor.as_ref())),
+        ("image", set(&mut into.image, from.image.as_ref())),
+        ("features", set(&mut into.features, from.features.as_ref())),
+        ("address", set(&mut into.address, from.address.as_ref())),
+    ];
+    clashes
+        .iter()
+        .find(|(_, clash)| *clash)
+        .map(|(name, _)| *name)
+}
+
+fn check_feature(feature: &Text, findings: &mut Findings<'_>) {
+    let right = !feature.value.is_empty()
+        && feature
+            .value
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/' | '='));
+    if !right {
+        (findings.error(
+            "bad-name",
+            feature.span.clone(),
+            format!("`{}` cannot be a feature", feature.value),
+        ))
+        .expected("letters, digits, `_`, `-`, `.`, one feature per string");
+    }
+}
+
+fn check_flavor(flavor: &Text, findings: &mut Findings<'_>) {
+    names::check_one_line("the flavor", flavor, findings);
+}

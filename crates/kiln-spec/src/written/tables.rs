@@ -1,0 +1,309 @@
+//! Every table and key of `cluster.toml`.
+
+use serde_json::json;
+
+use super::Written;
+use super::macros::table;
+use super::reader::{Reader, Shape, Source};
+use super::values::{At, Choice, List, Named, Scalar, Text};
+use crate::{ConfigValue, ImageUpdate, Role};
+
+table! {
+    /// One Slurm cluster.
+    File {
+        /// The cluster as a whole.
+        "cluster" => cluster: ClusterTable, required;
+        /// Where the cluster runs.
+        "cloud" => cloud: CloudTable, required;
+        /// Images, by name. Default: one named `default`, from Debian bookworm.
+        "image" => image: Named<ImageTable>;
+        /// The control node.
+        "control" => control: ControlTable;
+        /// Groups of login nodes, by name.
+        "login" => login: Named<LoginTable>;
+        /// Groups of compute nodes, by name. At least one.
+        "compute" => compute: Named<ComputeTable>, required;
+        /// Storage that outlives the nodes.
+        "volumes" => volumes: VolumesTable;
+        /// Slurm partitions, by name. Default: one per compute group, the first is the default partition.
+        "partition" => partition: Named<PartitionTable>;
+        /// Partitions that rollouts of new images go through, by name. Default: one named `rebuild` over all compute groups with `image_update = "slurm"`.
+        "rebuild" => rebuild: Named<RebuildTable>;
+        /// Slurm's own configuration.
+        "slurm" => slurm: SlurmTable;
+        /// Users of the cluster, by name.
+        "user" => user: Named<UserTable>;
+        /// What the site adds to the nodes of a role.
+        "role" => role: RolesTable;
+    }
+}
+
+table! {
+    /// The cluster as a whole.
+    ClusterTable {
+        /// The cluster's name: lower-case letters, digits and `-`, at most 31.
+        "name" => name: Text, required;
+        /// DNS domain of the nodes. Default: NAME.internal.
+        "domain" => domain: Text;
+        /// How many cloud or SSH operations run at a time, 1 to 200. Default: 10.
+        "concurrency" => concurrency: At<i64>;
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CloudKind {
+    Local,
+}
+
+impl Choice for CloudKind {
+    const WORDS: &'static [(&'static str, Self)] = &[("local", CloudKind::Local)];
+}
+
+table! {
+    /// Where the cluster runs.
+    CloudTable {
+        /// The kind of cloud: `local` boots the nodes on this machine.
+        "kind" => kind: At<CloudKind>, required;
+        /// Private IPv4 network of the nodes, /16 to /28, e.g. 10.213.7.0/24. Default: a free one.
+        "subnet" => subnet: Text;
+    }
+}
+
+table! {
+    /// An image: a root disk with all software and no cluster configuration.
+    ImageTable {
+        /// Debian suite (`bookworm`, `trixie`, `forky`) or another image of this file. Default: bookworm.
+        "source" => source: Text;
+        /// Roles whose software goes in. Default: all.
+        "roles" => roles: List<At<Role>>;
+        /// Debian packages to add.
+        "packages" => packages: List<Text>;
+        /// Commands to run as root at the end of the build, in order.
+        "commands" => commands: List<Text>;
+        /// URL of the package mirror to build from. Default: that of the source.
+        "mirror" => mirror: Text;
+    }
+}
+
+table! {
+    /// The control node: slurmctld, slurmdbd and Kiln's daemon.
+    ControlTable {
+        /// The node's name. Default: control.
+        "node" => node: Text;
+        /// Size of the machine. Default: default.
+        "flavor" => flavor: Text;
+        /// Name of an image. Default: `default`, or the only image there is.
+        "image" => image: Text;
+    }
+}
+
+table! {
+    /// A group of equal login nodes.
+    LoginTable {
+        /// The nodes as a hostlist, e.g. login-[0-1].
+        "nodes" => nodes: Text, required;
+        /// Size of the machines. Default: default.
+        "flavor" => flavor: Text;
+        /// Name of an image. Default: `default`, or the only image there is.
+        "image" => image: Text;
+        /// Settings for some of the nodes, by node name or hostlist.
+        "override" => overrides: Named<LoginOverrideTable>;
+    }
+}
+
+table! {
+    /// A group of equal compute nodes.
+    ComputeTable {
+        /// The nodes as a hostlist, e.g. standard-[0-15].
+        "nodes" => nodes: Text, required;
+        /// Size of the machines. Default: default.
+        "flavor" => flavor: Text;
+        /// Name of an image. Default: `default`, or the only image there is.
+        "image" => image: Text;
+        /// Slurm features of the nodes.
+        "features" => features: List<Text>;
+        /// Who brings a new image to the nodes: a rollout through Slurm's queue (`slurm`) or `kiln apply`, at once (`apply`). Default: slurm.
+        "image_update" => image_update: At<ImageUpdate>;
+        /// Parameters for the nodes' NodeName line in slurm.conf, e.g. CPUs or RealMemory.
+        "node_config" => node_config: Named<Scalar>;
+        /// Settings for some of the nodes, by node name or hostlist.
+        "override" => overrides: Named<ComputeOverrideTable>;
+    }
+}
+
+table! {
+    /// Settings for some nodes of a login group.
+    LoginOverrideTable {
+        /// Size of the machine.
+        "flavor" => flavor: Text;
+        /// Name of an image.
+        "image" => image: Text;
+        /// Fixed IPv4 address, inside the cloud's subnet.
+        "address" => address: Text;
+    }
+}
+
+table! {
+    /// Settings for some nodes of a compute group.
+    ComputeOverrideTable {
+        /// Size of the machine.
+        "flavor" => flavor: Text;
+        /// Name of an image.
+        "image" => image: Text;
+        /// Slurm features, in place of the group's.
+        "features" => features: List<Text>;
+        /// Fixed IPv4 address, inside the cloud's subnet.
+        "address" => address: Text;
+    }
+}
+
+table! {
+    /// Storage that outlives the nodes.
+    VolumesTable {
+        /// Slurm's state, the accounting database and Kiln's own store. Default: managed, 10 GiB.
+        "state" => state: Volume;
+        /// The users' home directories. Default: managed, 10 GiB.
+        "home" => home: Volume;
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VolumeMode {
+    Manage,
+    Attach,
+    None,
+}
+
+impl Choice for VolumeMode {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("manage", VolumeMode::Manage),
+        ("attach", VolumeMode::Attach),
+        ("none", VolumeMode::None),
+    ];
+}
+
+table! {
+    /// A volume: one that Kiln makes, one that exists, or none.
+    VolumeTable {
+        /// `manage`: Kiln makes and deletes it. `attach`: it exists and is kept. `none`: on control's root disk. Default: manage.
+        "mode" => mode: At<VolumeMode>;
+        /// Size of a managed volume, e.g. 20 GiB. Default: 10 GiB.
+        "size" => size: Text;
+        /// Name of the volume to attach.
+        "name" => name: Text;
+    }
+}
+
+/// A volume table, or its mode alone as a string.
+#[derive(Debug, Default)]
+pub(crate) struct Volume(pub VolumeTable);
+
+impl Written for Volume {
+    fn read(source: &Source<'_>, reader: &mut Reader<'_, '_>) -> Option<Self> {
+        if matches!(source.shape, Shape::Table(_)) {
+            return VolumeTable::read(source, reader).map(Volume);
+        }
+        if !matches!(source.shape, Shape::Value(toml_edit::Value::String(_))) {
+            reader.wrong_type(source, "a table, or the volume's mode as a string");
+            return None;
+        }
+        let mode = At::<VolumeMode>::read(source, reader)?;
+        Some(Volume(VolumeTable {
+            at: source.span.clone(),
+            mode: Some(mode),
+            ..VolumeTable::default()
+        }))
+    }
+
+    fn schema() -> serde_json::Value {
+        json!({"oneOf": [At::<VolumeMode>::schema(), VolumeTable::schema()]})
+    }
+}
+
+table! {
+    /// A Slurm partition for users' jobs.
+    PartitionTable {
+        /// Compute groups whose nodes belong to it.
+        "groups" => groups: List<Text>, required;
+        /// Whether jobs go here that name no partition. Default: the first partition.
+        "default" => default: At<bool>;
+        /// Longest run time of a job in Slurm's format, e.g. 1-00:00:00.
+        "max_time" => max_time: Text;
+        /// Further parameters for the PartitionName line in slurm.conf.
+        "config" => config: Named<Scalar>;
+    }
+}
+
+table! {
+    /// A partition that only rollouts use.
+    RebuildTable {
+        /// Compute groups whose nodes are rebuilt through it.
+        "groups" => groups: List<Text>, required;
+        /// Longest time one node's rebuild may take, e.g. 30m. Default: 30m.
+        "max_time" => max_time: Text;
+    }
+}
+
+table! {
+    /// Slurm's own configuration.
+    SlurmTable {
+        /// Parameters of slurm.conf, set over Kiln's own; `false` leaves Kiln's line out.
+        "config" => config: Named<At<ConfigValue>>;
+    }
+}
+
+table! {
+    /// A user of the cluster.
+    UserTable {
+        /// Numeric id, 1000 to 60000.
+        "uid" => uid: At<i64>, required;
+        /// Supplementary groups.
+        "groups" => groups: List<Text>;
+        /// Public keys, as in authorized_keys.
+        "ssh_keys" => ssh_keys: List<Text>;
+        /// Login shell. Default: /bin/bash.
+        "shell" => shell: Text;
+        /// Whether the user may become root on every node. Default: false.
+        "sudo" => sudo: At<bool>;
+    }
+}
+
+table! {
+    /// What the site adds to the nodes of a role.
+    RolesTable {
+        /// The control node.
+        "control" => control: ExtrasTable;
+        /// Login nodes.
+        "login" => login: ExtrasTable;
+        /// Compute nodes.
+        "compute" => compute: ExtrasTable;
+    }
+}
+
+table! {
+    /// Packages, files and commands for the nodes of one role.
+    ExtrasTable {
+        /// Debian packages, installed when the image is built.
+        "packages" => packages: List<Text>;
+        /// Commands that run as root when a node is configured, after everything else.
+        "commands" => commands: List<Text>;
+        /// Files to write.
+        "file" => file: List<FileTable>;
+    }
+}
+
+table! {
+    /// A file on the nodes of a role.
+    FileTable {
+        /// Absolute path.
+        "path" => path: Text, required;
+        /// The whole content.
+        "content" => content: Text, required;
+        /// Permissions as an octal string. Default: 0644.
+        "mode" => mode: Text;
+        /// Default: root.
+        "owner" => owner: Text;
+        /// Default: root.
+        "group" => group: Text;
+    }
+}
