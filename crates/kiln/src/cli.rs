@@ -43,14 +43,13 @@ pub struct Globals {
     /// Log to standard error what Kiln does; twice for what its libraries do
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// When to use colour
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN", hide_possible_values = false)]
+    /// When to use colour; `auto` is on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub color: Color,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Color {
-    /// On a terminal, unless `NO_COLOR` is set
     Auto,
     Always,
     Never,

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use crate::input::Diagnostics;
 use anstyle::{AnsiColor, Style};
+use kiln_spec::Diagnostics;
 use serde::Serialize;
 
 use crate::exit::Exit;

@@ -3,13 +3,29 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use kiln_spec::{Diagnostics, Spec};
 
 use crate::context::Context;
 use crate::error::Advise;
 use crate::exit::Exit;
 
-/// The file's text. A file that cannot be read counts as wrong input.
-pub fn read(file: &Path) -> anyhow::Result<String> {
+/// The validated cluster file. Warnings are shown.
+pub fn spec(context: &Context) -> anyhow::Result<Spec> {
+    let (spec, warnings) = check(&context.file)?.exit(Exit::Usage)?;
+    context.printer.findings(&warnings);
+    Ok(spec)
+}
+
+/// The outer result is whether the file could be read, the inner one whether it is right.
+pub fn check(file: &Path) -> anyhow::Result<Result<(Spec, Diagnostics), Diagnostics>> {
+    let text = read(file)?;
+    Ok(kiln_spec::parse_with_warnings(
+        &text,
+        &file.display().to_string(),
+    ))
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(file);
     let missing = text
         .as_ref()
@@ -21,32 +37,4 @@ pub fn read(file: &Path) -> anyhow::Result<String> {
         return text.hint("make one with `kiln init`, or name another with --file");
     }
     text
-}
-
-/// The validated cluster file.
-pub fn spec(context: &Context) -> anyhow::Result<kiln_spec::Spec> {
-    let text = read(&context.file)?;
-    parse(&text, &context.file)
-}
-
-// Until kiln_spec::parse is there.
-fn parse(_text: &str, _file: &Path) -> anyhow::Result<kiln_spec::Spec> {
-    anyhow::bail!("kiln-spec cannot parse yet")
-}
-
-#[derive(Debug, serde::Serialize)]
-pub struct Diagnostics {}
-
-impl std::fmt::Display for Diagnostics {
-    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        Ok(())
-    }
-}
-
-impl std::error::Error for Diagnostics {}
-
-impl Diagnostics {
-    pub fn render(&self, _colour: bool) -> String {
-        String::new()
-    }
 }

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 use indicatif::MultiProgress;
+use kiln_spec::Diagnostics;
 use serde::Serialize;
 
 use crate::error::Report;
@@ -79,6 +80,15 @@ impl Printer {
             ));
         } else {
             self.to_stderr(format!("{YELLOW}warning{YELLOW:#}: {text}\n"));
+        }
+    }
+
+    /// What was found in the cluster file. Shown even when quiet.
+    pub fn findings(&self, found: &Diagnostics) {
+        if self.json {
+            found.iter().for_each(|finding| self.warn(&finding.message));
+        } else if !found.is_empty() {
+            self.to_stderr(format!("{}\n", found.render(true)));
         }
     }
 

@@ -50,8 +50,18 @@ impl Init {
     }
 }
 
-// Until kiln_spec::template is there.
+/// The starting file, which is a right one unless the name is wrong.
 fn template(name: &str) -> anyhow::Result<String> {
-    anyhow::ensure!(!name.is_empty(), "a cluster needs a name");
-    Ok(format!("[cluster]\nname = \"{name}\"\n"))
+    let text = kiln_spec::template(name);
+    let Err(found) = kiln_spec::parse(&text, "cluster.toml") else {
+        return Ok(text);
+    };
+    let Some(finding) = found.iter().next() else {
+        return Ok(text);
+    };
+    let wrong = Err(anyhow::anyhow!("{}", finding.message)).exit(Exit::Usage);
+    match &finding.expected {
+        Some(expected) => wrong.hint(format!("a name is {expected}")),
+        None => wrong,
+    }
 }

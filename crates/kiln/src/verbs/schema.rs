@@ -10,9 +10,9 @@ use crate::exit::Exit;
 pub struct Schema {}
 
 impl Schema {
-    #[allow(clippy::unused_self, clippy::unnecessary_wraps)]
-    pub fn run(self, _context: &Context) -> anyhow::Result<Exit> {
-        // Until kiln_spec::schema is there.
+    #[allow(clippy::unused_self, reason = "every verb is run the same way")]
+    pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        context.printer.json(&kiln_spec::schema())?;
         Ok(Exit::Ok)
     }
 }

@@ -1,0 +1,331 @@
+//! What a user sees: the real binary, its output and its exit codes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A directory of its own for each test, which is also where the binary runs.
+struct Desk(tempfile::TempDir);
+
+impl Desk {
+    fn new() -> Desk {
+        Desk(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path().join(name), text).expect("a writable directory");
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path().join(name)).expect("a readable file")
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_kiln"))
+            .args(args)
+            .current_dir(self.path())
+            .env_remove("KILN_FILE")
+            .env_remove("KILN_LOG")
+            .env_remove("COLUMNS")
+            .output()
+            .expect("the binary runs")
+    }
+
+    /// Everything a user sees of a run, in one text.
+    fn see(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let code = output
+            .status
+            .code()
+            .map_or("a signal".to_owned(), |code| code.to_string());
+        let mut text = format!("exit: {code}\n");
+        for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
+            if !bytes.is_empty() {
+                text = format!("{text}--- {name} ---\n{}", String::from_utf8_lossy(bytes));
+            }
+        }
+        text
+    }
+
+    fn stdout(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+}
+
+#[test]
+fn help_of_a_verb() {
+    insta::assert_snapshot!(Desk::new().see(&["init", "--help"]), @r"
+    exit: 0
+    --- stdout ---
+    Write a cluster file to start from
+
+    Usage: kiln init [OPTIONS]
+
+    Options:
+          --name <NAME>  Name of the cluster [default: demo]
+          --force        Replace the file if it exists
+      -h, --help         Print help
+
+    Global options:
+      -f, --file <PATH>   The cluster file [env: KILN_FILE=] [default: cluster.toml]
+          --json          Print data and errors as JSON, and no talk
+      -q, --quiet         Print no progress and no talk, only data, warnings and errors
+      -v, --verbose...    Log to standard error what Kiln does; twice for what its libraries do
+          --color <WHEN>  When to use colour; `auto` is on a terminal, unless NO_COLOR is set [default:
+                          auto] [possible values: auto, always, never]
+    ");
+}
+
+#[test]
+fn without_a_verb_the_help_is_shown() {
+    let output = Desk::new().run(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Usage: kiln"));
+}
+
+#[test]
+fn unknown_verb() {
+    insta::assert_snapshot!(Desk::new().see(&["vaildate"]), @r"
+    exit: 2
+    --- stderr ---
+    error: unrecognized subcommand 'vaildate'
+
+      tip: a similar subcommand exists: 'validate'
+
+    Usage: kiln [OPTIONS] <COMMAND>
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn wrong_usage_as_json() {
+    insta::assert_snapshot!(Desk::new().see(&["--json", "validate", "--nope"]), @r#"
+    exit: 2
+    --- stderr ---
+    {"error":"unexpected argument '--nope' found","causes":[],"hint":"run with --help to see the usage"}
+    "#);
+}
+
+#[test]
+fn missing_file() {
+    insta::assert_snapshot!(Desk::new().see(&["validate"]), @r"
+    exit: 2
+    --- stderr ---
+    error: cannot read cluster.toml
+      caused by: No such file or directory (os error 2)
+    hint: make one with `kiln init`, or name another with --file
+    ");
+}
+
+#[test]
+fn missing_file_as_json() {
+    insta::assert_snapshot!(Desk::new().see(&["--json", "-f", "other.toml", "validate"]), @r#"
+    exit: 2
+    --- stderr ---
+    {"error":"cannot read other.toml","causes":["No such file or directory (os error 2)"],"hint":"make one with `kiln init`, or name another with --file"}
+    "#);
+}
+
+#[test]
+fn init_makes_a_valid_file_once() {
+    let desk = Desk::new();
+    insta::assert_snapshot!(desk.see(&["init", "--name", "first"]), @r"
+    exit: 0
+    --- stderr ---
+    wrote cluster.toml; look through it, then check it with `kiln validate`
+    ");
+    let written = desk.read("cluster.toml");
+    insta::assert_snapshot!(desk.see(&["validate"]), @r"
+    exit: 0
+    --- stderr ---
+    cluster.toml is valid: 1 control, 1 login, 4 compute nodes in 2 groups, 2 partitions
+    ");
+    insta::assert_snapshot!(desk.see(&["init", "--name", "second"]), @r"
+    exit: 2
+    --- stderr ---
+    error: cluster.toml exists already
+    hint: --force replaces it
+    ");
+    assert_eq!(desk.read("cluster.toml"), written);
+    assert!(
+        desk.run(&["--quiet", "init", "--name", "second", "--force"])
+            .stderr
+            .is_empty()
+    );
+    assert!(desk.read("cluster.toml").contains("second"));
+}
+
+#[test]
+fn init_refuses_a_name_that_is_none() {
+    let desk = Desk::new();
+    insta::assert_snapshot!(desk.see(&["init", "--name", "not a name"]), @r"
+    exit: 2
+    --- stderr ---
+    error: `not a name` cannot be the name of a cluster
+    hint: a name is a lower-case letter, then lower-case letters, digits or `-`, at most 31
+    ");
+    assert!(!desk.path().join("cluster.toml").exists());
+}
+
+#[test]
+fn validate_points_into_a_bad_file() {
+    let desk = Desk::new();
+    desk.write("cluster.toml", "[cluster]\nname = 7\n");
+    insta::assert_snapshot!(desk.see(&["validate"]), @r#"
+    exit: 2
+    --- stderr ---
+    error[missing-key]: the file has no [cloud] table
+     --> cluster.toml:1:1
+      |
+    1 | [cluster]
+      | ^ expected [cloud]
+
+    error[missing-key]: the file has no [compute] table
+     --> cluster.toml:1:1
+      |
+    1 | [cluster]
+      | ^ expected [compute]
+
+    error[wrong-type]: `name` in [cluster] is an integer
+     --> cluster.toml:2:8
+      |
+    2 | name = 7
+      |        ^ expected a string
+      |
+      = help: write it in quotes: "7"
+
+    error: cluster.toml: 3 errors
+    "#);
+    insta::assert_snapshot!(desk.see(&["--json", "validate"]), @r#"
+    exit: 2
+    --- stdout ---
+    [
+      {
+        "severity": "error",
+        "code": "missing-key",
+        "file": "cluster.toml",
+        "line": 1,
+        "column": 1,
+        "message": "the file has no [cloud] table",
+        "expected": "[cloud]",
+        "hint": null
+      },
+      {
+        "severity": "error",
+        "code": "missing-key",
+        "file": "cluster.toml",
+        "line": 1,
+        "column": 1,
+        "message": "the file has no [compute] table",
+        "expected": "[compute]",
+        "hint": null
+      },
+      {
+        "severity": "error",
+        "code": "wrong-type",
+        "file": "cluster.toml",
+        "line": 2,
+        "column": 8,
+        "message": "`name` in [cluster] is an integer",
+        "expected": "a string",
+        "hint": "write it in quotes: \"7\""
+      }
+    ]
+    "#);
+}
+
+#[test]
+fn validate_shows_the_whole_specification() {
+    let desk = Desk::new();
+    desk.stdout(&["init", "--name", "shown"]);
+    let spec: serde_json::Value =
+        serde_json::from_str(&desk.stdout(&["validate", "--show"])).expect("JSON");
+    assert_eq!(spec["name"], "shown");
+    assert!(spec["concurrency"].is_u64(), "defaults are filled in");
+}
+
+#[test]
+fn schema_is_json() {
+    let schema: serde_json::Value =
+        serde_json::from_str(&Desk::new().stdout(&["schema"])).expect("JSON");
+    assert!(schema["properties"].is_object());
+}
+
+#[test]
+fn completions_know_the_verbs() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = Desk::new().stdout(&["completions", shell]);
+        assert!(script.contains("validate"), "{shell}");
+    }
+}
+
+#[test]
+fn man_pages_are_made() {
+    let desk = Desk::new();
+    desk.stdout(&["man", "--dir", "pages"]);
+    for page in [
+        "kiln.1",
+        "kiln-init.1",
+        "kiln-validate.1",
+        "kiln-node-apply.1",
+    ] {
+        assert!(
+            desk.read(&format!("pages/{page}")).contains(".SH SYNOPSIS"),
+            "{page}"
+        );
+    }
+    assert!(
+        !desk.path().join("pages/kiln-local.1").exists(),
+        "hidden verbs have no page"
+    );
+    assert!(desk.stdout(&["man"]).contains(".TH kiln 1"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let desk = Desk::new();
+    let kiln = env!("CARGO_BIN_EXE_kiln");
+    let script = format!("set -o pipefail; '{kiln}' completions bash | head -c 1 >/dev/null");
+    let status = Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(desk.path())
+        .status();
+    assert!(status.expect("bash runs").success());
+}
+
+#[test]
+fn node_apply_wants_a_bundle() {
+    let desk = Desk::new();
+    desk.write("bundle.json", "{}");
+    insta::assert_snapshot!(desk.see(&["node", "apply", "--dry-run", "--bundle", "bundle.json"]), @r#"
+    exit: 1
+    --- stderr ---
+    error: not connected yet: Apply { bundle: "bundle.json", dry_run: true } "bundle.json" true
+    "#);
+}
+
+/// `KILN_UPDATE=1` writes the page instead.
+#[test]
+fn reference_is_current() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/cli.md");
+    let page = Desk::new().stdout(&["reference"]);
+    if std::env::var_os("KILN_UPDATE").is_some() {
+        std::fs::create_dir_all(path.parent().expect("it has one")).expect("a writable tree");
+        std::fs::write(&path, &page).expect("a writable tree");
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        stored == page,
+        "docs/reference/cli.md is not current: run `KILN_UPDATE=1 cargo test -p kiln --test cli`"
+    );
+}
