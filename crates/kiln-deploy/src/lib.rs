@@ -1,1 +1,32 @@
-//! (to be written)
+//! The deploy host's side: what `kiln` does on a laptop or a CI runner to raise a cluster, change it, look at it
+//! and take it down.
+
+mod apply;
+mod bundles;
+mod configure;
+mod destroy;
+mod deployment;
+mod error;
+mod inventory;
+mod keys;
+mod nodes;
+mod observe;
+mod plan;
+mod plan_text;
+mod secrets;
+mod status;
+mod targets;
+
+pub use configure::Configured;
+pub use deployment::Deployment;
+pub use destroy::Belongings;
+pub use error::{Error, Result};
+pub use inventory::{HostEntry, InventoryReport};
+pub use nodes::ExecOutcome;
+pub use observe::Observed;
+pub use plan::{Action, Plan};
+pub use secrets::{SecretKind, SecretStore};
+pub use status::{NodeStatus, StatusReport};
+
+/// Asked between operations: should the work end here?
+pub type Stop<'a> = &'a (dyn Fn() -> bool + Send + Sync);

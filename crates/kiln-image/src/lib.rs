@@ -1,1 +1,17 @@
-//! (to be written)
+//! Image recipes and the build sequence, over any cloud.
+
+mod build;
+mod catalog;
+mod manifest;
+mod progress;
+mod recipe;
+mod steps;
+
+pub use build::{BuildError, Builder, instance_name};
+pub use catalog::{built_image, images_of_kiln, property};
+pub use manifest::{Manifest, Package};
+pub use progress::{Event, Progress, State};
+pub use recipe::Recipe;
+
+/// A script that installs the binary from its standard input.
+pub const INSTALL_KILN: &str = steps::INSTALL_KILN.script;

@@ -17,7 +17,8 @@ pub use quote::quote;
 /// How nodes of one cluster are reached.
 #[derive(Debug, Clone)]
 pub struct Ssh {
-    pub key: PathBuf,
+    /// Tried in this order.
+    pub keys: Vec<PathBuf>,
     pub known_hosts: PathBuf,
 }
 
@@ -54,7 +55,8 @@ impl Ssh {
     /// Arguments for `ssh` up to and including the destination.
     pub fn arguments(&self, host: &Host) -> Vec<OsString> {
         let option = |text: String| [OsString::from("-o"), OsString::from(text)];
-        let mut arguments = vec![OsString::from("-i"), self.key.clone().into_os_string()];
+        let mut arguments: Vec<OsString> =
+            self.keys.iter().flat_map(|key| [OsString::from("-i"), key.clone().into_os_string()]).collect();
         let options = [
             "IdentitiesOnly=yes".to_string(),
             "StrictHostKeyChecking=yes".to_string(),

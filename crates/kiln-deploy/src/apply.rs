@@ -1,0 +1,308 @@
+//! Carries out a plan: stage by stage, each with bounded concurrency. Every operation can be repeated, so a run
+//! that was cut is simply run again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kiln_cloud::{
+    Attachment, Instance, InstanceStatus, Labels, NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Rule, label,
+};
+use kiln_image::Event;
+use kiln_site::bundle::MountSource;
+use kiln_site::{Identity, UserData, volume_name};
+use kiln_spec::{ImageUpdate, Node, Role, Volume, hostlist};
+
+use crate::deployment::Deployment;
+use crate::error::{Error, Result};
+use crate::nodes::{bounded, node_of};
+use crate::observe::Observed;
+use crate::plan::{Action, Plan, cluster_group, group_label, login_group, plan};
+use crate::targets::{Targets, targets};
+
+/// How long the cloud may take to bring instances up.
+const ACTIVE_LIMIT: Duration = Duration::from_secs(900);
+/// How long services on a node may take to end before the node is rebuilt.
+const QUIET_LIMIT: Duration = Duration::from_secs(60);
+
+impl Deployment<'_> {
+    pub async fn plan(&self) -> Result<Plan> {
+        let observed = self.observe().await?;
+        plan(self.spec, &observed, &targets(self.spec, &observed))
+    }
+
+    /// Carries out `plan`. Images must be there already.
+    pub async fn apply(&self, plan: &Plan) -> Result<()> {
+        self.secrets.ensure()?;
+        if let Some(Action::BuildImage { image }) = plan.actions.iter().find(|a| matches!(a, Action::BuildImage { .. })) {
+            return Err(Error::ImageNotBuilt(image.clone()));
+        }
+        for stage in 0..=3 {
+            let actions: Vec<&Action> = plan.actions.iter().filter(|a| a.stage() == stage).collect();
+            if actions.is_empty() {
+                continue;
+            }
+            self.check_stop()?;
+            // Later stages use what earlier ones made.
+            let observed = self.observe().await?;
+            let images = targets(self.spec, &observed);
+            let results = bounded(actions, self.spec.concurrency, |action| self.carry_out(action, &observed, &images)).await;
+            collect(results)?;
+        }
+        self.wait_active().await
+    }
+
+    async fn carry_out(&self, action: &Action, observed: &Observed, images: &Targets) -> Result<()> {
+        let done = |item: String, text: &str| (self.progress)(Event::done(item, text));
+        match action {
+            Action::BuildImage { .. } => {}
+            Action::CreateNetwork { name, cidr } => {
+                let cidr = cidr.as_deref().and_then(|text| text.parse().ok());
+                let new = NewNetwork { name: name.clone(), cidr, labels: self.labels() };
+                self.cloud.create_network(new).await?;
+                done(format!("network {name}"), "created");
+            }
+            Action::CreateSecurityGroup { name, login } => {
+                self.cloud.create_security_group(self.security_group(name, *login, observed)?).await?;
+                done(format!("security group {name}"), "created");
+            }
+            Action::CreateVolume { name, size_gib } => {
+                let new = NewVolume { name: name.clone(), size_gib: *size_gib, labels: self.labels() };
+                self.cloud.create_volume(new).await?;
+                done(format!("volume {name}"), "created");
+            }
+            Action::CreateInstances { nodes, .. } => self.create(nodes, observed, images).await?,
+            Action::RebuildInstances { nodes, .. } => self.rebuild(nodes, observed, images).await?,
+            Action::LeaveToSlurm { nodes, group, .. } => {
+                self.record_target(nodes, observed, images).await?;
+                done(group.clone(), "image change left to Slurm");
+            }
+            Action::StartInstances { nodes, .. } => {
+                self.each(nodes, observed, |instance| async move { self.cloud.start(&instance.id).await }, "started").await?;
+            }
+            Action::DeleteInstances { nodes, .. } => {
+                self.each(nodes, observed, |instance| async move { self.cloud.delete(&instance.id).await }, "deleted").await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs one cloud operation for the instance of each of these nodes.
+    async fn each<'o, F>(
+        &self,
+        nodes: &[String],
+        observed: &'o Observed,
+        operation: impl Fn(&'o Instance) -> F,
+        text: &str,
+    ) -> Result<()>
+    where
+        F: Future<Output = kiln_cloud::Result<()>>,
+    {
+        let chosen = observed.instances.iter().filter(|i| nodes.iter().any(|n| n == node_of(i))).collect();
+        let operation = &operation;
+        let results = bounded(chosen, self.spec.concurrency, |instance: &'o Instance| async move {
+            self.check_stop()?;
+            operation(instance).await?;
+            (self.progress)(Event::done(node_of(instance), text));
+            Ok(())
+        })
+        .await;
+        collect(results)
+    }
+
+    async fn create(&self, nodes: &[String], observed: &Observed, images: &Targets) -> Result<()> {
+        let mut failures = Vec::new();
+        for batch in nodes.chunks(self.spec.concurrency.max(1)) {
+            self.check_stop()?;
+            let new = batch.iter().map(|name| self.new_instance(name, observed, images)).collect::<Result<Vec<_>>>()?;
+            for (name, result) in batch.iter().zip(self.cloud.create(new).await) {
+                match result {
+                    Ok(_) => (self.progress)(Event::working(name, "booting")),
+                    Err(error) => {
+                        (self.progress)(Event::failed(name, error.to_string()));
+                        failures.push(Err(Error::from(error)));
+                    }
+                }
+            }
+        }
+        collect(failures)
+    }
+
+    async fn rebuild(&self, nodes: &[String], observed: &Observed, images: &Targets) -> Result<()> {
+        let existing = observed.nodes();
+        let results = bounded(nodes.iter().collect(), self.spec.concurrency, |name: &String| {
+            let instance = existing.get(name.as_str()).copied();
+            async move {
+                self.check_stop()?;
+                let instance = instance.ok_or_else(|| Error::NoInstance(name.clone()))?;
+                let node = self.spec.node(name).ok_or_else(|| Error::UnknownNode(name.clone()))?;
+                if node.role == Role::Control {
+                    self.quiet_control(observed).await;
+                }
+                (self.progress)(Event::working(name, "rebuilding"));
+                let image = target(images, &node)?;
+                let rebuild = Rebuild {
+                    labels: self.node_labels(&node, &image),
+                    user_data: self.user_data(&node)?,
+                    image,
+                };
+                self.cloud.rebuild(&instance.id, rebuild).await?;
+                Ok(())
+            }
+        })
+        .await;
+        collect(results)
+    }
+
+    /// Lets slurmctld and the database write down what they know before their machine is taken away. Best effort: a
+    /// control node that is already broken must still be replaceable.
+    async fn quiet_control(&self, observed: &Observed) {
+        let name = self.spec.control.node.as_str();
+        (self.progress)(Event::working(name, "stopping Slurm's daemons"));
+        let Ok(ssh) = self.ssh() else { return };
+        let Ok(hosts) = self.hosts(observed, std::iter::once(name)) else { return };
+        for host in hosts {
+            let argv = ["systemctl", "stop", "slurmctld.service", "slurmdbd.service", "mariadb.service"];
+            let _ = tokio::time::timeout(QUIET_LIMIT, ssh.output(&host, &argv, b"")).await;
+        }
+    }
+
+    async fn record_target(&self, nodes: &[String], observed: &Observed, images: &Targets) -> Result<()> {
+        let record = |instance| async move {
+            let instance: &Instance = instance;
+            let image = self.spec.node(node_of(instance)).and_then(|node| target(images, &node).ok());
+            let mut labels = instance.labels.clone();
+            labels.extend(image.map(|image| (label::TARGET_IMAGE.to_string(), image)));
+            self.cloud.set_labels(&instance.id, labels).await
+        };
+        self.each(nodes, observed, record, "target recorded").await
+    }
+
+    async fn wait_active(&self) -> Result<()> {
+        let instances = self.cloud.instances(&self.spec.name).await?;
+        let wanted: Vec<String> = instances
+            .iter()
+            .filter(|i| matches!(i.status, InstanceStatus::Building | InstanceStatus::Rebuilding))
+            .map(|i| i.id.clone())
+            .collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        self.cloud.wait_active(&wanted, ACTIVE_LIMIT).await?;
+        let names: Vec<&str> = instances.iter().filter(|i| wanted.contains(&i.id)).map(node_of).collect();
+        (self.progress)(Event::done(hostlist::fold(names), "active"));
+        Ok(())
+    }
+
+    fn new_instance(&self, name: &str, observed: &Observed, images: &Targets) -> Result<NewInstance> {
+        let node = self.spec.node(name).ok_or_else(|| Error::UnknownNode(name.to_string()))?;
+        let network = observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?;
+        let wanted = match node.role {
+            Role::Login => vec![cluster_group(self.spec), login_group(self.spec)],
+            Role::Control | Role::Compute => vec![cluster_group(self.spec)],
+        };
+        let security_groups = observed.security_groups.iter().filter(|g| wanted.contains(&g.name)).map(|g| g.id.clone());
+        let image = target(images, &node)?;
+        Ok(NewInstance {
+            name: name.to_string(),
+            flavor: node.flavor.to_string(),
+            network: network.id.clone(),
+            address: node.address,
+            security_groups: security_groups.collect(),
+            user_data: self.user_data(&node)?,
+            ssh_key: self.ssh_public_key()?,
+            labels: self.node_labels(&node, &image),
+            volumes: self.attachments(&node, observed)?,
+            image,
+        })
+    }
+
+    fn user_data(&self, node: &Node<'_>) -> Result<String> {
+        let keys = self.keys()?.node(node.name)?;
+        let share = MountSource::Volume(volume_name(self.spec, "share"));
+        let identity = Identity {
+            cluster: self.spec.name.clone(),
+            node: node.name.to_string(),
+            role: node.role.as_str().to_string(),
+            domain: self.spec.domain.clone(),
+            build: false,
+            seal_key: Some(keys.seal_identity),
+            ssh_host_key: Some(keys.ssh_host_key),
+            share: (node.role == Role::Compute).then_some(share),
+        };
+        serde_json::to_string(&UserData { kiln: identity }).map_err(|e| Error::NotReady(e.to_string()))
+    }
+
+    /// Local volumes are directories that several instances may have at once, so the share and the home directories
+    /// reach the nodes as volumes too.
+    fn attachments(&self, node: &Node<'_>, observed: &Observed) -> Result<Vec<Attachment>> {
+        let mut wanted: Vec<(&str, bool)> = vec![];
+        if self.spec.volumes.home != Volume::None {
+            wanted.push(("home", false));
+        }
+        match node.role {
+            Role::Control => {
+                wanted.push(("share", false));
+                if self.spec.volumes.state != Volume::None {
+                    wanted.push(("state", false));
+                }
+            }
+            Role::Compute => wanted.push(("share", true)),
+            Role::Login => {}
+        }
+        wanted
+            .into_iter()
+            .map(|(purpose, read_only)| {
+                let name = volume_name(self.spec, purpose);
+                let volume = observed.volumes.iter().find(|v| v.name == name).or_else(|| observed.attached.get(&name));
+                let volume = volume.ok_or_else(|| Error::NoVolume(name.clone()))?.id.clone();
+                Ok(Attachment { volume, read_only })
+            })
+            .collect()
+    }
+
+    fn security_group(&self, name: &str, login: bool, observed: &Observed) -> Result<NewSecurityGroup> {
+        let network = observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?;
+        let rule = if login {
+            Rule { from: "0.0.0.0/0".parse().map_err(|_| Error::NotReady("bad rule".into()))?, tcp_port: Some(22) }
+        } else {
+            Rule { from: network.cidr.into(), tcp_port: None }
+        };
+        Ok(NewSecurityGroup { name: name.to_string(), labels: self.labels(), rules: vec![rule] })
+    }
+
+    fn labels(&self) -> Labels {
+        BTreeMap::from([(label::CLUSTER.to_string(), self.spec.name.clone())])
+    }
+
+    fn node_labels(&self, node: &Node<'_>, image: &str) -> Labels {
+        let mut labels = self.labels();
+        labels.insert(label::NODE.into(), node.name.to_string());
+        labels.insert(label::ROLE.into(), node.role.as_str().to_string());
+        labels.insert(label::GROUP.into(), group_label(node));
+        if node.image_update == ImageUpdate::Slurm {
+            labels.insert(label::TARGET_IMAGE.into(), image.to_string());
+        }
+        labels
+    }
+}
+
+fn target(images: &Targets, node: &Node<'_>) -> Result<String> {
+    images.get(node.image).cloned().flatten().ok_or_else(|| Error::ImageNotBuilt(node.image.to_string()))
+}
+
+/// One error out of many results; being asked to stop goes before the rest.
+fn collect(results: Vec<Result<()>>) -> Result<()> {
+    let all = results.len();
+    let mut errors: Vec<Error> = results.into_iter().filter_map(Result::err).collect();
+    if let Some(at) = errors.iter().position(|e| matches!(e, Error::Stopped)) {
+        return Err(errors.swap_remove(at));
+    }
+    match errors.len() {
+        0 => Ok(()),
+        1 if all == 1 => Err(errors.swap_remove(0)),
+        failed => {
+            let details = errors.iter().map(|e| format!("  {e}")).collect::<Vec<_>>().join("\n");
+            Err(Error::Operations { failed, all, details })
+        }
+    }
+}

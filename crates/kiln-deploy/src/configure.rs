@@ -1,0 +1,208 @@
+//! Makes every node what the file says: the binary, the bundle, the sealed bundles on the share; then waits until
+//! Slurm itself says that the compute nodes are in service.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kiln_image::Event;
+use kiln_node::ApplyReport;
+use kiln_site::{Bundle, NodeKeys, Site, site};
+use kiln_slurm::{NodeState, parse_node_states};
+use kiln_spec::{Role, hostlist};
+use kiln_ssh::{Host, Ssh};
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::deployment::Deployment;
+use crate::error::{Error, Result};
+use crate::nodes::bounded;
+use crate::secrets::SecretKind;
+
+const SSH_LIMIT: Duration = Duration::from_secs(180);
+const SLURM_LIMIT: Duration = Duration::from_secs(180);
+
+/// What configuration did to the nodes.
+#[derive(Debug, Serialize)]
+pub struct Configured {
+    pub nodes: BTreeMap<String, ApplyReport>,
+}
+
+impl Configured {
+    pub fn changed(&self) -> usize {
+        self.nodes.values().filter(|report| report.changed() > 0).count()
+    }
+}
+
+/// What one configuration run holds on to.
+struct Run<'a> {
+    ssh: &'a Ssh,
+    site: &'a Site<'a>,
+    keys: &'a BTreeMap<String, NodeKeys>,
+    kiln: &'a [u8],
+    kiln_digest: &'a str,
+    dry_run: bool,
+}
+
+impl Deployment<'_> {
+    pub async fn configure(&self, dry_run: bool) -> Result<Configured> {
+        self.secrets.ensure()?;
+        let observed = self.observe().await?;
+        let (inventory, secrets) = self.site_inputs(&observed)?;
+        let ring = self.keys()?;
+        let names: Vec<&str> = self.spec.nodes().map(|n| n.name).collect();
+        let keys = names.iter().map(|n| Ok((n.to_string(), ring.node(n)?))).collect::<Result<BTreeMap<_, _>>>()?;
+        let kiln = self.kiln_bytes()?;
+        let ssh = self.ssh()?;
+        let run = Run {
+            ssh: &ssh,
+            site: &site(self.spec, &inventory, &secrets),
+            keys: &keys,
+            kiln_digest: &hex::encode(Sha256::digest(&kiln)),
+            kiln: &kiln,
+            dry_run,
+        };
+        if !dry_run {
+            self.cloud.grant(&self.spec.name, secrets.cloud_token.trim()).await?;
+        }
+        let hosts = self.hosts(&observed, names.iter().copied())?;
+        let results = bounded(hosts.clone(), self.spec.concurrency, |host| self.configure_node(&run, host)).await;
+        let mut configured = Configured { nodes: BTreeMap::new() };
+        let mut failures = Vec::new();
+        let all = results.len();
+        for (host, result) in hosts.iter().zip(results) {
+            match result {
+                Ok(report) => _ = configured.nodes.insert(host.name.clone(), report),
+                Err(Error::Stopped) => return Err(Error::Stopped),
+                Err(error) => {
+                    (self.progress)(Event::failed(&host.name, "not configured"));
+                    failures.push(format!("  {error}"));
+                }
+            }
+        }
+        if !failures.is_empty() {
+            return Err(Error::Operations { failed: failures.len(), all, details: failures.join("\n") });
+        }
+        if !dry_run {
+            self.wait_for_slurm(&ssh, &hosts[0]).await?;
+            // Every node has the new secrets by now.
+            self.secrets.forget_previous()?;
+        }
+        Ok(configured)
+    }
+
+    async fn configure_node(&self, run: &Run<'_>, host: Host) -> Result<ApplyReport> {
+        self.check_stop()?;
+        let keys = run.keys.get(&host.name).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
+        let bundle = run.site.bundle(&host.name, keys).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
+        run.ssh.wait(&host, SSH_LIMIT).await?;
+        if !run.dry_run {
+            self.update_kiln(run, &host).await?;
+        }
+        (self.progress)(Event::working(&host.name, "configuring"));
+        let report = push(run, &host, &bundle).await?;
+        if bundle.role == Role::Control.as_str() && !run.dry_run {
+            self.publish(run, &host).await?;
+        }
+        let text = match report.changed() {
+            0 => "unchanged".to_string(),
+            n if run.dry_run => format!("{n} would change"),
+            n => format!("configured, {n} changed"),
+        };
+        (self.progress)(Event::done(&host.name, text));
+        Ok(report)
+    }
+
+    /// Nodes run the same binary as the deploy host, whatever their image brought.
+    async fn update_kiln(&self, run: &Run<'_>, host: &Host) -> Result<()> {
+        let sum = run.ssh.output(host, &["sha256sum", "/usr/local/bin/kiln"], b"").await?;
+        if !sum.stdout.starts_with(run.kiln_digest) {
+            (self.progress)(Event::working(&host.name, "copying kiln"));
+            run.ssh.run(host, &["sh", "-c", kiln_image::INSTALL_KILN], run.kiln).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts the sealed bundles of compute nodes on the share, those that changed.
+    async fn publish(&self, run: &Run<'_>, control: &Host) -> Result<()> {
+        let listed = run.ssh.run(control, &["kiln", "node", "published"], b"").await?;
+        let there: BTreeMap<String, String> = serde_json::from_str(&listed).unwrap_or_default();
+        let mut publication = kiln_node::Publication::default();
+        for node in self.spec.compute.iter().flat_map(|g| &g.nodes) {
+            let Some(keys) = run.keys.get(node) else { continue };
+            let Some(bundle) = run.site.bundle(node, keys) else { continue };
+            // The name of the content: which bundle, sealed to which key.
+            let digest = hex::encode(Sha256::digest(format!("{} {}", bundle.digest(), keys.seal_recipient)));
+            if there.get(node) != Some(&digest) {
+                let failed = |e: kiln_node::SealError| Error::Seal { node: node.clone(), message: e.to_string() };
+                let sealed = kiln_node::seal(&bundle, &keys.seal_recipient).map_err(failed)?;
+                publication.sealed.insert(node.clone(), STANDARD.encode(sealed));
+            }
+            publication.digests.insert(node.clone(), digest);
+        }
+        let json = serde_json::to_vec(&publication).map_err(|e| Error::NotReady(e.to_string()))?;
+        run.ssh.run(control, &["kiln", "node", "publish"], &json).await?;
+        Ok(())
+    }
+
+    async fn wait_for_slurm(&self, ssh: &Ssh, control: &Host) -> Result<()> {
+        let wanted: Vec<&str> = self.spec.compute.iter().flat_map(|g| &g.nodes).map(String::as_str).collect();
+        let start = Instant::now();
+        loop {
+            self.check_stop()?;
+            let states = slurm_states(ssh, control).await.unwrap_or_default();
+            let known: BTreeMap<&str, &NodeState> = states.iter().map(|s| (s.node.as_str(), s)).collect();
+            // A node that an administrator drained is theirs; it does not hold up the rest.
+            let ready = |name: &str| known.get(name).is_some_and(|s| s.in_service() || is_drained_by_hand(s));
+            let waiting: Vec<&str> = wanted.iter().copied().filter(|name| !ready(name)).collect();
+            if waiting.is_empty() {
+                (self.progress)(Event::done("slurm", format!("{} in service", hostlist::fold(wanted))));
+                return Ok(());
+            }
+            (self.progress)(Event::working("slurm", format!("waiting for {}", hostlist::fold(waiting.iter().copied()))));
+            if start.elapsed() > SLURM_LIMIT {
+                let describe = |name: &&str| match known.get(name) {
+                    Some(s) => format!("  {name} is {}: {}", s.short(), s.reason.as_deref().unwrap_or("no reason given")),
+                    None => format!("  {name} is unknown to slurmctld"),
+                };
+                let details: Vec<String> = waiting.iter().map(describe).collect();
+                return Err(Error::NotReady(format!("Slurm does not see these nodes in service:\n{}", details.join("\n"))));
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    }
+}
+
+fn is_drained_by_hand(state: &NodeState) -> bool {
+    state.flags.iter().any(|f| f == "DRAIN") && state.reason.as_deref().is_some_and(|r| !r.starts_with("kiln:"))
+}
+
+pub(crate) async fn slurm_states(ssh: &Ssh, control: &Host) -> Result<Vec<NodeState>> {
+    let text = ssh.run(control, &["scontrol", "show", "node", "--oneliner"], b"").await?;
+    Ok(parse_node_states(&text))
+}
+
+async fn push(run: &Run<'_>, host: &Host, bundle: &Bundle) -> Result<ApplyReport> {
+    let mut argv = vec!["kiln", "--json", "node", "apply", "--bundle", "-"];
+    if run.dry_run {
+        argv.push("--dry-run");
+    }
+    let json = serde_json::to_vec(bundle).map_err(|e| Error::NotReady(e.to_string()))?;
+    let output = run.ssh.output(host, &argv, &json).await?;
+    let report: ApplyReport = serde_json::from_str(&output.stdout).map_err(|_| {
+        Error::NotReady(format!("{}: `kiln node apply` ended with {}: {}", host.name, output.status, output.stderr))
+    })?;
+    let failed = report.failures();
+    if failed.is_empty() {
+        return Ok(report);
+    }
+    Err(Error::NotReady(format!("{}:\n    {}", host.name, failed.join("\n    "))))
+}
+
+impl Deployment<'_> {
+    /// True when a rotated secret still waits for the next `configure`.
+    pub fn has_pending_rotation(&self) -> bool {
+        SecretKind::ALL.iter().any(|k| self.secrets.previous_path(*k).exists())
+    }
+}

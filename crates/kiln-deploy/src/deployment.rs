@@ -1,0 +1,84 @@
+//! One cluster as seen from the deploy host: its file, its secrets, its cloud, the way onto its nodes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kiln_cloud::Cloud;
+use kiln_image::{Progress, instance_name};
+use kiln_spec::{CloudSpec, Spec};
+use kiln_ssh::Ssh;
+
+use crate::Stop;
+use crate::error::{Error, Result};
+use crate::keys::{KeyRing, public_key};
+use crate::secrets::{SecretKind, SecretStore};
+
+pub struct Deployment<'a> {
+    pub spec: &'a Spec,
+    pub cloud: Cloud,
+    pub secrets: SecretStore,
+    pub progress: Progress<'a>,
+    pub stop: Stop<'a>,
+    /// The binary that nodes run: this very one.
+    pub kiln: PathBuf,
+    dir: PathBuf,
+}
+
+impl<'a> Deployment<'a> {
+    /// `file`: the cluster file; `.kiln` lies beside it. Changes nothing yet.
+    pub fn open(spec: &'a Spec, file: &Path, progress: Progress<'a>, stop: Stop<'a>) -> Result<Self> {
+        let parent = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = fs::canonicalize(parent)
+            .map_err(|source| Error::File { path: parent.to_path_buf(), did: "found", source })?;
+        let dir = parent.join(".kiln");
+        let cloud = match &spec.cloud {
+            CloudSpec::Local { .. } => Cloud::local(kiln_cloud::local::default_root()),
+        };
+        let kiln = std::env::current_exe()
+            .map_err(|source| Error::File { path: "kiln".into(), did: "found", source })?;
+        let secrets = SecretStore::new(dir.join("secrets"));
+        Ok(Deployment { spec, cloud, secrets, progress, stop, kiln, dir })
+    }
+
+    pub(crate) fn check_stop(&self) -> Result<()> {
+        if (self.stop)() { Err(Error::Stopped) } else { Ok(()) }
+    }
+
+    pub(crate) fn keys(&self) -> Result<KeyRing> {
+        Ok(KeyRing::new(&self.secrets.read(SecretKind::NodeSeed)?))
+    }
+
+    pub(crate) fn ssh_public_key(&self) -> Result<String> {
+        public_key(&self.secrets.read(SecretKind::SshKey)?)
+    }
+
+    pub(crate) fn kiln_bytes(&self) -> Result<Vec<u8>> {
+        fs::read(&self.kiln).map_err(|source| Error::File { path: self.kiln.clone(), did: "read", source })
+    }
+
+    /// The way onto the nodes. Writes down the host keys of all of them first, so that none is taken on trust.
+    pub fn ssh(&self) -> Result<Ssh> {
+        self.secrets.ensure()?;
+        let ring = self.keys()?;
+        let before = self.secrets.read_previous(SecretKind::NodeSeed).map(|seed| KeyRing::new(&seed));
+        let build = instance_name(&self.spec.name);
+        let mut text = String::new();
+        for node in self.spec.nodes().map(|n| n.name).chain([build.as_str()]) {
+            for ring in std::iter::once(&ring).chain(&before) {
+                text.push_str(&ring.known_host(node)?);
+                text.push('\n');
+            }
+        }
+        let known_hosts = self.dir.join("known_hosts");
+        let unchanged = fs::read_to_string(&known_hosts).is_ok_and(|now| now == text);
+        if !unchanged {
+            let temporary = self.dir.join(format!(".known_hosts.{}", std::process::id()));
+            fs::write(&temporary, text)
+                .and_then(|()| fs::rename(&temporary, &known_hosts))
+                .map_err(|source| Error::File { path: known_hosts.clone(), did: "written", source })?;
+        }
+        let previous = self.secrets.previous_path(SecretKind::SshKey);
+        let keys = [self.secrets.path(SecretKind::SshKey), previous];
+        Ok(Ssh { keys: keys.into_iter().filter(|k| k.exists()).collect(), known_hosts })
+    }
+}

@@ -1,0 +1,69 @@
+//! Takes the cluster down, in reverse order. Everything is found by label, also what a crashed run left behind.
+
+use kiln_image::Event;
+
+use crate::deployment::Deployment;
+use crate::error::{Error, Result};
+use crate::nodes::bounded;
+
+/// What `destroy` would take away.
+#[derive(Debug, Clone, Default, serde::Serialize)]
+pub struct Belongings {
+    pub instances: Vec<(String, String)>,
+    pub security_groups: Vec<(String, String)>,
+    pub networks: Vec<(String, String)>,
+    pub volumes: Vec<(String, String)>,
+}
+
+impl Belongings {
+    pub fn is_empty(&self) -> bool {
+        self.instances.is_empty() && self.security_groups.is_empty() && self.networks.is_empty() && self.volumes.is_empty()
+    }
+}
+
+impl Deployment<'_> {
+    pub async fn belongings(&self, keep_volumes: bool) -> Result<Belongings> {
+        let cluster = self.spec.name.as_str();
+        let (instances, groups, networks, volumes) = tokio::try_join!(
+            self.cloud.instances(cluster),
+            self.cloud.security_groups(cluster),
+            self.cloud.networks(cluster),
+            self.cloud.volumes(cluster),
+        )?;
+        let kept = |name: &str| keep_volumes && !name.ends_with("-share");
+        Ok(Belongings {
+            instances: instances.into_iter().map(|i| (i.id, i.name)).collect(),
+            security_groups: groups.into_iter().map(|g| (g.id, g.name)).collect(),
+            networks: networks.into_iter().map(|n| (n.id, n.name)).collect(),
+            volumes: volumes.into_iter().filter(|v| !kept(&v.name)).map(|v| (v.id, v.name)).collect(),
+        })
+    }
+
+    pub async fn destroy(&self, belongings: &Belongings) -> Result<()> {
+        let limit = self.spec.concurrency;
+        let gone = |what: &str, name: &str| (self.progress)(Event::done(format!("{what}{name}"), "deleted"));
+        let instances = bounded(belongings.instances.clone(), limit, |(id, name)| async move {
+            self.check_stop()?;
+            self.cloud.delete(&id).await?;
+            gone("", &name);
+            Ok::<(), Error>(())
+        });
+        instances.await.into_iter().collect::<Result<Vec<()>>>()?;
+        self.check_stop()?;
+        for (id, name) in &belongings.security_groups {
+            self.cloud.delete_security_group(id).await?;
+            gone("security group ", name);
+        }
+        for (id, name) in &belongings.networks {
+            self.cloud.delete_network(id).await?;
+            gone("network ", name);
+        }
+        for (id, name) in &belongings.volumes {
+            self.cloud.delete_volume(id).await?;
+            gone("volume ", name);
+        }
+        self.cloud.revoke(&self.spec.name).await?;
+        self.cloud.retire().await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+use std::path::PathBuf;
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{path} could not be {did}")]
+    File { path: PathBuf, did: &'static str, #[source] source: std::io::Error },
+    #[error("{path} is damaged: {why}")]
+    Damaged { path: PathBuf, why: String },
+    #[error(transparent)]
+    Cloud(#[from] kiln_cloud::Error),
+    #[error(transparent)]
+    Image(#[from] kiln_image::BuildError),
+    #[error(transparent)]
+    Ssh(#[from] kiln_ssh::Error),
+    #[error("sealing a bundle for {node}: {message}")]
+    Seal { node: String, message: String },
+    #[error("a key could not be made: {0}")]
+    Key(String),
+    #[error("image {0} is not built yet")]
+    ImageNotBuilt(String),
+    #[error("image {0} has no Slurm that Kiln can recognise")]
+    NoSlurm(String),
+    #[error("the {cloud} cloud has no flavor {flavor}; it has {known}")]
+    Flavor { cloud: &'static str, flavor: String, known: String },
+    #[error("volume {0} is to be attached but does not exist")]
+    NoVolume(String),
+    #[error("{what} {name} exists already and is not this cluster's")]
+    Foreign { what: &'static str, name: String },
+    #[error("no instance for {0}")]
+    NoInstance(String),
+    #[error("the cluster has no node {0}")]
+    UnknownNode(String),
+    #[error("{failed} of {all} operations failed:\n{details}")]
+    Operations { failed: usize, all: usize, details: String },
+    #[error("{0}")]
+    NotReady(String),
+    #[error("stopped as asked; run the same command again to go on")]
+    Stopped,
+}
+
+impl Error {
+    /// What to do about it, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Error::ImageNotBuilt(name) => Some(format!("`kiln image build {name}` builds it; `kiln up` does so by itself")),
+            Error::NoInstance(_) => Some("`kiln apply` creates what is missing".into()),
+            Error::UnknownNode(_) => Some("`kiln status` lists the nodes".into()),
+            Error::NoVolume(name) => Some(format!("create {name}, or set mode = \"manage\" to let Kiln do it")),
+            Error::Foreign { .. } => Some("rename the cluster, or remove the other one".into()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The nodes with their addresses, instances and images, for people and for Ansible.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use kiln_cloud::label;
+use serde::Serialize;
+
+use crate::deployment::Deployment;
+use crate::error::Result;
+use crate::observe::Observed;
+use crate::plan::group_label;
+use crate::targets::targets;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InventoryReport {
+    pub cluster: String,
+    pub hosts: Vec<HostEntry>,
+    #[serde(skip)]
+    ssh_keys: Vec<String>,
+    #[serde(skip)]
+    known_hosts: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HostEntry {
+    pub name: String,
+    pub role: String,
+    /// `control`, `login.NAME`, `compute.NAME`.
+    pub group: String,
+    pub address: Option<String>,
+    pub instance_id: Option<String>,
+    /// What it runs now.
+    pub image_id: Option<String>,
+    /// What it should run.
+    pub target_image_id: Option<String>,
+}
+
+impl Deployment<'_> {
+    pub fn inventory(&self, observed: &Observed) -> Result<InventoryReport> {
+        let ssh = self.ssh()?;
+        let instances = observed.nodes();
+        let images = targets(self.spec, observed);
+        let entry = |node: kiln_spec::Node<'_>| {
+            let instance = instances.get(node.name).copied();
+            let recorded = instance.and_then(|i| i.labels.get(label::TARGET_IMAGE).cloned());
+            HostEntry {
+                name: node.name.to_string(),
+                role: node.role.as_str().to_string(),
+                group: group_label(&node),
+                address: instance.and_then(|i| i.address).map(|a| a.to_string()),
+                instance_id: instance.map(|i| i.id.clone()),
+                image_id: instance.and_then(|i| i.image.clone()),
+                target_image_id: images.get(node.image).cloned().flatten().or(recorded),
+            }
+        };
+        Ok(InventoryReport {
+            cluster: self.spec.name.clone(),
+            hosts: self.spec.nodes().map(entry).collect(),
+            ssh_keys: ssh.keys.iter().map(|k| k.display().to_string()).collect(),
+            known_hosts: ssh.known_hosts.display().to_string(),
+        })
+    }
+}
+
+impl InventoryReport {
+    /// A static Ansible inventory in YAML. Values are written as JSON strings, which YAML reads as they are.
+    pub fn ansible(&self) -> String {
+        let text = |value: &str| serde_json::Value::from(value).to_string();
+        let mut out = String::from("all:\n  vars:\n    ansible_user: root\n");
+        if let Some(key) = self.ssh_keys.first() {
+            let _ = writeln!(out, "    ansible_ssh_private_key_file: {}", text(key));
+        }
+        let common = format!("-o UserKnownHostsFile=\"{}\" -o HostKeyAlias={{{{ inventory_hostname }}}}", self.known_hosts);
+        let _ = writeln!(out, "    ansible_ssh_common_args: {}", text(&common));
+        out.push_str("  hosts:\n");
+        for host in &self.hosts {
+            let _ = writeln!(out, "    {}:", text(&host.name));
+            let facts = [
+                ("ansible_host", &host.address),
+                ("instance_id", &host.instance_id),
+                ("image_id", &host.image_id),
+                ("target_image_id", &host.target_image_id),
+            ];
+            for (key, value) in facts {
+                if let Some(value) = value {
+                    let _ = writeln!(out, "      {key}: {}", text(value));
+                }
+            }
+        }
+        out.push_str("  children:\n");
+        for (group, members) in self.groups() {
+            let _ = writeln!(out, "    {group}:\n      hosts:");
+            members.iter().for_each(|name| _ = writeln!(out, "        {}: {{}}", text(name)));
+        }
+        out
+    }
+
+    /// Roles, and groups as `ROLE_NAME`: Ansible allows neither dots nor hyphens.
+    fn groups(&self) -> BTreeMap<String, Vec<&str>> {
+        let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for host in &self.hosts {
+            groups.entry(host.role.clone()).or_default().push(&host.name);
+            if host.group != host.role {
+                groups.entry(host.group.replace(['.', '-'], "_")).or_default().push(&host.name);
+            }
+        }
+        groups
+    }
+}

@@ -1,0 +1,73 @@
+//! The keys that are a node's alone, derived from one seed: the sealing key of its bundle and its SSH host key.
+//! Nothing is stored per node, and a rebuilt node keeps its host key.
+
+use hmac::{Hmac, Mac as _};
+use kiln_site::NodeKeys;
+use sha2::Sha256;
+use ssh_key::private::Ed25519Keypair;
+use ssh_key::{LineEnding, PrivateKey};
+
+use crate::error::{Error, Result};
+
+pub struct KeyRing {
+    seed: Vec<u8>,
+}
+
+impl KeyRing {
+    pub fn new(seed: &str) -> Self {
+        KeyRing { seed: seed.trim().as_bytes().to_vec() }
+    }
+
+    fn derive(&self, purpose: &str, node: &str) -> Result<[u8; 32]> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.seed).map_err(|e| Error::Key(e.to_string()))?;
+        mac.update(purpose.as_bytes());
+        mac.update(&[0]);
+        mac.update(node.as_bytes());
+        Ok(mac.finalize().into_bytes().into())
+    }
+
+    fn host_key(&self, node: &str) -> Result<PrivateKey> {
+        let pair = Ed25519Keypair::from_seed(&self.derive("ssh host key", node)?);
+        PrivateKey::new(pair.into(), node).map_err(|e| Error::Key(e.to_string()))
+    }
+
+    pub fn node(&self, node: &str) -> Result<NodeKeys> {
+        let host = self.host_key(node)?;
+        let wrong = |e: ssh_key::Error| Error::Key(e.to_string());
+        let (seal_identity, seal_recipient) = kiln_node::seal_keypair(self.derive("seal", node)?)
+            .map_err(|e| Error::Key(e.to_string()))?;
+        Ok(NodeKeys {
+            seal_identity,
+            seal_recipient,
+            ssh_host_key: host.to_openssh(LineEnding::LF).map_err(wrong)?.to_string(),
+            ssh_host_public: host.public_key().to_openssh().map_err(wrong)?,
+        })
+    }
+
+    /// A line for known_hosts.
+    pub fn known_host(&self, node: &str) -> Result<String> {
+        let public = self.host_key(node)?.public_key().to_openssh().map_err(|e| Error::Key(e.to_string()))?;
+        Ok(format!("{node} {public}"))
+    }
+}
+
+/// The public half of an OpenSSH private key.
+pub fn public_key(private: &str) -> Result<String> {
+    let wrong = |e: ssh_key::Error| Error::Key(e.to_string());
+    PrivateKey::from_openssh(private).map_err(wrong)?.public_key().to_openssh().map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_depend_on_seed_and_node_alone() {
+        let ring = KeyRing::new("seed");
+        let a = ring.node("a").unwrap();
+        assert_eq!(a, ring.node("a").unwrap());
+        assert_ne!(a, ring.node("b").unwrap());
+        assert_ne!(a, KeyRing::new("other").node("a").unwrap());
+        assert!(ring.known_host("a").unwrap().contains(a.ssh_host_public.split(' ').nth(1).unwrap()));
+    }
+}

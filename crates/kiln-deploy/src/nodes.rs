@@ -1,0 +1,86 @@
+//! Doing something on many nodes at once, a bounded number at a time.
+
+use std::future::Future;
+
+use kiln_cloud::label;
+use kiln_ssh::Host;
+use serde::Serialize;
+use tokio::sync::Semaphore;
+
+use crate::deployment::Deployment;
+use crate::error::{Error, Result};
+use crate::observe::Observed;
+
+/// What a command did on one node.
+#[derive(Debug, Clone, Serialize)]
+pub struct ExecOutcome {
+    pub node: String,
+    /// `None`: the node could not be reached; `stderr` says why.
+    pub status: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs `work` for every item, at most `limit` at a time, and returns the results in the items' order.
+pub async fn bounded<T, R, F>(items: Vec<T>, limit: usize, work: impl Fn(T) -> F) -> Vec<R>
+where
+    F: Future<Output = R>,
+{
+    let permits = Semaphore::new(limit.max(1));
+    let run = |item: T| {
+        let future = work(item);
+        async {
+            // The semaphore is never closed.
+            let _permit = permits.acquire().await;
+            future.await
+        }
+    };
+    futures_util::future::join_all(items.into_iter().map(run)).await
+}
+
+impl Deployment<'_> {
+    /// The hosts of these nodes, with the addresses the cloud gives.
+    pub fn hosts<'n>(&self, observed: &Observed, nodes: impl Iterator<Item = &'n str>) -> Result<Vec<Host>> {
+        let known = observed.nodes();
+        nodes
+            .map(|name| {
+                if self.spec.node(name).is_none() {
+                    return Err(Error::UnknownNode(name.to_string()));
+                }
+                let address = known.get(name).and_then(|instance| instance.address);
+                let address = address.ok_or_else(|| Error::NoInstance(name.to_string()))?;
+                Ok(Host { name: name.to_string(), address })
+            })
+            .collect()
+    }
+
+    /// Runs a command on nodes; one that cannot be reached does not keep the others from it.
+    pub async fn exec(&self, hosts: Vec<Host>, argv: &[&str]) -> Result<Vec<ExecOutcome>> {
+        let ssh = self.ssh()?;
+        let run = |host: Host| {
+            let ssh = &ssh;
+            async move {
+                match ssh.output(&host, argv, b"").await {
+                    Ok(output) => ExecOutcome {
+                        node: host.name,
+                        status: Some(output.status),
+                        stdout: output.stdout,
+                        stderr: output.stderr,
+                    },
+                    Err(error) => ExecOutcome {
+                        node: host.name,
+                        status: None,
+                        stdout: String::new(),
+                        stderr: error.to_string(),
+                    },
+                }
+            }
+        };
+        Ok(bounded(hosts, self.spec.concurrency, run).await)
+    }
+}
+
+/// The node an instance is, by its label.
+pub fn node_of(instance: &kiln_cloud::Instance) -> &str {
+    instance.labels.get(label::NODE).map_or(instance.name.as_str(), String::as_str)
+}

@@ -1,0 +1,66 @@
+//! What the cloud has of this cluster, read in a few listing calls.
+
+use std::collections::BTreeMap;
+
+use kiln_cloud::{Flavor, Image, Instance, Network, SecurityGroup, Volume, label};
+use kiln_image::images_of_kiln;
+
+use crate::deployment::Deployment;
+use crate::error::Result;
+
+/// Everything `plan` needs to know about the world.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    pub networks: Vec<Network>,
+    pub security_groups: Vec<SecurityGroup>,
+    pub volumes: Vec<Volume>,
+    pub instances: Vec<Instance>,
+    pub images: Vec<Image>,
+    pub flavors: Vec<Flavor>,
+    /// Volumes that the file attaches but Kiln does not manage, by name.
+    pub attached: BTreeMap<String, Volume>,
+}
+
+impl Observed {
+    /// Instances by the node they are.
+    pub fn nodes(&self) -> BTreeMap<&str, &Instance> {
+        self.instances.iter().filter_map(|i| Some((i.labels.get(label::NODE)?.as_str(), i))).collect()
+    }
+
+    pub fn image_name(&self, id: &str) -> String {
+        self.images.iter().find(|i| i.id == id).map_or_else(|| id.to_string(), |i| i.name.clone())
+    }
+}
+
+impl Deployment<'_> {
+    pub async fn observe(&self) -> Result<Observed> {
+        let cluster = self.spec.name.as_str();
+        let (networks, security_groups, volumes, instances, images, flavors) = tokio::try_join!(
+            self.cloud.networks(cluster),
+            self.cloud.security_groups(cluster),
+            self.cloud.volumes(cluster),
+            self.cloud.instances(cluster),
+            images_of_kiln(&self.cloud),
+            self.cloud.flavors(),
+        )?;
+        let mut attached = BTreeMap::new();
+        for volume in [&self.spec.volumes.state, &self.spec.volumes.home] {
+            if let kiln_spec::Volume::Attach { name } = volume
+                && let Some(found) = self.cloud.volume_by_name(name).await?
+            {
+                attached.insert(name.clone(), found);
+            }
+        }
+        // Networks and instances of an image build are the builder's own business.
+        let of_nodes = |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
+        Ok(Observed {
+            networks: networks.into_iter().filter(|n| of_nodes(&n.labels)).collect(),
+            security_groups,
+            volumes,
+            instances: instances.into_iter().filter(|i| of_nodes(&i.labels)).collect(),
+            images,
+            flavors,
+            attached,
+        })
+    }
+}

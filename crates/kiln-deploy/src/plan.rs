@@ -1,0 +1,255 @@
+//! Desired minus observed: a pure function from the spec and what the cloud has to a complete list of actions.
+//! Execution has no choices left.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kiln_cloud::{Instance, InstanceStatus, label};
+use kiln_site::volume_name;
+use kiln_spec::{CloudSpec, ImageUpdate, Node, Spec, Volume};
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::observe::Observed;
+use crate::targets::Targets;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    pub cluster: String,
+    pub actions: Vec<Action>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub enum Action {
+    BuildImage { image: String },
+    CreateNetwork { name: String, cidr: Option<String> },
+    CreateSecurityGroup { name: String, login: bool },
+    CreateVolume { name: String, size_gib: u64 },
+    /// One per group: the cloud is asked in bulk.
+    CreateInstances { group: String, nodes: Vec<String>, image: String },
+    RebuildInstances { group: String, nodes: Vec<String>, from: String, to: String },
+    /// The image of these nodes changes when Slurm says so.
+    LeaveToSlurm { group: String, nodes: Vec<String>, image: String },
+    StartInstances { group: String, nodes: Vec<String> },
+    /// No longer in the file, or broken and made anew in the same plan.
+    DeleteInstances { group: String, nodes: Vec<String>, reason: String },
+}
+
+impl Action {
+    /// Actions of one stage do not depend on one another; stages follow one another.
+    pub fn stage(&self) -> u8 {
+        match self {
+            Action::BuildImage { .. } | Action::DeleteInstances { .. } => 0,
+            Action::CreateNetwork { .. } | Action::CreateVolume { .. } => 1,
+            Action::CreateSecurityGroup { .. } => 2,
+            Action::CreateInstances { .. }
+            | Action::RebuildInstances { .. }
+            | Action::LeaveToSlurm { .. }
+            | Action::StartInstances { .. } => 3,
+        }
+    }
+
+    /// Takes something away that is there now.
+    pub fn is_destructive(&self) -> bool {
+        matches!(self, Action::RebuildInstances { .. } | Action::DeleteInstances { .. })
+    }
+}
+
+impl Plan {
+    pub fn is_empty(&self) -> bool {
+        self.actions.is_empty()
+    }
+
+    pub fn is_destructive(&self) -> bool {
+        self.actions.iter().any(Action::is_destructive)
+    }
+}
+
+pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan> {
+    check_flavors(spec, observed)?;
+    check_attached(spec, observed)?;
+    let mut actions: Vec<Action> = Vec::new();
+    let unbuilt = targets.iter().filter(|(_, id)| id.is_none());
+    actions.extend(unbuilt.map(|(image, _)| Action::BuildImage { image: image.clone() }));
+    actions.extend(deletions(spec, observed));
+    actions.extend(network(spec, observed));
+    actions.extend(volumes(spec, observed));
+    actions.extend(security_groups(spec, observed));
+    actions.extend(instances(spec, observed, targets));
+    Ok(Plan { cluster: spec.name.clone(), actions })
+}
+
+fn check_flavors(spec: &Spec, observed: &Observed) -> Result<()> {
+    let known: BTreeSet<&str> = observed.flavors.iter().map(|f| f.name.as_str()).collect();
+    match spec.nodes().find(|node| !known.contains(node.flavor)) {
+        None => Ok(()),
+        Some(node) => Err(Error::Flavor {
+            cloud: "local",
+            flavor: node.flavor.to_string(),
+            known: known.into_iter().collect::<Vec<_>>().join(", "),
+        }),
+    }
+}
+
+fn check_attached(spec: &Spec, observed: &Observed) -> Result<()> {
+    for volume in [&spec.volumes.state, &spec.volumes.home] {
+        if let Volume::Attach { name } = volume
+            && !observed.attached.contains_key(name)
+        {
+            return Err(Error::NoVolume(name.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn network(spec: &Spec, observed: &Observed) -> Option<Action> {
+    let CloudSpec::Local { subnet } = &spec.cloud;
+    observed.networks.is_empty().then(|| Action::CreateNetwork {
+        name: spec.name.clone(),
+        cidr: subnet.map(|net| net.to_string()),
+    })
+}
+
+fn security_groups(spec: &Spec, observed: &Observed) -> Vec<Action> {
+    let wanted = [(cluster_group(spec), false), (login_group(spec), true)];
+    let missing = |name: &String| !observed.security_groups.iter().any(|g| g.name == *name);
+    wanted
+        .into_iter()
+        .filter(|(name, login)| missing(name) && (!login || !spec.login.is_empty()))
+        .map(|(name, login)| Action::CreateSecurityGroup { name, login })
+        .collect()
+}
+
+/// Everything between the cluster's own nodes.
+pub fn cluster_group(spec: &Spec) -> String {
+    format!("{}-cluster", spec.name)
+}
+
+/// SSH from anywhere.
+pub fn login_group(spec: &Spec) -> String {
+    format!("{}-login", spec.name)
+}
+
+fn volumes(spec: &Spec, observed: &Observed) -> Vec<Action> {
+    let size = |volume: &Volume| match volume {
+        Volume::Manage { size_gib } => Some(*size_gib),
+        Volume::Attach { .. } | Volume::None => None,
+    };
+    let wanted = [
+        ("state", size(&spec.volumes.state)),
+        ("home", size(&spec.volumes.home)),
+        ("share", Some(1)),
+    ];
+    wanted
+        .into_iter()
+        .filter_map(|(purpose, size)| Some((volume_name(spec, purpose), size?)))
+        .filter(|(name, _)| !observed.volumes.iter().any(|v| v.name == *name))
+        .map(|(name, size_gib)| Action::CreateVolume { name, size_gib })
+        .collect()
+}
+
+/// Instances of nodes that the file no longer has, and those the cloud has given up on.
+fn deletions(spec: &Spec, observed: &Observed) -> Vec<Action> {
+    let wanted: BTreeSet<&str> = spec.nodes().map(|n| n.name).collect();
+    let mut groups: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for instance in &observed.instances {
+        let node = instance.labels.get(label::NODE).map_or(instance.name.as_str(), String::as_str);
+        let reason = match &instance.status {
+            _ if !wanted.contains(node) => "no longer in the file".to_string(),
+            InstanceStatus::Error { reason } => format!("broken: {reason}"),
+            _ => continue,
+        };
+        let group = instance.labels.get(label::GROUP).cloned().unwrap_or_default();
+        groups.entry((group, reason)).or_default().push(node.to_string());
+    }
+    groups
+        .into_iter()
+        .map(|((group, reason), nodes)| Action::DeleteInstances { group, nodes, reason })
+        .collect()
+}
+
+/// Creations, rebuilds, starts and recorded targets, gathered by group and image.
+fn instances(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<Action> {
+    let existing = observed.nodes();
+    let mut gathered: Vec<(Need, Vec<String>)> = Vec::new();
+    let mut index: BTreeMap<Need, usize> = BTreeMap::new();
+    for node in spec.nodes() {
+        let target = targets.get(node.image).and_then(Option::as_deref);
+        for need in needs(&node, existing.get(node.name).copied(), target) {
+            let at = *index.entry(need.clone()).or_insert_with(|| {
+                gathered.push((need, Vec::new()));
+                gathered.len() - 1
+            });
+            gathered[at].1.push(node.name.to_string());
+        }
+    }
+    gathered.into_iter().map(|(need, nodes)| need.action(nodes, observed)).collect()
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Need {
+    group: String,
+    image: String,
+    kind: NeedKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum NeedKind {
+    Create,
+    Start,
+    Rebuild { from: String },
+    LeaveToSlurm,
+}
+
+impl Need {
+    fn action(self, nodes: Vec<String>, observed: &Observed) -> Action {
+        let Need { group, image, kind } = self;
+        let image = observed.image_name(&image);
+        match kind {
+            NeedKind::Create => Action::CreateInstances { group, nodes, image },
+            NeedKind::Start => Action::StartInstances { group, nodes },
+            NeedKind::Rebuild { from } => {
+                Action::RebuildInstances { group, nodes, from: observed.image_name(&from), to: image }
+            }
+            NeedKind::LeaveToSlurm => Action::LeaveToSlurm { group, nodes, image },
+        }
+    }
+}
+
+fn needs(node: &Node<'_>, instance: Option<&Instance>, target: Option<&str>) -> Vec<Need> {
+    let need = |kind| Need {
+        group: group_label(node),
+        image: target.unwrap_or(node.image).to_string(),
+        kind,
+    };
+    let Some(instance) = instance else { return vec![need(NeedKind::Create)] };
+    if matches!(instance.status, InstanceStatus::Error { .. }) {
+        return vec![need(NeedKind::Create)];
+    }
+    let current = instance.image.as_deref();
+    let differs = target.is_none() || current != target;
+    let mut needs = Vec::new();
+    match node.image_update {
+        ImageUpdate::Apply if differs => {
+            needs.push(need(NeedKind::Rebuild { from: current.unwrap_or("unknown").to_string() }));
+        }
+        ImageUpdate::Slurm if instance.labels.get(label::TARGET_IMAGE).map(String::as_str) != target => {
+            needs.push(need(NeedKind::LeaveToSlurm));
+        }
+        ImageUpdate::Apply | ImageUpdate::Slurm => {}
+    }
+    // A rebuild starts the instance by itself.
+    let rebuilt = needs.iter().any(|n| matches!(n.kind, NeedKind::Rebuild { .. }));
+    if instance.status == InstanceStatus::Stopped && !rebuilt {
+        needs.push(need(NeedKind::Start));
+    }
+    needs
+}
+
+/// `control`, `login.NAME`, `compute.NAME`: as the file writes it.
+pub fn group_label(node: &Node<'_>) -> String {
+    match node.role {
+        kiln_spec::Role::Control => "control".to_string(),
+        role => format!("{}.{}", role.as_str(), node.group),
+    }
+}

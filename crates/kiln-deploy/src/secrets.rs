@@ -1,0 +1,208 @@
+//! The cluster's secrets: made once, never overwritten, each rotated by name. One file each, readable by the owner
+//! alone, in `.kiln/secrets` beside the cluster file.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rand::RngExt as _;
+use ssh_key::{LineEnding, PrivateKey};
+
+use crate::error::{Error, Result};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretKind {
+    MungeKey,
+    DatabasePassword,
+    CloudToken,
+    NodeSeed,
+    SshKey,
+}
+
+impl SecretKind {
+    pub const ALL: [SecretKind; 5] = [
+        SecretKind::MungeKey,
+        SecretKind::DatabasePassword,
+        SecretKind::CloudToken,
+        SecretKind::NodeSeed,
+        SecretKind::SshKey,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            SecretKind::MungeKey => "munge-key",
+            SecretKind::DatabasePassword => "database-password",
+            SecretKind::CloudToken => "cloud-token",
+            SecretKind::NodeSeed => "node-seed",
+            SecretKind::SshKey => "ssh-key",
+        }
+    }
+
+    pub fn purpose(self) -> &'static str {
+        match self {
+            SecretKind::MungeKey => "authenticates Slurm's daemons and users to one another",
+            SecretKind::DatabasePassword => "slurmdbd's access to its database",
+            SecretKind::CloudToken => "the control node's access to the cloud's API",
+            SecretKind::NodeSeed => "each node's sealing key and SSH host key are derived from it",
+            SecretKind::SshKey => "Kiln's own way onto the nodes",
+        }
+    }
+
+    fn generate(self) -> Result<String> {
+        let mut rng = rand::rng();
+        Ok(match self {
+            SecretKind::MungeKey => STANDARD.encode(rng.random::<[u8; 128]>()),
+            SecretKind::SshKey => {
+                let pair = ssh_key::private::Ed25519Keypair::from_seed(&rng.random::<[u8; 32]>());
+                let key = PrivateKey::new(pair.into(), "kiln").map_err(|e| Error::Key(e.to_string()))?;
+                key.to_openssh(LineEnding::LF).map_err(|e| Error::Key(e.to_string()))?.to_string()
+            }
+            // Hexadecimal: safe in SQL, JSON and configuration files without quoting.
+            _ => hex::encode(rng.random::<[u8; 32]>()),
+        })
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct SecretStore {
+    dir: PathBuf,
+}
+
+impl SecretStore {
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        SecretStore { dir: dir.into() }
+    }
+
+    pub fn path(&self, kind: SecretKind) -> PathBuf {
+        self.dir.join(kind.name())
+    }
+
+    /// The value before the last rotation: nodes that have not heard of the new one yet still have it.
+    pub fn previous_path(&self, kind: SecretKind) -> PathBuf {
+        self.dir.join(format!("{}.previous", kind.name()))
+    }
+
+    /// Makes those that are missing.
+    pub fn ensure(&self) -> Result<()> {
+        self.make_dir()?;
+        for kind in SecretKind::ALL {
+            let path = self.path(kind);
+            if !path.exists() {
+                let temporary = self.write_temporary(kind, &kind.generate()?)?;
+                // A link fails if the name exists by now, so that two runs at once cannot overwrite each other.
+                match fs::hard_link(&temporary, &path) {
+                    Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                        return Err(Error::File { path, did: "written", source: error });
+                    }
+                    _ => remove(&temporary)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces one secret. It reaches the nodes with the next `configure`.
+    pub fn rotate(&self, kind: SecretKind) -> Result<()> {
+        self.ensure()?;
+        let previous = self.previous_path(kind);
+        let temporary = self.write_temporary(kind, &kind.generate()?)?;
+        let path = self.path(kind);
+        let failed = |path: &Path, source| Error::File { path: path.to_path_buf(), did: "written", source };
+        if previous.exists() {
+            remove(&previous)?;
+        }
+        fs::hard_link(&path, &previous).map_err(|e| failed(&previous, e))?;
+        fs::rename(&temporary, &path).map_err(|e| failed(&path, e))
+    }
+
+    /// Forgets the values before the last rotation, once no node needs them any more.
+    pub fn forget_previous(&self) -> Result<()> {
+        for kind in SecretKind::ALL {
+            let path = self.previous_path(kind);
+            if path.exists() {
+                remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn read(&self, kind: SecretKind) -> Result<String> {
+        let path = self.path(kind);
+        let text = fs::read_to_string(&path).map_err(|source| Error::File { path: path.clone(), did: "read", source })?;
+        if text.trim().is_empty() {
+            return Err(Error::Damaged { path, why: "it is empty".into() });
+        }
+        Ok(text)
+    }
+
+    pub fn read_previous(&self, kind: SecretKind) -> Option<String> {
+        fs::read_to_string(self.previous_path(kind)).ok()
+    }
+
+    fn make_dir(&self) -> Result<()> {
+        let failed = |source| Error::File { path: self.dir.clone(), did: "created", source };
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(failed)?;
+        // A directory that was there before may be open to others.
+        fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700)).map_err(failed)
+    }
+
+    fn write_temporary(&self, kind: SecretKind, value: &str) -> Result<PathBuf> {
+        let path = self.dir.join(format!(".{}.{}", kind.name(), std::process::id()));
+        let failed = |source| Error::File { path: path.clone(), did: "written", source };
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed)?;
+        file.write_all(value.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+        Ok(path)
+    }
+}
+
+fn remove(path: &Path) -> Result<()> {
+    fs::remove_file(path).map_err(|source| Error::File { path: path.to_path_buf(), did: "removed", source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_made_once_and_rotated_one_by_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SecretStore::new(dir.path().join("secrets"));
+        store.ensure().unwrap();
+        let before: Vec<String> = SecretKind::ALL.map(|k| store.read(k).unwrap()).to_vec();
+        store.ensure().unwrap();
+        let again: Vec<String> = SecretKind::ALL.map(|k| store.read(k).unwrap()).to_vec();
+        assert_eq!(before, again);
+
+        store.rotate(SecretKind::MungeKey).unwrap();
+        assert_ne!(store.read(SecretKind::MungeKey).unwrap(), before[0]);
+        assert_eq!(store.read_previous(SecretKind::MungeKey).as_deref(), Some(before[0].as_str()));
+        assert_eq!(store.read(SecretKind::SshKey).unwrap(), before[4]);
+
+        for kind in SecretKind::ALL {
+            let mode = fs::metadata(store.path(kind)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", kind.name());
+        }
+        let left: Vec<_> = fs::read_dir(dir.path().join("secrets")).unwrap().collect();
+        assert_eq!(left.len(), SecretKind::ALL.len() + 1, "no temporary files stay");
+    }
+
+    #[test]
+    fn an_emptied_secret_is_reported_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SecretStore::new(dir.path());
+        store.ensure().unwrap();
+        fs::write(store.path(SecretKind::NodeSeed), "").unwrap();
+        store.ensure().unwrap();
+        let error = store.read(SecretKind::NodeSeed).unwrap_err();
+        assert!(error.to_string().ends_with("is damaged: it is empty"), "{error}");
+    }
+}

@@ -1,0 +1,57 @@
+//! Which image of the cloud each image of the file stands for, and building those that are missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kiln_cloud::Image;
+use kiln_image::{Builder, Event, Recipe, built_image};
+use kiln_spec::Spec;
+
+use crate::deployment::Deployment;
+use crate::error::{Error, Result};
+use crate::observe::Observed;
+
+/// Image of the file -> id in the cloud, or `None` where it is not built yet.
+pub type Targets = BTreeMap<String, Option<String>>;
+
+pub fn targets(spec: &Spec, observed: &Observed) -> Targets {
+    let used: BTreeSet<&str> = spec.nodes().map(|n| n.image).collect();
+    let id = |name: &str| {
+        let recipe = Recipe::of(spec, name)?;
+        built_image(&observed.images, &recipe).map(|image| image.id.clone())
+    };
+    used.into_iter().map(|name| (name.to_string(), id(name))).collect()
+}
+
+impl Deployment<'_> {
+    /// Builds an image of the file, unless its recipe has been built before.
+    pub async fn build_image(&self, name: &str, force: bool, keep_on_failure: bool) -> Result<Image> {
+        let recipe = Recipe::of(self.spec, name).ok_or_else(|| Error::ImageNotBuilt(name.to_string()))?;
+        let ssh = self.ssh()?;
+        let instance = kiln_image::instance_name(&self.spec.name);
+        let builder = Builder {
+            cloud: &self.cloud,
+            ssh: &ssh,
+            ssh_public_key: &self.ssh_public_key()?,
+            host_key: &self.keys()?.node(&instance)?.ssh_host_key,
+            cluster: &self.spec.name,
+            flavor: &self.spec.control.flavor,
+            kiln: &self.kiln_bytes()?,
+            keep_on_failure,
+            progress: self.progress,
+        };
+        let image = builder.ensure(&recipe, force).await?;
+        (self.progress)(Event::done(format!("image {name}"), image.name.clone()));
+        Ok(image)
+    }
+
+    /// Builds what the nodes need and the cloud does not have.
+    pub async fn build_missing_images(&self, observed: &Observed) -> Result<()> {
+        for (name, id) in targets(self.spec, observed) {
+            if id.is_none() {
+                self.check_stop()?;
+                self.build_image(&name, false, false).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! The build sequence: build instance, update, install, clean, shut down, image, instance gone.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use kiln_cloud::{Cloud, Image, InstanceStatus, Labels, NewImage, NewInstance, NewNetwork, label};
+use kiln_site::{Identity, UserData};
+use kiln_ssh::{Host, Ssh};
+
+use crate::catalog::{built_image, images_of_kiln, property};
+use crate::manifest::Manifest;
+use crate::progress::{Event, Progress};
+use crate::recipe::{Recipe, Source};
+use crate::steps::{self, Step};
+
+/// What a build needs besides its recipe.
+pub struct Builder<'a> {
+    pub cloud: &'a Cloud,
+    pub ssh: &'a Ssh,
+    pub ssh_public_key: &'a str,
+    /// OpenSSH private host key that the build instance gets; `ssh` knows it under the instance's name. Secret.
+    pub host_key: &'a str,
+    /// Labels the build instance, so that a build that was cut off is found and cleared by the next one.
+    pub cluster: &'a str,
+    pub flavor: &'a str,
+    /// The binary that goes into the image.
+    pub kiln: &'a [u8],
+    pub keep_on_failure: bool,
+    pub progress: Progress<'a>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    #[error(transparent)]
+    Cloud(#[from] kiln_cloud::Error),
+    #[error(transparent)]
+    Ssh(#[from] kiln_ssh::Error),
+    #[error("{step}: {message}")]
+    Step { step: String, message: String },
+    #[error("the image's facts could not be written down")]
+    Manifest(#[from] serde_json::Error),
+    #[error("building image {image} failed\n{console}")]
+    Failed {
+        image: String,
+        /// The end of the build instance's console.
+        console: String,
+        #[source]
+        source: Box<BuildError>,
+    },
+}
+
+const ROLE: &str = "build";
+
+/// The name of the instance that builds images for a cluster.
+pub fn instance_name(cluster: &str) -> String {
+    format!("{cluster}-build")
+}
+
+impl Builder<'_> {
+    /// The image of this recipe: found, or built with all the images it stands on.
+    pub async fn ensure(&self, recipe: &Recipe, force: bool) -> Result<Image, BuildError> {
+        let images = images_of_kiln(self.cloud).await?;
+        if let Some(image) = built_image(&images, recipe).filter(|_| !force) {
+            return Ok(image.clone());
+        }
+        let source = match &recipe.source {
+            Source::Debian(suite) => {
+                let say = |text: &str| self.say(&recipe.name, text);
+                self.cloud.source_image(suite, &say).await?
+            }
+            Source::Image(parent) => Box::pin(self.ensure(parent, false)).await?,
+        };
+        self.build(recipe, &source).await
+    }
+
+    async fn build(&self, recipe: &Recipe, source: &Image) -> Result<Image, BuildError> {
+        self.clear().await?;
+        let network = self
+            .cloud
+            .create_network(NewNetwork {
+                name: instance_name(self.cluster),
+                cidr: None,
+                labels: self.labels(),
+            })
+            .await?;
+        let result = self.build_on(recipe, source, &network.id).await;
+        if let Err(error) = result {
+            let console = self.console().await;
+            if self.keep_on_failure {
+                self.say(&recipe.name, &format!("instance {} is kept", instance_name(self.cluster)));
+            } else {
+                self.clear().await?;
+            }
+            return Err(BuildError::Failed { image: recipe.name.clone(), console, source: Box::new(error) });
+        }
+        self.clear().await?;
+        result
+    }
+
+    async fn build_on(&self, recipe: &Recipe, source: &Image, network: &str) -> Result<Image, BuildError> {
+        self.say(&recipe.name, "booting the build instance");
+        let (id, host) = self.boot(source, network).await?;
+        self.step(recipe, &host, &steps::INSTALL_KILN, &[], self.kiln).await?;
+        if let Some(mirror) = &recipe.mirror {
+            self.step(recipe, &host, &steps::PIN_MIRROR, &[mirror], b"").await?;
+        }
+        self.step(recipe, &host, &steps::UPDATE, &[], b"").await?;
+        let packages: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
+        if !packages.is_empty() {
+            self.step(recipe, &host, &steps::INSTALL, &packages, b"").await?;
+        }
+        for command in &recipe.commands {
+            self.say(&recipe.name, &format!("running: {command}"));
+            self.script(&host, "a command of the file", command, &[], b"").await?;
+        }
+        self.step(recipe, &host, &steps::SERVICES, &[], b"").await?;
+        let listed = self.ssh.run(&host, &steps::LIST_PACKAGES, b"").await?;
+        self.step(recipe, &host, &steps::CLEAN, &[], b"").await?;
+
+        self.say(&recipe.name, "shutting down");
+        self.cloud.stop(&id, false).await?;
+        self.wait_stopped(&id).await?;
+        self.say(&recipe.name, "creating the image");
+        let manifest = Manifest {
+            recipe: recipe.digest(),
+            source: source.name.clone(),
+            built: jiff::Timestamp::now(),
+            kiln: env!("CARGO_PKG_VERSION").to_string(),
+            packages: Manifest::packages_from(&listed),
+        };
+        let properties = BTreeMap::from([
+            (property::RECIPE.to_string(), manifest.recipe.clone()),
+            (property::NAME.to_string(), recipe.name.clone()),
+            (property::MANIFEST.to_string(), serde_json::to_string(&manifest)?),
+        ]);
+        let new = NewImage { name: recipe.image_name(), labels: Labels::new(), properties };
+        Ok(self.cloud.create_image(&id, new).await?)
+    }
+
+    async fn boot(&self, source: &Image, network: &str) -> Result<(String, Host), BuildError> {
+        let name = instance_name(self.cluster);
+        let identity = Identity {
+            cluster: self.cluster.to_string(),
+            node: name.clone(),
+            role: ROLE.to_string(),
+            domain: "internal".to_string(),
+            build: true,
+            seal_key: None,
+            ssh_host_key: Some(self.host_key.to_string()),
+            share: None,
+        };
+        let new = NewInstance {
+            name: name.clone(),
+            image: source.id.clone(),
+            flavor: self.flavor.to_string(),
+            network: network.to_string(),
+            address: None,
+            security_groups: Vec::new(),
+            user_data: serde_json::to_string(&UserData { kiln: identity })?,
+            ssh_key: self.ssh_public_key.to_string(),
+            labels: self.labels(),
+            volumes: Vec::new(),
+        };
+        let instance = match self.cloud.create(vec![new]).await.pop() {
+            Some(result) => result?,
+            None => return Err(kiln_cloud::Error::Failed("the cloud created nothing".into()).into()),
+        };
+        let active = self.cloud.wait_active(&[instance.id.clone()], Duration::from_secs(300)).await?;
+        let address: IpAddr = active
+            .iter()
+            .find_map(|i| i.address)
+            .ok_or_else(|| kiln_cloud::Error::Failed("the build instance has no address".into()))?;
+        let host = Host { name, address };
+        self.ssh.wait(&host, Duration::from_secs(300)).await?;
+        Ok((instance.id, host))
+    }
+
+    async fn wait_stopped(&self, id: &str) -> Result<(), BuildError> {
+        for _ in 0..600 {
+            if self.cloud.instance(id).await?.status == InstanceStatus::Stopped {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        Err(kiln_cloud::Error::Failed("the build instance did not shut down".into()).into())
+    }
+
+    /// Removes what a build left, its own or one that was cut off.
+    async fn clear(&self) -> Result<(), BuildError> {
+        let is_build = |labels: &Labels| labels.get(label::ROLE).is_some_and(|role| role == ROLE);
+        for instance in self.cloud.instances(self.cluster).await?.iter().filter(|i| is_build(&i.labels)) {
+            self.cloud.delete(&instance.id).await?;
+        }
+        for network in self.cloud.networks(self.cluster).await?.iter().filter(|n| is_build(&n.labels)) {
+            self.cloud.delete_network(&network.id).await?;
+        }
+        Ok(())
+    }
+
+    async fn console(&self) -> String {
+        let found = self.cloud.instances(self.cluster).await.unwrap_or_default();
+        let Some(build) = found.iter().find(|i| i.name == instance_name(self.cluster)) else {
+            return String::new();
+        };
+        self.cloud.console_log(&build.id, 30).await.unwrap_or_default()
+    }
+
+    async fn step(&self, recipe: &Recipe, host: &Host, step: &Step, arguments: &[&str], stdin: &[u8]) -> Result<(), BuildError> {
+        self.say(&recipe.name, step.says);
+        self.script(host, step.says, step.script, arguments, stdin).await
+    }
+
+    async fn script(&self, host: &Host, says: &str, script: &str, arguments: &[&str], stdin: &[u8]) -> Result<(), BuildError> {
+        let argv: Vec<&str> = ["sh", "-c", script, "sh"].into_iter().chain(arguments.iter().copied()).collect();
+        let output = self.ssh.output(host, &argv, stdin).await?;
+        if output.status == 0 {
+            return Ok(());
+        }
+        // apt says what went wrong on standard error, dpkg on standard output.
+        let lines: Vec<&str> = output.stdout.lines().chain(output.stderr.lines()).collect();
+        let tail = lines[lines.len().saturating_sub(15)..].join("\n");
+        Err(BuildError::Step { step: says.to_string(), message: format!("exit {}\n{tail}", output.status) })
+    }
+
+    fn labels(&self) -> Labels {
+        let pair = |key: &str, value: &str| (key.to_string(), value.to_string());
+        Labels::from([pair(label::CLUSTER, self.cluster), pair(label::ROLE, ROLE)])
+    }
+
+    fn say(&self, image: &str, text: &str) {
+        (self.progress)(Event::working(format!("image {image}"), text));
+    }
+}

@@ -1,0 +1,90 @@
+//! What goes into an image. The digest of a recipe names its result: an unchanged recipe is not built again.
+
+use std::collections::BTreeSet;
+
+use kiln_spec::{ImageSource, ImageSpec, Role, Spec};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+/// Raised when the build sequence itself changes what ends up in an image.
+const SEQUENCE: u32 = 1;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Recipe {
+    pub name: String,
+    pub source: Source,
+    pub packages: Vec<String>,
+    pub commands: Vec<String>,
+    pub mirror: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    Debian(String),
+    /// An extra image on top of this one.
+    Image(Box<Recipe>),
+}
+
+impl Recipe {
+    /// `None` when the spec has no such image.
+    pub fn of(spec: &Spec, name: &str) -> Option<Recipe> {
+        let image = spec.images.get(name)?;
+        let source = match &image.source {
+            ImageSource::Debian(suite) => Source::Debian(suite.clone()),
+            ImageSource::Image(parent) => Source::Image(Box::new(Recipe::of(spec, parent)?)),
+        };
+        Some(Recipe {
+            name: name.to_string(),
+            packages: packages(spec, image, &source),
+            source,
+            commands: image.commands.clone(),
+            mirror: image.mirror.clone(),
+        })
+    }
+
+    pub fn digest(&self) -> String {
+        // The name is not part of what is inside.
+        let content = serde_json::json!({
+            "sequence": SEQUENCE,
+            "source": match &self.source {
+                Source::Debian(suite) => suite.clone(),
+                Source::Image(parent) => parent.digest(),
+            },
+            "packages": self.packages,
+            "commands": self.commands,
+            "mirror": self.mirror,
+        });
+        hex::encode(Sha256::digest(content.to_string()))
+    }
+
+    /// The name of the built image: readable, and different for every recipe.
+    pub fn image_name(&self) -> String {
+        format!("{}-{}", self.name, &self.digest()[..12])
+    }
+}
+
+fn packages(spec: &Spec, image: &ImageSpec, source: &Source) -> Vec<String> {
+    let mut all: BTreeSet<&str> = BTreeSet::new();
+    // An extra image inherits what its source has.
+    if matches!(source, Source::Debian(_)) {
+        all.extend(COMMON);
+        image.roles.iter().for_each(|role| all.extend(role_packages(*role)));
+    }
+    for role in &image.roles {
+        all.extend(spec.roles.of(*role).packages.iter().map(String::as_str));
+    }
+    all.extend(image.packages.iter().map(String::as_str));
+    all.into_iter().map(String::from).collect()
+}
+
+const COMMON: [&str; 9] =
+    ["ca-certificates", "dbus", "iproute2", "munge", "nftables", "openssh-server", "procps", "slurm-client", "sudo"];
+
+fn role_packages(role: Role) -> &'static [&'static str] {
+    match role {
+        Role::Control => &["mariadb-server", "slurmctld", "slurmdbd", "slurm-wlm-mysql-plugin"],
+        Role::Login => &["less"],
+        Role::Compute => &["libpam-slurm", "slurmd"],
+    }
+}

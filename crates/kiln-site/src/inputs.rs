@@ -1,0 +1,42 @@
+//! What the site function is given besides the spec.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use kiln_slurm::Release;
+
+/// What the cloud knows of the cluster's nodes.
+#[derive(Debug, Clone)]
+pub struct Inventory {
+    pub nodes: BTreeMap<String, NodeFacts>,
+    /// Slurm in the control node's image.
+    pub release: Release,
+    /// Where the control node reaches the cloud's API.
+    pub api_url: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeFacts {
+    pub address: IpAddr,
+    pub cpus: u32,
+    pub memory_mib: u64,
+}
+
+/// The secrets that end up on nodes. No `Debug` on purpose: they must not find their way into a log.
+#[derive(Clone)]
+pub struct Secrets {
+    pub munge_key_base64: String,
+    pub database_password: String,
+    pub cloud_token: String,
+    /// Kiln's own key for root; public.
+    pub ssh_public_key: String,
+}
+
+/// The keys that are one node's alone. No `Debug` on purpose.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NodeKeys {
+    pub seal_identity: String,
+    pub seal_recipient: String,
+    pub ssh_host_key: String,
+    pub ssh_host_public: String,
+}

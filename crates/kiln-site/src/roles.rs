@@ -1,0 +1,156 @@
+//! The resources of each role, in the order in which they are applied.
+
+use kiln_spec::{Role, Spec, Volume};
+
+use crate::accounting;
+use crate::bundle::{Mount, MountSource, Resource};
+use crate::common;
+use crate::inputs::{Inventory, Secrets};
+use crate::make::{command, directory, file, service};
+use crate::slurm_conf::{STATE, SlurmConf, cgroup_conf};
+
+/// Where the share is on every node.
+pub const SHARE: &str = "/srv/kiln/share";
+
+/// Names of the cluster's volumes in the cloud.
+pub fn volume_name(spec: &Spec, purpose: &str) -> String {
+    let own = match purpose {
+        "state" => Some(&spec.volumes.state),
+        "home" => Some(&spec.volumes.home),
+        _ => None,
+    };
+    match own {
+        Some(Volume::Attach { name }) => name.clone(),
+        _ => format!("{}-{purpose}", spec.name),
+    }
+}
+
+fn mount(spec: &Spec, purpose: &str, target: &str, read_only: bool) -> Resource {
+    Resource::Mount(Mount {
+        target: target.into(),
+        source: MountSource::Volume(volume_name(spec, purpose)),
+        read_only,
+    })
+}
+
+fn home(spec: &Spec) -> Option<Resource> {
+    (spec.volumes.home != Volume::None).then(|| mount(spec, "home", "/home", false))
+}
+
+pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &SlurmConf) -> Vec<Resource> {
+    let mut resources = vec![common::hosts(spec, inventory)];
+    resources.extend(common::journal());
+    if spec.volumes.state != Volume::None {
+        resources.push(mount(spec, "state", "/var/lib/state", false));
+    }
+    resources.extend(home(spec));
+    resources.push(mount(spec, "share", SHARE, false));
+    resources.extend([
+        directory("/srv/kiln/share/bundles", "root", 0o755),
+        directory(STATE, "slurm", 0o700),
+        directory("/etc/slurm", "root", 0o755),
+    ]);
+    resources.extend(common::munge(secrets));
+    resources.extend(common::users(spec, true));
+    resources.extend(common::sshd());
+    resources.extend(accounting::resources(spec, inventory, secrets));
+    resources.push(Resource::File(
+        file(
+            "/etc/kiln/cloud.json",
+            format!(
+                "{{\n  \"kind\": \"local\",\n  \"cluster\": \"{}\",\n  \"url\": \"{}\",\n  \"token\": \"{}\"\n}}\n",
+                spec.name, inventory.api_url, secrets.cloud_token
+            ),
+        )
+        .owned_by("slurm", 0o600)
+        .secret(),
+    ));
+    resources.extend([
+        Resource::File(file("/etc/slurm/slurm.conf", &slurm.text)),
+        Resource::File(file("/etc/slurm/cgroup.conf", cgroup_conf(inventory))),
+        Resource::File(file("/etc/kiln/slurmctld-restart", &slurm.restart)),
+        Resource::File(file(
+            "/etc/systemd/system/slurmctld.service.d/kiln.conf",
+            "# Written by Kiln: after a reboot wait for the database, and come back after a crash.\n\
+             [Unit]\nAfter=slurmdbd.service\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=2\n",
+        )),
+        Resource::Service(service(
+            "slurmctld.service",
+            &["file:/etc/kiln/slurmctld-restart", "file:/etc/munge/munge.key"],
+        )),
+        // Tells every slurmd of the new file as well.
+        Resource::Command(
+            command("slurm reconfigured", &["scontrol", "reconfigure"])
+                .when_changed(&["file:/etc/slurm/slurm.conf", "file:/etc/slurm/cgroup.conf"])
+                .retry(60),
+        ),
+    ]);
+    resources.extend(common::extras(spec, Role::Control));
+    resources
+}
+
+pub fn login(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &SlurmConf) -> Vec<Resource> {
+    let mut resources = vec![common::hosts(spec, inventory)];
+    resources.extend(common::journal());
+    resources.extend(home(spec));
+    resources.extend(common::munge(secrets));
+    resources.extend(common::users(spec, spec.volumes.home == Volume::None));
+    resources.extend(common::sshd());
+    resources.push(common::limits());
+    resources.push(Resource::File(file("/etc/slurm/slurm.conf", &slurm.text)));
+    resources.extend(common::extras(spec, Role::Login));
+    resources
+}
+
+pub fn compute(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &SlurmConf) -> Vec<Resource> {
+    let mut resources = vec![common::hosts(spec, inventory)];
+    resources.extend(common::journal());
+    resources.extend(home(spec));
+    resources.extend(common::munge(secrets));
+    resources.extend(common::users(spec, spec.volumes.home == Volume::None));
+    resources.push(Resource::File(file("/etc/pam.d/sshd", PAM_SSHD)));
+    resources.extend(common::sshd());
+    resources.push(common::limits());
+    resources.extend(common::extras(spec, Role::Compute));
+    resources.extend([
+        directory("/var/spool/slurmd", "root", 0o755),
+        Resource::File(file(
+            "/etc/default/slurmd",
+            format!("# Written by Kiln.\nSLURMD_OPTIONS=\"--conf-server {}:6817\"\n", spec.control.node),
+        )),
+        Resource::File(file("/etc/kiln/slurmd-restart", &slurm.slurmd_restart)),
+        Resource::File(file(
+            "/etc/systemd/system/slurmd.service.d/kiln.conf",
+            "# Written by Kiln: the configuration comes from slurmctld, and while slurmctld is away slurmd keeps asking.\n\
+             [Unit]\nConditionPathExists=\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=1\n",
+        )),
+    ]);
+    let mut slurmd = service(
+        "slurmd.service",
+        &[
+            "file:/etc/default/slurmd",
+            "file:/etc/kiln/slurmd-restart",
+            "file:/etc/munge/munge.key",
+            "file:/etc/systemd/system/slurmd.service.d/kiln.conf",
+        ],
+    );
+    // Started by kiln-node.service once the bundle is applied, never by systemd alone: a node that could not be
+    // configured must not join.
+    slurmd.enabled = false;
+    resources.push(Resource::Service(slurmd));
+    resources
+}
+
+/// Only root and users with a job on the node get in.
+const PAM_SSHD: &str = "# Written by Kiln.
+@include common-auth
+account required pam_nologin.so
+account required pam_slurm.so
+@include common-account
+session required pam_loginuid.so
+session optional pam_keyinit.so force revoke
+@include common-session
+session required pam_limits.so
+session required pam_env.so
+@include common-password
+";

@@ -1,0 +1,240 @@
+//! slurm.conf, the file administrators will read line by line.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use kiln_spec::{ConfigValue, Group, Spec, hostlist};
+
+use crate::inputs::Inventory;
+
+/// Parameters that `scontrol reconfigure` does not apply: a change of one of them restarts slurmctld (and
+/// slurmd where it matters to it), which harms no job.
+const NEEDS_RESTART: &[&str] = &[
+    "accountingstoragetype",
+    "accountingstoragehost",
+    "authtype",
+    "authinfo",
+    "credtype",
+    "jobacctgathertype",
+    "jobcomptype",
+    "preempttype",
+    "prioritytype",
+    "proctracktype",
+    "schedulertype",
+    "selecttype",
+    "selecttypeparameters",
+    "slurmctldhost",
+    "slurmctldparameters",
+    "slurmctldport",
+    "slurmdport",
+    "slurmuser",
+    "statesavelocation",
+    "switchtype",
+    "taskplugin",
+    "topologyplugin",
+];
+
+/// What slurmd itself only reads when it starts.
+const SLURMD_NEEDS_RESTART: &[&str] =
+    &["authtype", "credtype", "jobacctgathertype", "proctracktype", "slurmdport", "taskplugin"];
+
+/// Kiln's own values of these stay when the file adds more.
+const ADDITIVE: &[&str] = &["slurmctldparameters", "slurmdparameters"];
+
+pub const STATE: &str = "/var/lib/state/slurmctld";
+
+pub struct SlurmConf {
+    /// The whole file.
+    pub text: String,
+    /// Changes exactly when slurmctld must be restarted.
+    pub restart: String,
+    /// Changes exactly when slurmd must be restarted.
+    pub slurmd_restart: String,
+}
+
+pub fn slurm_conf(spec: &Spec, inventory: &Inventory) -> SlurmConf {
+    let parameters = parameters(spec, inventory);
+    let nodes = node_lines(spec, inventory);
+    let partitions = partition_lines(spec);
+
+    let mut text = String::from(
+        "# Written by Kiln from cluster.toml. `kiln configure` overwrites what is changed here;\n\
+         # put your own parameters under [slurm.config] in cluster.toml.\n",
+    );
+    for (key, value) in &parameters {
+        let _ = writeln!(text, "{key}={value}");
+    }
+    text.push('\n');
+    nodes.iter().chain(&partitions).for_each(|line| {
+        text.push_str(line);
+        text.push('\n');
+    });
+
+    let only = |keys: &[&str]| -> String {
+        parameters
+            .iter()
+            .filter(|(key, _)| keys.contains(&key.to_lowercase().as_str()))
+            .fold(String::new(), |text, (key, value)| text + key + "=" + value + "\n")
+    };
+    SlurmConf {
+        restart: only(NEEDS_RESTART) + &nodes.join("\n") + "\n",
+        slurmd_restart: only(SLURMD_NEEDS_RESTART),
+        text,
+    }
+}
+
+/// Tracking of processes. Local instances cannot delegate cgroups to Slurm.
+pub fn cgroup_conf(inventory: &Inventory) -> String {
+    let plugin = if inventory.release.can_disable_cgroups() { "disabled" } else { "cgroup/v1" };
+    format!("# Written by Kiln.\nCgroupPlugin={plugin}\n")
+}
+
+fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
+    let control = &spec.control.node;
+    let mut own: Vec<(&str, String)> = vec![
+        ("ClusterName", spec.name.clone()),
+        ("SlurmctldHost", control.clone()),
+        ("SlurmUser", "slurm".into()),
+        ("AuthType", "auth/munge".into()),
+    ];
+    if inventory.release.has_cred_type() {
+        own.push(("CredType", "cred/munge".into()));
+    }
+    own.extend([
+        ("SlurmctldPort", "6817".to_string()),
+        ("SlurmdPort", "6818".into()),
+        // Nodes fetch this file from slurmctld; only the control node and login nodes hold a copy.
+        ("SlurmctldParameters", "enable_configless".into()),
+        ("StateSaveLocation", STATE.into()),
+        ("SlurmdSpoolDir", "/var/spool/slurmd".into()),
+        ("SlurmctldPidFile", "/run/slurmctld.pid".into()),
+        ("SlurmdPidFile", "/run/slurmd.pid".into()),
+        ("SlurmctldTimeout", "120".into()),
+        ("SlurmdTimeout", "300".into()),
+        // A node that was rebuilt or rebooted comes back by itself.
+        ("ReturnToService", "2".into()),
+        ("SchedulerType", "sched/backfill".into()),
+        ("SelectType", "select/cons_tres".into()),
+        ("SelectTypeParameters", "CR_Core_Memory".into()),
+        // Local instances share the host's cores and have no cgroups to delegate.
+        ("ProctrackType", "proctrack/linuxproc".into()),
+        ("TaskPlugin", "task/none".into()),
+        ("SlurmdParameters", "config_overrides".into()),
+        ("AccountingStorageType", "accounting_storage/slurmdbd".into()),
+        ("AccountingStorageHost", control.clone()),
+        ("JobAcctGatherType", "jobacct_gather/linux".into()),
+        ("MpiDefault", "none".into()),
+    ]);
+    if !spec.rebuild.is_empty() {
+        // Rebuild jobs go before user jobs by partition factor, not by tier: a tier would suspend running jobs.
+        own.extend([
+            ("PriorityType", "priority/multifactor".to_string()),
+            ("PriorityWeightPartition", "1000".into()),
+            ("PriorityFlags", "NO_NORMAL_PART".into()),
+        ]);
+    }
+    merge(own, &spec.slurm.config)
+}
+
+fn merge(own: Vec<(&str, String)>, site: &BTreeMap<String, ConfigValue>) -> Vec<(String, String)> {
+    let find = |key: &str| site.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v);
+    let mut merged: Vec<(String, String)> = Vec::new();
+    for (key, value) in own {
+        let additive = ADDITIVE.contains(&key.to_lowercase().as_str());
+        match find(key) {
+            Some(ConfigValue::Removed) if !additive => {}
+            Some(ConfigValue::Set(_) | ConfigValue::List(_)) if additive => {
+                let more = find(key).map(value_text).unwrap_or_default();
+                merged.push((key.into(), format!("{value},{more}")));
+            }
+            Some(set @ (ConfigValue::Set(_) | ConfigValue::List(_))) => {
+                merged.push((key.into(), value_text(set)));
+            }
+            _ => merged.push((key.into(), value)),
+        }
+    }
+    for (key, value) in site {
+        let known = merged.iter().any(|(k, _)| k.eq_ignore_ascii_case(key));
+        if !known && *value != ConfigValue::Removed {
+            merged.push((key.clone(), value_text(value)));
+        }
+    }
+    merged
+}
+
+fn value_text(value: &ConfigValue) -> String {
+    match value {
+        ConfigValue::Set(text) => text.clone(),
+        ConfigValue::List(items) => items.join(","),
+        ConfigValue::Removed => String::new(),
+    }
+}
+
+/// Nodes of one group with the same properties share a line.
+fn node_lines(spec: &Spec, inventory: &Inventory) -> Vec<String> {
+    spec.compute.iter().flat_map(|group| group_lines(group, inventory)).collect()
+}
+
+fn group_lines(group: &Group, inventory: &Inventory) -> Vec<String> {
+    let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+    for node in group.members() {
+        let properties = node_properties(group, &node, inventory);
+        match lines.iter_mut().find(|(p, _)| *p == properties) {
+            Some((_, names)) => names.push(node.name),
+            None => lines.push((properties, vec![node.name])),
+        }
+    }
+    lines
+        .into_iter()
+        .map(|(properties, names)| format!("NodeName={} {properties}", hostlist::fold(names)))
+        .collect()
+}
+
+fn node_properties(group: &Group, node: &kiln_spec::Node<'_>, inventory: &Inventory) -> String {
+    let mut words: Vec<(String, String)> = Vec::new();
+    if let Some(facts) = inventory.nodes.get(node.name) {
+        words.push(("CPUs".into(), facts.cpus.to_string()));
+        // The kernel and the hypervisor keep some of a flavor's memory; a node that offers less than its line
+        // says is drained by Slurm.
+        words.push(("RealMemory".into(), (facts.memory_mib * 95 / 100).max(1).to_string()));
+    }
+    for (key, value) in &group.node_config {
+        words.retain(|(k, _)| !k.eq_ignore_ascii_case(key));
+        words.push((key.clone(), value.clone()));
+    }
+    if !node.features.is_empty() {
+        words.push(("Feature".into(), node.features.join(",")));
+    }
+    words.push(("State".into(), "UNKNOWN".into()));
+    words.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
+}
+
+fn partition_lines(spec: &Spec) -> Vec<String> {
+    let nodes_of = |groups: &[String]| {
+        let members = groups.iter().filter_map(|name| spec.compute_group(name));
+        hostlist::fold(members.flat_map(|g| g.nodes.iter().map(String::as_str)))
+    };
+    let users = spec.partitions.iter().map(|partition| {
+        let mut line = format!(
+            "PartitionName={} Nodes={} Default={} MaxTime={} State=UP",
+            partition.name,
+            nodes_of(&partition.groups),
+            if partition.default { "YES" } else { "NO" },
+            partition.max_time.as_deref().unwrap_or("INFINITE"),
+        );
+        for (key, value) in &partition.config {
+            let _ = write!(line, " {key}={value}");
+        }
+        line
+    });
+    let rebuilds = spec.rebuild.iter().map(|partition| {
+        format!(
+            "PartitionName={} Nodes={} Default=NO Hidden=YES RootOnly=YES DisableRootJobs=NO PreemptMode=OFF \
+             OverSubscribe=EXCLUSIVE PriorityJobFactor=65533 MaxTime={} State=UP",
+            partition.name,
+            nodes_of(&partition.groups),
+            partition.max_time.as_secs().div_ceil(60),
+        )
+    });
+    users.chain(rebuilds).collect()
+}

@@ -1,0 +1,98 @@
+//! Opens the cluster of the file for a verb, and shows its progress.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, IsTerminal as _};
+use std::sync::Mutex;
+
+use anyhow::bail;
+use kiln_deploy::Deployment;
+use kiln_image::{Event, State};
+
+use crate::context::Context;
+use crate::error::Advise as _;
+use crate::exit::Exit;
+use crate::input;
+use crate::progress::{Item, Progress};
+
+/// Runs `work` on the cluster of the file; Ctrl-C stops it between operations.
+pub fn with<T>(
+    context: &Context,
+    work: impl AsyncFnOnce(&Deployment<'_>) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let spec = input::spec(context)?;
+    let board = Board::new(context.printer.progress());
+    let show = |event: Event| board.show(event);
+    let result = context.interruptible(|stop| async {
+        let stop_requested = move || stop.is_requested();
+        let deployment = Deployment::open(&spec, &context.file, &show, &stop_requested)?;
+        work(&deployment).await
+    });
+    result.or_else(|error| {
+        let known = error.downcast_ref::<kiln_deploy::Error>();
+        let hint = known.and_then(kiln_deploy::Error::hint);
+        match hint {
+            Some(hint) => Err(error).hint(hint),
+            None => Err(error),
+        }
+    })
+}
+
+/// One line or spinner per item, kept until it is done.
+struct Board {
+    progress: Progress,
+    items: Mutex<HashMap<String, (Item, String)>>,
+}
+
+impl Board {
+    fn new(progress: Progress) -> Self {
+        Board {
+            progress,
+            items: Mutex::default(),
+        }
+    }
+
+    fn show(&self, event: Event) {
+        let mut items = self
+            .items
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (item, last) = items
+            .entry(event.item.clone())
+            .or_insert_with(|| (self.progress.item(&event.item), String::new()));
+        match event.state {
+            // Work that polls tells the same again and again.
+            State::Working if *last == event.text => {}
+            State::Working => {
+                item.set(&event.text);
+                *last = event.text;
+            }
+            State::Done => {
+                item.done(&event.text);
+                items.remove(&event.item);
+            }
+            State::Failed => {
+                item.fail(&event.text);
+                items.remove(&event.item);
+            }
+        }
+    }
+}
+
+/// Asks before something is taken away. Without a terminal to ask on, `--yes` must have been said.
+pub fn confirm(context: &Context, yes: bool, question: &str) -> anyhow::Result<()> {
+    if yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() || context.printer.is_json() {
+        return Err(anyhow::anyhow!("{question} needs a yes"))
+            .exit(Exit::Usage)
+            .hint("say it with --yes");
+    }
+    anstream::eprint!("{question}? Type yes to go on: ");
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    if answer.trim() != "yes" {
+        bail!("nothing was changed");
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! `kiln apply`
+
+use clap::Args;
+use kiln_deploy::{Deployment, Plan};
+
+use crate::cluster;
+use crate::context::Context;
+use crate::exit::Exit;
+
+/// Create, rebuild or delete what the file and the cloud disagree about
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// Do not ask before something is rebuilt or deleted
+    #[arg(short, long)]
+    yes: bool,
+    /// Show the plan and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Apply {
+    pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let plan = cluster::with(context, async |deployment| {
+            let plan = deployment.plan().await?;
+            if !self.dry_run {
+                carry_out(context, deployment, &plan, self.yes).await?;
+            }
+            Ok(plan)
+        })?;
+        if context.printer.is_json() {
+            context.printer.json(&plan)?;
+        } else if self.dry_run || plan.is_empty() {
+            context.printer.data(&plan)?;
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+/// Shows the plan, asks where it takes something away, and does it.
+pub async fn carry_out(
+    context: &Context,
+    deployment: &Deployment<'_>,
+    plan: &Plan,
+    yes: bool,
+) -> anyhow::Result<()> {
+    if plan.is_empty() {
+        return Ok(());
+    }
+    context.printer.say(plan);
+    if plan.is_destructive() {
+        cluster::confirm(context, yes, "Rebuilding or deleting these instances")?;
+    }
+    Ok(deployment.apply(plan).await?)
+}

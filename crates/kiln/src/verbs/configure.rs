@@ -1,0 +1,52 @@
+//! `kiln configure`
+
+use clap::Args;
+use kiln_deploy::Configured;
+
+use crate::cluster;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::verbs::node::report_text;
+
+/// Make every node what the file says, and wait until Slurm sees them in service
+#[derive(Debug, Args)]
+pub struct Configure {
+    /// Show what would change on each node and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Configure {
+    pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let done = cluster::with(context, async |deployment| {
+            Ok(deployment.configure(self.dry_run).await?)
+        })?;
+        if context.printer.is_json() {
+            context.printer.json(&done)?;
+        } else if self.dry_run {
+            context.printer.raw(diffs(&done))?;
+        } else {
+            context.printer.say(summary(&done));
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn diffs(done: &Configured) -> String {
+    let changed = done.nodes.iter().filter(|(_, r)| r.changed() > 0);
+    let text: String = changed
+        .map(|(node, report)| format!("{node}:\n{}\n", report_text(report)))
+        .collect();
+    if text.is_empty() {
+        "nothing would change\n".to_owned()
+    } else {
+        text
+    }
+}
+
+pub fn summary(done: &Configured) -> String {
+    match done.changed() {
+        0 => "every node was as the file says".to_owned(),
+        n => format!("{n} of {} nodes changed", done.nodes.len()),
+    }
+}

@@ -1,0 +1,66 @@
+//! `kiln destroy`
+
+use clap::Args;
+
+use crate::cluster;
+use crate::context::Context;
+use crate::exit::Exit;
+
+/// Take the cluster down, with everything in the cloud that carries its label
+///
+/// Built images and the secrets beside the cluster file stay.
+#[derive(Debug, Args)]
+pub struct Destroy {
+    /// Do not ask
+    #[arg(short, long)]
+    yes: bool,
+    /// Keep the state and home volumes; the next `up` uses them again
+    #[arg(long)]
+    keep_volumes: bool,
+    /// Show what would be deleted and delete nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Destroy {
+    pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let found = cluster::with(context, async |deployment| {
+            let found = deployment.belongings(self.keep_volumes).await?;
+            if self.dry_run {
+                return Ok(found);
+            }
+            if !found.is_empty() {
+                context.printer.say(text(&found));
+                cluster::confirm(context, self.yes, "Deleting all of this for good")?;
+            }
+            // Also when nothing is left: the cloud may still hold a token, or its own daemon.
+            deployment.destroy(&found).await?;
+            Ok(found)
+        })?;
+        if context.printer.is_json() {
+            context.printer.json(&found)?;
+        } else if self.dry_run {
+            context.printer.data(text(&found))?;
+        } else {
+            context.printer.say("nothing of the cluster is left in the cloud");
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn text(found: &kiln_deploy::Belongings) -> String {
+    let kinds = [
+        ("instance", &found.instances),
+        ("security group", &found.security_groups),
+        ("network", &found.networks),
+        ("volume", &found.volumes),
+    ];
+    let lines = kinds
+        .iter()
+        .flat_map(|(kind, list)| list.iter().map(move |(_, name)| format!("- {kind} {name}")));
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() {
+        return "nothing of the cluster is in the cloud".to_owned();
+    }
+    lines.join("\n")
+}

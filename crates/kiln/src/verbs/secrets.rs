@@ -1,0 +1,85 @@
+//! `kiln secrets`
+
+use clap::{Args, Subcommand};
+use kiln_deploy::SecretKind;
+use serde::Serialize;
+
+use crate::cluster;
+use crate::context::Context;
+use crate::error::Advise as _;
+use crate::exit::Exit;
+use crate::table::Table;
+
+/// List and rotate the cluster's secrets; their values are never shown
+#[derive(Debug, Subcommand)]
+pub enum Secrets {
+    List(List),
+    Rotate(Rotate),
+}
+
+/// List the secrets, made if they are missing, with what each is for
+#[derive(Debug, Args)]
+pub struct List {}
+
+/// Replace one secret; `kiln configure` brings it to the nodes
+#[derive(Debug, Args)]
+pub struct Rotate {
+    /// As `kiln secrets list` names it
+    name: String,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    purpose: &'static str,
+    path: String,
+    rotation_pending: bool,
+}
+
+impl Secrets {
+    pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        match self {
+            Secrets::List(_) => list(context),
+            Secrets::Rotate(rotate) => rotate.run(context),
+        }
+    }
+}
+
+fn list(context: &Context) -> anyhow::Result<Exit> {
+    let rows = cluster::with(context, async |deployment| {
+        let store = &deployment.secrets;
+        store.ensure()?;
+        let row = |kind: SecretKind| Row {
+            name: kind.name(),
+            purpose: kind.purpose(),
+            path: store.path(kind).display().to_string(),
+            rotation_pending: store.previous_path(kind).exists(),
+        };
+        Ok(SecretKind::ALL.map(row))
+    })?;
+    if context.printer.is_json() {
+        context.printer.json(&rows)?;
+        return Ok(Exit::Ok);
+    }
+    let mut table = Table::new(["secret", "rotation", "purpose"]);
+    for row in rows {
+        let rotation = if row.rotation_pending { "waits for configure" } else { "" };
+        table.row([row.name.to_owned(), rotation.to_owned(), row.purpose.to_owned()]);
+    }
+    context.printer.raw(&table)?;
+    Ok(Exit::Ok)
+}
+
+impl Rotate {
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let names = SecretKind::ALL.map(SecretKind::name).join(", ");
+        let kind = SecretKind::ALL.into_iter().find(|k| k.name() == self.name);
+        let kind = kind
+            .ok_or_else(|| anyhow::anyhow!("there is no secret {}", self.name))
+            .exit(Exit::Usage)
+            .hint(format!("the secrets are {names}"))?;
+        cluster::with(context, async |deployment| Ok(deployment.secrets.rotate(kind)?))?;
+        context.printer.say(format!("{} is rotated; run `kiln configure` to bring it to the nodes", kind.name()));
+        Ok(Exit::Ok)
+    }
+}

@@ -1,0 +1,52 @@
+//! `kiln up`
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::cluster;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::verbs::{apply, configure};
+
+/// Raise the cluster: secrets, images that are missing, apply, configure
+///
+/// Safe to repeat: a run that was cut off is picked up where it ended, and a cluster that is as the file says is
+/// left alone.
+#[derive(Debug, Args)]
+pub struct Up {
+    /// Do not ask before something is rebuilt or deleted
+    #[arg(short, long)]
+    yes: bool,
+}
+
+#[derive(Serialize)]
+struct Outcome {
+    plan: kiln_deploy::Plan,
+    configured: kiln_deploy::Configured,
+}
+
+impl Up {
+    pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let outcome = cluster::with(context, async |deployment| {
+            deployment.secrets.ensure()?;
+            let observed = deployment.observe().await?;
+            deployment.build_missing_images(&observed).await?;
+            let plan = deployment.plan().await?;
+            apply::carry_out(context, deployment, &plan, self.yes).await?;
+            let configured = deployment.configure(false).await?;
+            Ok(Outcome { plan, configured })
+        })?;
+        if context.printer.is_json() {
+            context.printer.json(&outcome)?;
+            return Ok(Exit::Ok);
+        }
+        let name = &outcome.plan.cluster;
+        if outcome.plan.is_empty() && outcome.configured.changed() == 0 {
+            context.printer.say(format!("cluster {name} is up; nothing changed"));
+        } else {
+            let changes = configure::summary(&outcome.configured);
+            context.printer.say(format!("cluster {name} is up; {changes}"));
+        }
+        Ok(Exit::Ok)
+    }
+}
