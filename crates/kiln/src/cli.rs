@@ -81,3 +81,13 @@ pub enum Verb {
     #[command(hide = true)]
     Reference(verbs::reference::Reference),
 }
+
+impl Verb {
+    /// Runs unattended, so that its log is all there is to see of it.
+    pub fn is_service(&self) -> bool {
+        matches!(
+            self,
+            Verb::Local(_) | Verb::Node(verbs::node::Node::Boot(_))
+        )
+    }
+}

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         Err(error) => return error::report_usage(&error).into(),
     };
     cli.globals.color.apply();
-    init_tracing(cli.globals.verbose);
+    init_tracing(cli.globals.verbose, cli.verb.is_service());
     let context = Context::new(&cli.globals);
     match verbs::run(cli.verb, &context) {
         Ok(exit) => exit.into(),
@@ -45,12 +45,11 @@ fn main() -> ExitCode {
 }
 
 /// `KILN_LOG` takes a filter in the words of `tracing`, for when `--verbose` shows too much or too little.
-fn init_tracing(verbose: u8) {
+fn init_tracing(verbose: u8, service: bool) {
     let default = match verbose {
+        0 if service => "info",
         0 => "off",
-        1 => {
-            "warn,kiln=debug,kiln_cloud=debug,kiln_deploy=debug,kiln_image=debug,kiln_node=debug,kiln_site=debug"
-        }
+        1 => "info,kiln=debug,kiln_cloud=debug,kiln_deploy=debug,kiln_image=debug,kiln_node=debug",
         _ => "debug",
     };
     let filter = tracing_subscriber::EnvFilter::try_from_env("KILN_LOG")

@@ -63,7 +63,7 @@ impl Shown {
     }
 
     fn spinner(&self, name: &str) -> Option<ProgressBar> {
-        let style = ProgressStyle::with_template("{spinner} {prefix}: {msg} ({elapsed})")
+        let style = ProgressStyle::with_template("{spinner} {elapsed:>4} {prefix}: {wide_msg}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner());
         let bar = self.bars.as_ref()?.add(ProgressBar::new_spinner());
         bar.set_style(style);

@@ -102,4 +102,17 @@ mod tests {
         waiting.await.expect("the task ends well");
         stop.requested().await;
     }
+
+    #[tokio::test]
+    async fn an_interrupt_asks_and_then_counts_as_interrupted() {
+        let printer = Printer::new(false, true, false);
+        let result = interruptible::<(), _>(&printer, |stop| async move {
+            let own = rustix::process::getpid();
+            rustix::process::kill_process(own, rustix::process::Signal::INT)?;
+            stop.requested().await;
+            anyhow::bail!("stopped half way")
+        });
+        let error = result.await.expect_err("the work was stopped");
+        assert_eq!(crate::error::exit_of(&error), Exit::Interrupted);
+    }
 }
