@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use kiln_spec::{ConfigValue, Group, Spec, hostlist};
+use kiln_spec::{ConfigValue, Group, Partition, Spec, hostlist};
 
 use crate::inputs::Inventory;
 
@@ -55,7 +55,7 @@ pub struct SlurmConf {
 pub fn slurm_conf(spec: &Spec, inventory: &Inventory) -> SlurmConf {
     let parameters = parameters(spec, inventory);
     let nodes = node_lines(spec, inventory);
-    let partitions = partition_lines(spec);
+    let partitions = partition_lines(spec, inventory);
 
     let mut text = String::from(
         "# Written by Kiln from cluster.toml. `kiln configure` overwrites what is changed here;\n\
@@ -194,9 +194,7 @@ fn node_properties(group: &Group, node: &kiln_spec::Node<'_>, inventory: &Invent
     let mut words: Vec<(String, String)> = Vec::new();
     if let Some(facts) = inventory.nodes.get(node.name) {
         words.push(("CPUs".into(), facts.cpus.to_string()));
-        // The kernel and the hypervisor keep some of a flavor's memory; a node that offers less than its line
-        // says is drained by Slurm.
-        words.push(("RealMemory".into(), (facts.memory_mib * 95 / 100).max(1).to_string()));
+        words.push(("RealMemory".into(), usable_memory(facts.memory_mib).to_string()));
     }
     for (key, value) in &group.node_config {
         words.retain(|(k, _)| !k.eq_ignore_ascii_case(key));
@@ -209,7 +207,7 @@ fn node_properties(group: &Group, node: &kiln_spec::Node<'_>, inventory: &Invent
     words.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
 }
 
-fn partition_lines(spec: &Spec) -> Vec<String> {
+fn partition_lines(spec: &Spec, inventory: &Inventory) -> Vec<String> {
     let nodes_of = |groups: &[String]| {
         let members = groups.iter().filter_map(|name| spec.compute_group(name));
         hostlist::fold(members.flat_map(|g| g.nodes.iter().map(String::as_str)))
@@ -222,6 +220,11 @@ fn partition_lines(spec: &Spec) -> Vec<String> {
             if partition.default { "YES" } else { "NO" },
             partition.max_time.as_deref().unwrap_or("INFINITE"),
         );
+        // Without a default a job that names no memory takes the whole node's.
+        let names_memory = partition.config.keys().any(|k| k.to_lowercase().starts_with("defmemper"));
+        if let Some(mib) = memory_per_cpu(spec, inventory, partition).filter(|_| !names_memory) {
+            let _ = write!(line, " DefMemPerCPU={mib}");
+        }
         for (key, value) in &partition.config {
             let _ = write!(line, " {key}={value}");
         }
@@ -237,4 +240,26 @@ fn partition_lines(spec: &Spec) -> Vec<String> {
         )
     });
     users.chain(rebuilds).collect()
+}
+
+/// What the leanest node of a partition has per CPU.
+fn memory_per_cpu(spec: &Spec, inventory: &Inventory, partition: &Partition) -> Option<u64> {
+    let groups = partition.groups.iter().filter_map(|name| spec.compute_group(name));
+    let number = |group: &Group, key: &str| {
+        let set = group.node_config.iter().find(|(k, _)| k.eq_ignore_ascii_case(key));
+        set.map(|(_, value)| value.parse::<u64>().ok())
+    };
+    let per_cpu = |group: &Group, name: &String| -> Option<u64> {
+        let facts = inventory.nodes.get(name)?;
+        let cpus = number(group, "CPUs").unwrap_or(Some(u64::from(facts.cpus)))?;
+        let memory = number(group, "RealMemory").unwrap_or(Some(usable_memory(facts.memory_mib)))?;
+        memory.checked_div(cpus).filter(|mib| *mib > 0)
+    };
+    groups.flat_map(|group| group.nodes.iter().filter_map(move |name| per_cpu(group, name))).min()
+}
+
+/// The kernel and the hypervisor keep some of a flavor's memory; a node that offers less than its line says is
+/// drained by Slurm.
+fn usable_memory(mib: u64) -> u64 {
+    (mib * 95 / 100).max(1)
 }

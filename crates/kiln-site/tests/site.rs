@@ -1,0 +1,172 @@
+//! What the site function writes, as administrators will read it.
+
+use std::collections::BTreeMap;
+
+use kiln_site::bundle::{Bundle, Resource};
+use kiln_site::{Inventory, NodeFacts, NodeKeys, Secrets, site};
+use kiln_slurm::Release;
+use kiln_spec::Spec;
+
+const FILE: &str = r#"
+[cluster]
+name = "demo"
+[cloud]
+kind = "local"
+[login.login]
+nodes = "login-0"
+[compute.standard]
+nodes = "standard-[0-1]"
+features = ["cpu"]
+[compute.extra]
+nodes = "extra-[0-1]"
+node_config = { RealMemory = 500 }
+[compute.extra.override."extra-1"]
+features = ["big"]
+[slurm.config]
+SchedulerParameters = ["bf_continue", "defer"]
+SlurmctldParameters = ["idle_on_node_suspend"]
+SlurmdTimeout = 60
+MpiDefault = false
+[user.alice]
+uid = 2001
+groups = ["physics", "video"]
+sudo = true
+[role.compute]
+commands = ["true"]
+[[role.compute.file]]
+path = "/etc/motd"
+content = "hello\n"
+"#;
+
+fn spec() -> Spec {
+    kiln_spec::parse(FILE, "cluster.toml").unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn inventory(spec: &Spec, release: Release) -> Inventory {
+    let facts = |at: usize| NodeFacts { address: [10, 0, 0, 10 + u8::try_from(at).unwrap()].into(), cpus: 2, memory_mib: 2000 };
+    let nodes: BTreeMap<_, _> = spec.nodes().enumerate().map(|(at, n)| (n.name.to_string(), facts(at))).collect();
+    Inventory { nodes, release, api_url: "http://10.0.0.1:8000".into() }
+}
+
+fn secrets() -> Secrets {
+    Secrets {
+        munge_key_base64: "TVVOR0U=".into(),
+        database_password: "DATABASE-SECRET".into(),
+        cloud_token: "TOKEN-SECRET".into(),
+        ssh_public_key: "ssh-ed25519 AAAA kiln".into(),
+    }
+}
+
+fn keys(node: &str) -> NodeKeys {
+    NodeKeys {
+        seal_identity: format!("SEAL-SECRET-{node}"),
+        seal_recipient: "age1".into(),
+        ssh_host_key: format!("HOST-SECRET-{node}"),
+        ssh_host_public: "ssh-ed25519 BBBB".into(),
+    }
+}
+
+fn bundle(node: &str) -> Bundle {
+    let spec = spec();
+    let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
+    site(&spec, &inventory, &secrets).bundle(node, &keys(node)).unwrap()
+}
+
+#[test]
+fn slurm_conf_of_22_05() {
+    let spec = spec();
+    let inventory = inventory(&spec, Release::new(22, 5, 8));
+    insta::assert_snapshot!(site(&spec, &inventory, &secrets()).slurm_conf());
+}
+
+#[test]
+fn releases_differ_only_where_they_must() {
+    let spec = spec();
+    let (old, new) = (inventory(&spec, Release::new(22, 5, 8)), inventory(&spec, Release::new(24, 11, 5)));
+    let secrets = secrets();
+    let text = |inventory| site(&spec, inventory, &secrets).slurm_conf().to_string();
+    let (old, new) = (text(&old), text(&new));
+    let only_old: Vec<&str> = old.lines().filter(|l| !new.lines().any(|n| n == *l)).collect();
+    let only_new: Vec<&str> = new.lines().filter(|l| !old.lines().any(|o| o == *l)).collect();
+    assert_eq!(only_old, ["CredType=cred/munge"]);
+    assert!(only_new.is_empty());
+}
+
+#[test]
+fn resources_of_every_role() {
+    for node in ["control", "login-0", "standard-0"] {
+        let ids: Vec<String> = bundle(node).resources.iter().map(Resource::id).collect();
+        insta::assert_snapshot!(format!("resources-{node}"), ids.join("\n"));
+    }
+}
+
+#[test]
+fn ids_are_unique_and_watched_ids_exist() {
+    for node in ["control", "login-0", "standard-0"] {
+        let bundle = bundle(node);
+        let ids: Vec<String> = bundle.resources.iter().map(Resource::id).collect();
+        let mut unique = ids.clone();
+        unique.sort();
+        unique.dedup();
+        assert_eq!(unique.len(), ids.len(), "{node}: {ids:?}");
+        for (at, resource) in bundle.resources.iter().enumerate() {
+            let watched: Vec<&String> = match resource {
+                Resource::Service(s) => s.restart_on.iter().chain(&s.reload_on).collect(),
+                Resource::Command(c) => c.when_changed.iter().collect(),
+                _ => continue,
+            };
+            for id in watched {
+                let found = ids.iter().position(|i| i == id);
+                assert!(found.is_some_and(|found| found < at), "{node}: {} watches {id}", resource.id());
+            }
+        }
+    }
+}
+
+#[test]
+fn secrets_are_marked_and_only_where_they_belong() {
+    let secret_words = ["DATABASE-SECRET", "TOKEN-SECRET", "SEAL-SECRET", "HOST-SECRET", "TVVOR0U="];
+    for node in ["control", "login-0", "standard-0"] {
+        for resource in bundle(node).resources {
+            let Resource::File(file) = &resource else { continue };
+            let holds = secret_words.iter().any(|word| file.content.contains(word));
+            assert_eq!(holds, file.secret, "{node}: {}", file.path);
+            if holds {
+                assert_eq!(file.mode & 0o077, 0, "{node}: {} is readable by others", file.path);
+            }
+        }
+    }
+    let login = serde_json::to_string(&bundle("login-0")).unwrap();
+    let compute = serde_json::to_string(&bundle("standard-0")).unwrap();
+    for text in [login, compute] {
+        assert!(!text.contains("DATABASE-SECRET") && !text.contains("TOKEN-SECRET"));
+    }
+}
+
+#[test]
+fn a_plain_parameter_does_not_restart_slurmctld_but_a_new_node_does() {
+    let restart = |file: &str| {
+        let spec = kiln_spec::parse(file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
+        let bundle = site(&spec, &inventory, &secrets).bundle("control", &keys("control")).unwrap();
+        let is_it = |r: &Resource| r.id() == "file:/etc/kiln/slurmctld-restart";
+        bundle.resources.into_iter().find(is_it).unwrap()
+    };
+    let before = restart(FILE);
+    assert_eq!(before, restart(&FILE.replace("SlurmdTimeout = 60", "SlurmdTimeout = 90")));
+    assert_ne!(before, restart(&FILE.replace("standard-[0-1]", "standard-[0-2]")));
+    assert_ne!(before, restart(&FILE.replace("SlurmdTimeout = 60", "SelectType = \"select/linear\"")));
+}
+
+#[test]
+fn the_same_input_gives_the_same_bundle() {
+    assert_eq!(bundle("standard-0").digest(), bundle("standard-0").digest());
+    assert_ne!(bundle("standard-0").digest(), bundle("standard-1").digest());
+}
+
+#[test]
+fn an_unknown_node_has_no_bundle() {
+    let spec = spec();
+    let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
+    assert!(site(&spec, &inventory, &secrets).bundle("nobody", &keys("nobody")).is_none());
+}
