@@ -1,7 +1,12 @@
 //! The `Cloud` interface and its drivers.
 
+mod cloud;
 mod error;
+pub mod local;
+pub mod rate;
+pub mod retry;
 mod types;
 
+pub use cloud::Cloud;
 pub use error::{Error, Result};
 pub use types::*;

@@ -43,7 +43,9 @@ pub enum InstanceStatus {
     Stopped,
     Deleting,
     /// With the cloud's own words.
-    Error { reason: String },
+    Error {
+        reason: String,
+    },
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

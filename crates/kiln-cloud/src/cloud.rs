@@ -1,0 +1,301 @@
+//! One interface for every cloud. A closed set of drivers: an enum, not a trait object.
+
+use std::path::PathBuf;
+
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage, NewInstance,
+    NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label, local,
+};
+
+#[derive(Debug, Clone)]
+pub enum Cloud {
+    Local(local::Driver),
+}
+
+/// Passes a call on to the driver.
+macro_rules! each {
+    ($self:ident, $driver:ident => $call:expr) => {
+        match $self {
+            Cloud::Local($driver) => $call,
+        }
+    };
+}
+
+impl Cloud {
+    /// The local cloud under a directory of this host; see [`local::default_root`]. Nothing is started yet.
+    pub fn local(root: PathBuf) -> Cloud {
+        Cloud::Local(local::Driver::at_root(root))
+    }
+
+    /// The same, with a `kiln` program other than this process's own.
+    pub fn local_with(root: PathBuf, program: PathBuf) -> Cloud {
+        Cloud::Local(local::Driver::at_root_with(root, program))
+    }
+
+    /// A local cloud seen from one of its instances, at its network's `api_url`, with a granted token.
+    pub fn local_at(url: &str, token: &str) -> Cloud {
+        Cloud::Local(local::Driver::at_url(url, token))
+    }
+
+    /// All instances labelled with the cluster.
+    pub async fn instances(&self, cluster: &str) -> Result<Vec<Instance>> {
+        each!(self, d => d.instances(cluster).await)
+    }
+
+    pub async fn instance(&self, id: &str) -> Result<Instance> {
+        each!(self, d => d.instance(id).await)
+    }
+
+    /// Returns when the cloud has accepted or refused each; they are `Building` then. A second instance of
+    /// the same name in the same cluster is a conflict.
+    pub async fn create(&self, new: Vec<NewInstance>) -> Vec<Result<Instance>> {
+        each!(self, d => d.create(new).await)
+    }
+
+    /// A fresh root from the image, in place: id, address and volumes stay. Returns when accepted.
+    pub async fn rebuild(&self, id: &str, new: Rebuild) -> Result<Instance> {
+        each!(self, d => d.rebuild(id, new).await)
+    }
+
+    /// Returns when the instance is booting again.
+    pub async fn reboot(&self, id: &str, hard: bool) -> Result<Instance> {
+        each!(self, d => d.reboot(id, hard).await)
+    }
+
+    /// Returns when the instance is off.
+    pub async fn stop(&self, id: &str, hard: bool) -> Result<Instance> {
+        each!(self, d => d.stop(id, hard).await)
+    }
+
+    pub async fn start(&self, id: &str) -> Result<Instance> {
+        each!(self, d => d.start(id).await)
+    }
+
+    /// Returns when the instance is gone; that it never was is as good.
+    pub async fn delete(&self, id: &str) -> Result<()> {
+        each!(self, d => d.delete(id).await)
+    }
+
+    /// Replaces all labels.
+    pub async fn set_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
+        each!(self, d => d.set_labels(id, labels).await)
+    }
+
+    pub async fn console_log(&self, id: &str, lines: usize) -> Result<String> {
+        each!(self, d => d.console_log(id, lines).await)
+    }
+
+    pub async fn images(&self) -> Result<Vec<Image>> {
+        each!(self, d => d.images().await)
+    }
+
+    pub async fn image(&self, id: &str) -> Result<Image> {
+        each!(self, d => d.image(id).await)
+    }
+
+    /// From the root disk of a stopped instance.
+    pub async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
+        each!(self, d => d.create_image(instance, new).await)
+    }
+
+    pub async fn delete_image(&self, id: &str) -> Result<()> {
+        each!(self, d => d.delete_image(id).await)
+    }
+
+    /// The plain image of a Debian suite, found or made. `progress` hears of the steps.
+    pub async fn source_image(
+        &self,
+        suite: &str,
+        progress: &(dyn Fn(&str) + Sync),
+    ) -> Result<Image> {
+        each!(self, d => d.source_image(suite, progress).await)
+    }
+
+    pub async fn volumes(&self, cluster: &str) -> Result<Vec<Volume>> {
+        each!(self, d => d.volumes(cluster).await)
+    }
+
+    pub async fn volume_by_name(&self, name: &str) -> Result<Option<Volume>> {
+        each!(self, d => d.volume_by_name(name).await)
+    }
+
+    pub async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
+        each!(self, d => d.create_volume(new).await)
+    }
+
+    pub async fn delete_volume(&self, id: &str) -> Result<()> {
+        each!(self, d => d.delete_volume(id).await)
+    }
+
+    pub async fn networks(&self, cluster: &str) -> Result<Vec<Network>> {
+        each!(self, d => d.networks(cluster).await)
+    }
+
+    pub async fn create_network(&self, new: NewNetwork) -> Result<Network> {
+        each!(self, d => d.create_network(new).await)
+    }
+
+    pub async fn delete_network(&self, id: &str) -> Result<()> {
+        each!(self, d => d.delete_network(id).await)
+    }
+
+    pub async fn security_groups(&self, cluster: &str) -> Result<Vec<SecurityGroup>> {
+        each!(self, d => d.security_groups(cluster).await)
+    }
+
+    pub async fn create_security_group(&self, new: NewSecurityGroup) -> Result<SecurityGroup> {
+        each!(self, d => d.create_security_group(new).await)
+    }
+
+    pub async fn delete_security_group(&self, id: &str) -> Result<()> {
+        each!(self, d => d.delete_security_group(id).await)
+    }
+
+    pub async fn flavors(&self) -> Result<Vec<Flavor>> {
+        each!(self, d => d.flavors().await)
+    }
+
+    /// Makes a token valid for the resources of one cluster, in place of any earlier one.
+    pub async fn grant(&self, cluster: &str, token: &str) -> Result<()> {
+        each!(self, d => d.grant(cluster, token).await)
+    }
+
+    pub async fn revoke(&self, cluster: &str) -> Result<()> {
+        each!(self, d => d.revoke(cluster).await)
+    }
+
+    /// Ends what runs only to serve this cloud, if nothing is left to serve. `false`: something is left.
+    pub async fn retire(&self) -> Result<bool> {
+        each!(self, d => d.retire().await)
+    }
+
+    /// Waits until all are active, listing rather than asking for each. `on_progress` sees every listing,
+    /// reduced to these instances. The first instance in error, or gone, ends the wait.
+    pub async fn wait_active(
+        &self,
+        ids: &[String],
+        deadline: Instant,
+        mut on_progress: impl FnMut(&[Instance]) + Send,
+    ) -> Result<Vec<Instance>> {
+        let Some(first) = ids.first() else {
+            return Ok(Vec::new());
+        };
+        let cluster = self
+            .instance(first)
+            .await?
+            .labels
+            .get(label::CLUSTER)
+            .cloned();
+        loop {
+            let mut seen = match &cluster {
+                Some(cluster) => self.instances(cluster).await?,
+                // Without a label there is no list to be in.
+                None => self.each_instance(ids).await?,
+            };
+            seen.retain(|i| ids.contains(&i.id));
+            on_progress(&seen);
+            if let Some(waiting) = judge(ids, &seen)? {
+                if Instant::now() >= deadline {
+                    return Err(Error::Failed(format!(
+                        "not active in time: {}",
+                        waiting.join(", ")
+                    )));
+                }
+            } else {
+                return Ok(seen);
+            }
+            sleep(self.poll_interval()).await;
+        }
+    }
+
+    async fn each_instance(&self, ids: &[String]) -> Result<Vec<Instance>> {
+        let mut all = Vec::with_capacity(ids.len());
+        for id in ids {
+            all.push(self.instance(id).await?);
+        }
+        Ok(all)
+    }
+
+    fn poll_interval(&self) -> std::time::Duration {
+        match self {
+            Cloud::Local(_) => std::time::Duration::from_millis(50),
+        }
+    }
+}
+
+/// `None`: all are active. Otherwise the names of those that are not yet.
+fn judge(ids: &[String], seen: &[Instance]) -> Result<Option<Vec<String>>> {
+    if let Some(gone) = ids.iter().find(|id| !seen.iter().any(|i| i.id == **id)) {
+        return Err(Error::NotFound {
+            kind: "instance",
+            name: gone.clone(),
+        });
+    }
+    let mut waiting = Vec::new();
+    for instance in seen {
+        match &instance.status {
+            InstanceStatus::Active => {}
+            InstanceStatus::Error { reason } => {
+                return Err(Error::Failed(format!("{}: {reason}", instance.name)));
+            }
+            InstanceStatus::Building
+            | InstanceStatus::Rebuilding
+            | InstanceStatus::Stopped
+            | InstanceStatus::Deleting => waiting.push(instance.name.clone()),
+        }
+    }
+    Ok((!waiting.is_empty()).then_some(waiting))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn instance(id: &str, status: InstanceStatus) -> Instance {
+        Instance {
+            id: id.into(),
+            name: format!("name-{id}"),
+            status,
+            image: None,
+            flavor: "tiny".into(),
+            address: None,
+            labels: Labels::new(),
+            volumes: vec![],
+            created: jiff::Timestamp::UNIX_EPOCH,
+            built: None,
+        }
+    }
+
+    #[test]
+    fn waiting_ends_when_all_are_active() {
+        let ids = ["a".to_string(), "b".to_string()];
+        let active = || instance("a", InstanceStatus::Active);
+        assert_eq!(
+            judge(&ids, &[active(), instance("b", InstanceStatus::Building)]).unwrap(),
+            Some(vec!["name-b".to_string()])
+        );
+        assert_eq!(
+            judge(&ids, &[active(), instance("b", InstanceStatus::Active)]).unwrap(),
+            None
+        );
+    }
+
+    #[test]
+    fn an_error_is_told_in_the_clouds_words() {
+        let ids = ["a".to_string()];
+        let error = judge(
+            &ids,
+            &[instance(
+                "a",
+                InstanceStatus::Error {
+                    reason: "no host".into(),
+                },
+            )],
+        )
+        .unwrap_err();
+        assert_eq!(error.to_string(), "name-a: no host");
+        assert!(matches!(judge(&ids, &[]), Err(Error::NotFound { .. })));
+    }
+}

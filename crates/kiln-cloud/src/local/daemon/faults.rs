@@ -1,0 +1,73 @@
+//! Faults on demand, for tests: `faults.json` in the root names operations that are to fail and how often.
+//!
+//! `{"create": {"fail": 2, "status": 429, "retry_after": 1}}` lets the next two creations be throttled.
+//! Operations are named after the API's verbs; `build` fails the making of an instance after its creation
+//! was accepted, which leaves it in the error state.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Daemon, lock, store};
+use crate::{Error, Result};
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Fault {
+    fail: u32,
+    #[serde(default = "server_error")]
+    status: u16,
+    #[serde(default)]
+    retry_after: Option<u64>,
+    #[serde(default)]
+    message: Option<String>,
+}
+
+fn server_error() -> u16 {
+    500
+}
+
+impl Fault {
+    fn error(&self) -> Error {
+        let message = self
+            .message
+            .clone()
+            .unwrap_or_else(|| "injected fault".into());
+        match self.status {
+            429 => Error::Throttled {
+                retry_after: self.retry_after.map(Duration::from_secs),
+            },
+            401 => Error::Unauthorized(message),
+            403 => Error::Quota(message),
+            409 => Error::Conflict(message),
+            400 => Error::Invalid(message),
+            500 => Error::Failed(message),
+            _ => Error::Transient(message),
+        }
+    }
+}
+
+impl Daemon {
+    /// Fails if the operation is to fail now.
+    pub fn fault(&self, operation: &str) -> Result<()> {
+        let _one_at_a_time = lock(&self.faults);
+        let path = self.root.join("faults.json");
+        let Ok(text) = std::fs::read(&path) else {
+            return Ok(());
+        };
+        let mut faults: BTreeMap<String, Fault> = match serde_json::from_slice(&text) {
+            Ok(faults) => faults,
+            Err(error) => {
+                tracing::warn!(%error, "faults.json");
+                return Ok(());
+            }
+        };
+        let Some(fault) = faults.get_mut(operation).filter(|fault| fault.fail > 0) else {
+            return Ok(());
+        };
+        fault.fail -= 1;
+        let error = fault.error();
+        store::write_json(&path, &faults)?;
+        Err(error)
+    }
+}

@@ -1,0 +1,144 @@
+//! The daemon: keeps the records, does the work, answers the API and the metadata address.
+//!
+//! The core is synchronous code over [`Daemon`]; [`server`] is the thin asynchronous shell around it.
+
+mod access;
+mod faults;
+mod firewall;
+mod images;
+mod instances;
+mod layers;
+mod lifecycle;
+mod metadata;
+mod networks;
+mod records;
+mod recover;
+mod routes;
+mod server;
+mod source;
+mod store;
+mod volumes;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+pub use server::serve;
+
+use super::{cgroup, names};
+use crate::{Error, Network, Result, SecurityGroup};
+use records::{GrantRecord, ImageRecord, InstanceRecord, VolumeRecord};
+use store::Table;
+
+pub struct World {
+    pub instances: Table<InstanceRecord>,
+    pub images: Table<ImageRecord>,
+    pub volumes: Table<VolumeRecord>,
+    pub networks: Table<Network>,
+    pub groups: Table<SecurityGroup>,
+    pub grants: Table<GrantRecord>,
+}
+
+pub struct Daemon {
+    root: PathBuf,
+    port: u16,
+    /// SHA-256 of the token that may do everything.
+    token_sha256: String,
+    /// Tells this root's things on the host from those of other roots.
+    mark: String,
+    cgroup: PathBuf,
+    world: Mutex<World>,
+    /// One lock per instance, for whatever changes it.
+    locks: Mutex<HashMap<String, Arc<Mutex<()>>>>,
+    sources: Mutex<HashMap<String, source::Progress>>,
+    faults: Mutex<()>,
+    last_request: Mutex<Instant>,
+}
+
+/// A poisoned lock means a panic elsewhere; the records are written through, so what is there is sound.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Short and stable for a root directory.
+pub fn mark(root: &Path) -> String {
+    names::sha256_hex(root.as_os_str().as_encoded_bytes())[..8].to_string()
+}
+
+impl Daemon {
+    fn open(root: &Path, port: u16, token: &str) -> Result<Self> {
+        let state = root.join("state");
+        let world = World {
+            instances: Table::load(state.join("instances"))?,
+            images: Table::load(state.join("images"))?,
+            volumes: Table::load(state.join("volumes"))?,
+            networks: Table::load(state.join("networks"))?,
+            groups: Table::load(state.join("security-groups"))?,
+            grants: Table::load(state.join("grants"))?,
+        };
+        for dir in ["instances", "layers", "volumes", "tmp"] {
+            store::make_dir(&root.join(dir))?;
+        }
+        let mark = mark(root);
+        Ok(Daemon {
+            cgroup: cgroup::hierarchy()?.join(format!("kiln-{mark}")),
+            root: root.to_path_buf(),
+            port,
+            token_sha256: names::sha256_hex(token.as_bytes()),
+            mark,
+            world: Mutex::new(world),
+            locks: Mutex::default(),
+            sources: Mutex::default(),
+            faults: Mutex::default(),
+            last_request: Mutex::new(Instant::now()),
+        })
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        lock(&self.world)
+    }
+
+    /// Holds off every other change to one instance.
+    fn instance_lock(&self, id: &str) -> Arc<Mutex<()>> {
+        Arc::clone(lock(&self.locks).entry(id.to_string()).or_default())
+    }
+
+    fn instance_dir(&self, id: &str) -> PathBuf {
+        self.root.join("instances").join(id)
+    }
+
+    fn instance_cgroup(&self, id: &str) -> PathBuf {
+        self.cgroup.join(id)
+    }
+
+    fn layer_dir(&self, id: &str) -> PathBuf {
+        self.root.join("layers").join(id)
+    }
+
+    fn volume_dir(&self, id: &str) -> PathBuf {
+        self.root.join("volumes").join(id)
+    }
+
+    /// Nothing runs and nothing could: only images and volumes, if anything, are left.
+    fn is_unused(&self) -> bool {
+        let world = self.world();
+        world.instances.is_empty()
+            && world.networks.is_empty()
+            && !lock(&self.sources)
+                .values()
+                .any(source::Progress::is_running)
+    }
+}
+
+/// The root's path goes into mount options and nspawn arguments, which have separators of their own.
+fn check_root(root: &Path) -> Result<()> {
+    let text = root.to_str().unwrap_or("");
+    if !root.is_absolute() || text.is_empty() || text.contains([':', ',', '\\', '"', '\n', ' ']) {
+        return Err(Error::Invalid(format!(
+            "{} cannot be the root of a local cloud",
+            root.display()
+        )));
+    }
+    Ok(())
+}

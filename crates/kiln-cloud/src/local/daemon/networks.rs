@@ -1,0 +1,303 @@
+//! Networks (a bridge each) and security groups (rules the instances' supervisors enforce).
+
+use std::net::Ipv4Addr;
+
+use ipnet::Ipv4Net;
+use rustix::fs::{FlockOperation, flock};
+
+use super::access::Caller;
+use super::records::Labelled as _;
+use super::{Daemon, World};
+use crate::local::{exec, names};
+use crate::{Error, Network, NewNetwork, NewSecurityGroup, Result, SecurityGroup};
+
+pub fn bridge(id: &str) -> String {
+    let short: String = id
+        .chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(12)
+        .collect();
+    format!("kb{short}")
+}
+
+/// The host's address on a network: the first one.
+pub fn gateway(cidr: Ipv4Net) -> Ipv4Addr {
+    cidr.hosts().next().unwrap_or(cidr.network())
+}
+
+impl Daemon {
+    pub fn networks(&self, caller: &Caller, cluster: &str) -> Vec<Network> {
+        let world = self.world();
+        world
+            .networks
+            .iter()
+            .filter(|n| n.cluster() == Some(cluster) && caller.may_see(*n))
+            .cloned()
+            .collect()
+    }
+
+    pub fn create_network(&self, caller: &Caller, new: NewNetwork) -> Result<Network> {
+        caller.check_labels(&new.labels)?;
+        names::check_name(&new.name)?;
+        // Roots share the host's address space: pick and take it in one go.
+        let _host_lock = lock_host()?;
+        let routes = host_routes()?;
+        let network = {
+            let mut world = self.world();
+            if world
+                .networks
+                .iter()
+                .any(|n| n.name == new.name && n.cluster() == new.labels.cluster())
+            {
+                return Err(Error::Conflict(format!(
+                    "there is a network {} already",
+                    new.name
+                )));
+            }
+            let mut taken: Vec<_> = world.networks.iter().map(|n| n.cidr).collect();
+            taken.extend(routes);
+            let cidr = choose(new.cidr, &taken, &self.mark)?;
+            let network = Network {
+                id: names::new_id(),
+                name: new.name,
+                cidr,
+                labels: new.labels,
+                api_url: Some(format!("http://{}:{}", gateway(cidr), self.port)),
+            };
+            world.networks.put(network.clone())?;
+            network
+        };
+        let made = make_bridge(&network).and_then(|()| self.sync_firewall());
+        if let Err(error) = made {
+            let _ = self.remove_network(&network.id);
+            return Err(error);
+        }
+        Ok(network)
+    }
+
+    pub fn delete_network(&self, caller: &Caller, id: &str) -> Result<()> {
+        {
+            let world = self.world();
+            caller.check(world.networks.get(id)?)?;
+            if let Some(user) = world.instances.iter().find(|i| i.network == id) {
+                return Err(Error::Conflict(format!(
+                    "instance {} is on the network",
+                    user.name
+                )));
+            }
+        }
+        self.remove_network(id)
+    }
+
+    fn remove_network(&self, id: &str) -> Result<()> {
+        remove_bridge(id);
+        self.world().networks.remove(id)?;
+        self.sync_firewall()
+    }
+
+    pub fn security_groups(&self, caller: &Caller, cluster: &str) -> Vec<SecurityGroup> {
+        let world = self.world();
+        world
+            .groups
+            .iter()
+            .filter(|g| g.cluster() == Some(cluster) && caller.may_see(*g))
+            .cloned()
+            .collect()
+    }
+
+    pub fn create_security_group(
+        &self,
+        caller: &Caller,
+        new: NewSecurityGroup,
+    ) -> Result<SecurityGroup> {
+        caller.check_labels(&new.labels)?;
+        names::check_name(&new.name)?;
+        let mut world = self.world();
+        if world
+            .groups
+            .iter()
+            .any(|g| g.name == new.name && g.cluster() == new.labels.cluster())
+        {
+            return Err(Error::Conflict(format!(
+                "there is a security group {} already",
+                new.name
+            )));
+        }
+        let group = SecurityGroup {
+            id: names::new_id(),
+            name: new.name,
+            labels: new.labels,
+            rules: new.rules,
+        };
+        world.groups.put(group.clone())?;
+        Ok(group)
+    }
+
+    pub fn delete_security_group(&self, caller: &Caller, id: &str) -> Result<()> {
+        let mut world = self.world();
+        caller.check(world.groups.get(id)?)?;
+        if let Some(user) = world
+            .instances
+            .iter()
+            .find(|i| i.security_groups.iter().any(|g| g == id))
+        {
+            return Err(Error::Conflict(format!(
+                "instance {} is in the security group",
+                user.name
+            )));
+        }
+        world.groups.remove(id)
+    }
+}
+
+impl World {
+    /// An address nobody has: the one asked for, or the lowest.
+    pub fn free_address(
+        &self,
+        network: &Network,
+        wanted: Option<std::net::IpAddr>,
+    ) -> Result<Ipv4Addr> {
+        let taken = |a: Ipv4Addr| {
+            a == gateway(network.cidr)
+                || self
+                    .instances
+                    .iter()
+                    .any(|i| i.network == network.id && i.address == a)
+        };
+        match wanted {
+            Some(std::net::IpAddr::V4(a)) if !network.cidr.hosts().any(|h| h == a) => Err(
+                Error::Invalid(format!("{a} is not an address of {}", network.cidr)),
+            ),
+            Some(std::net::IpAddr::V4(a)) if taken(a) => {
+                Err(Error::Conflict(format!("{a} is taken")))
+            }
+            Some(std::net::IpAddr::V4(a)) => Ok(a),
+            Some(a) => Err(Error::Invalid(format!("{a} is not an IPv4 address"))),
+            None => network
+                .cidr
+                .hosts()
+                .find(|a| !taken(*a))
+                .ok_or_else(|| Error::Quota(format!("no address left in {}", network.cidr))),
+        }
+    }
+}
+
+pub fn make_bridge(network: &Network) -> Result<()> {
+    let bridge = bridge(&network.id);
+    if std::path::Path::new("/sys/class/net")
+        .join(&bridge)
+        .exists()
+    {
+        return Ok(());
+    }
+    let address = gateway(network.cidr);
+    exec::ip(&format!(
+        "link add {bridge} type bridge forward_delay 0 stp_state 0\n\
+         address add {address}/{} dev {bridge}\n\
+         link set {bridge} up\n",
+        network.cidr.prefix_len()
+    ))
+}
+
+fn remove_bridge(id: &str) {
+    let bridge = bridge(id);
+    if std::path::Path::new("/sys/class/net")
+        .join(&bridge)
+        .exists()
+    {
+        exec::ip_force(&format!("link del {bridge}\n"));
+    }
+}
+
+fn lock_host() -> Result<std::fs::File> {
+    let failed = |e: std::io::Error| Error::Failed(format!("cannot lock /run: {e}"));
+    let file = std::fs::File::open("/run").map_err(failed)?;
+    flock(&file, FlockOperation::LockExclusive).map_err(|e| failed(e.into()))?;
+    Ok(file)
+}
+
+/// Where the host already sends packets: those networks are taken.
+fn host_routes() -> Result<Vec<Ipv4Net>> {
+    let text = exec::run("ip", &["-4", "route", "show", "table", "all"], "")?;
+    Ok(parse_routes(&text))
+}
+
+fn parse_routes(text: &str) -> Vec<Ipv4Net> {
+    let kinds = ["local", "broadcast", "unreachable", "blackhole", "prohibit"];
+    text.lines()
+        .filter_map(|line| line.split_whitespace().find(|word| !kinds.contains(word)))
+        .filter_map(|word| {
+            word.parse()
+                .ok()
+                .or_else(|| word.parse::<Ipv4Addr>().ok().map(Ipv4Net::from))
+        })
+        .filter(|net: &Ipv4Net| net.prefix_len() > 0)
+        .collect()
+}
+
+fn overlaps(a: Ipv4Net, b: &Ipv4Net) -> bool {
+    a.contains(&b.network()) || b.contains(&a.network())
+}
+
+fn choose(wanted: Option<Ipv4Net>, taken: &[Ipv4Net], mark: &str) -> Result<Ipv4Net> {
+    if let Some(cidr) = wanted {
+        if !(8..=29).contains(&cidr.prefix_len()) || cidr != cidr.trunc() {
+            return Err(Error::Invalid(format!("{cidr} cannot be a network here")));
+        }
+        if let Some(other) = taken.iter().find(|t| overlaps(cidr, t)) {
+            return Err(Error::Conflict(format!(
+                "{cidr} overlaps {other}, which this host uses"
+            )));
+        }
+        return Ok(cidr);
+    }
+    // Start at a place of the root's own, so that its networks are likely to stay the same.
+    let start = u8::from_str_radix(&mark[..2], 16).unwrap_or(0);
+    (0..=255u8)
+        .map(|n| Ipv4Net::new_assert(Ipv4Addr::new(10, 213, start.wrapping_add(n), 0), 24))
+        .find(|cidr| !taken.iter().any(|t| overlaps(*cidr, t)))
+        .ok_or_else(|| Error::Quota("no free network left in 10.213.0.0/16".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_are_read() {
+        let text = "default via 192.0.2.1 dev eth0\n192.0.2.0/24 dev eth0 proto kernel\nlocal 127.0.0.1 dev lo table local\nbroadcast 10.9.0.255 dev x\n";
+        let nets: Vec<String> = parse_routes(text).iter().map(ToString::to_string).collect();
+        assert_eq!(nets, ["192.0.2.0/24", "127.0.0.1/32", "10.9.0.255/32"]);
+    }
+
+    #[test]
+    fn a_free_network_is_chosen() {
+        let taken = [
+            "10.213.255.0/24".parse().unwrap(),
+            "10.213.0.1/32".parse().unwrap(),
+        ];
+        assert_eq!(
+            choose(None, &taken, "ff00").unwrap().to_string(),
+            "10.213.1.0/24"
+        );
+        assert!(matches!(
+            choose(None, &["10.0.0.0/8".parse().unwrap()], "00"),
+            Err(Error::Quota(_))
+        ));
+    }
+
+    #[test]
+    fn a_wanted_network_must_be_free_and_proper() {
+        let want = |s: &str| {
+            choose(
+                Some(s.parse().unwrap()),
+                &["10.1.2.0/24".parse().unwrap()],
+                "00",
+            )
+        };
+        assert!(want("10.1.3.0/24").is_ok());
+        assert!(matches!(want("10.1.0.0/16"), Err(Error::Conflict(_))));
+        assert!(matches!(want("10.1.3.1/24"), Err(Error::Invalid(_))));
+        assert!(matches!(want("10.1.3.0/30"), Err(Error::Invalid(_))));
+    }
+}

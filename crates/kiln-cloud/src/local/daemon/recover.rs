@@ -1,0 +1,89 @@
+//! After a start: finish or clean up what the previous daemon left half done, and find the instances that
+//! kept running meanwhile.
+
+use std::fs;
+use std::path::Path;
+
+use super::records::Phase;
+use super::{Daemon, networks, store};
+use crate::Result;
+use crate::local::plan::Port;
+use crate::local::{cgroup, port};
+
+impl Daemon {
+    /// Returns the ids of instances that have to be built.
+    pub fn recover(&self) -> Result<Vec<String>> {
+        store::remove_tree(&self.root.join("tmp"))?;
+        store::make_dir(&self.root.join("tmp"))?;
+        let (networks, instances) = {
+            let world = self.world();
+            let networks: Vec<_> = world.networks.iter().cloned().collect();
+            let instances: Vec<_> = world
+                .instances
+                .iter()
+                .map(|i| (i.id.clone(), i.phase.clone()))
+                .collect();
+            (networks, instances)
+        };
+        // After a restart of the host the bridges are gone.
+        networks.iter().try_for_each(networks::make_bridge)?;
+        self.sync_firewall()?;
+        self.remove_strays(
+            &instances
+                .iter()
+                .map(|(id, _)| id.as_str())
+                .collect::<Vec<_>>(),
+        )?;
+
+        let mut unbuilt = Vec::new();
+        for (id, phase) in instances {
+            match phase {
+                Phase::Deleting => self.finish_delete(&id)?,
+                Phase::Building | Phase::Rebuilding => unbuilt.push(id),
+                Phase::Ready | Phase::Failed { .. } => {}
+            }
+        }
+        self.collect_layers();
+        Ok(unbuilt)
+    }
+
+    /// What belongs to no instance on record: left by a deletion that was cut short.
+    fn remove_strays(&self, known: &[&str]) -> Result<()> {
+        let stray = |name: &str| !known.contains(&name);
+        for group in cgroup::children(&self.cgroup) {
+            if file_name(&group).is_some_and(stray) {
+                cgroup::destroy(&group)?;
+            }
+        }
+        for dir in list(&self.root.join("instances")) {
+            let Some(id) = file_name(&dir).filter(|id| stray(id)) else {
+                continue;
+            };
+            let (netns, link) = Port::names(id);
+            port::unplug_named(&netns, &link);
+            store::remove_tree(&dir)?;
+        }
+        let volumes: Vec<_> = self.world().volumes.iter().map(|v| v.id.clone()).collect();
+        for dir in list(&self.root.join("volumes")) {
+            if file_name(&dir).is_some_and(|id| !volumes.iter().any(|v| v == id)) {
+                store::remove_tree(&dir)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves the host as it was found.
+    pub fn leave(&self) {
+        let _ = fs::remove_dir(&self.cgroup);
+    }
+}
+
+fn list(dir: &Path) -> Vec<std::path::PathBuf> {
+    fs::read_dir(dir)
+        .map(|entries| entries.flatten().map(|e| e.path()).collect())
+        .unwrap_or_default()
+}
+
+fn file_name(path: &Path) -> Option<&str> {
+    path.file_name().and_then(|name| name.to_str())
+}

@@ -1,0 +1,189 @@
+//! The asynchronous shell: listeners, start, end.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::{AbortHandle, spawn_blocking};
+
+use super::{Daemon, check_root, lock, networks, routes, store};
+use crate::local::names;
+use crate::{Error, Network, Result};
+
+/// Instances built at the same time.
+const BUILDERS: usize = 8;
+/// A daemon with nothing to look after ends by itself after this long without a request.
+const IDLE: Duration = Duration::from_secs(60);
+
+pub struct Server {
+    pub daemon: Arc<Daemon>,
+    pub builders: Semaphore,
+    pub end: Notify,
+    gateways: Mutex<HashMap<String, AbortHandle>>,
+}
+
+/// Runs the local cloud whose files are under `root`, until it is retired, idle or told to end.
+/// Instances keep running without it.
+pub async fn serve(root: &Path) -> Result<()> {
+    check_root(root)?;
+    store::make_dir(root)?;
+    let _lock = take_lock(root)?;
+    let token = token(root)?;
+    let (listener, port) = listen(root).await?;
+    let daemon = {
+        let root = root.to_path_buf();
+        blocking(move || Daemon::open(&root, port, &token)).await?
+    };
+    let server = Arc::new(Server {
+        daemon: Arc::new(daemon),
+        builders: Semaphore::new(BUILDERS),
+        end: Notify::new(),
+        gateways: Mutex::default(),
+    });
+    let unbuilt = {
+        let daemon = Arc::clone(&server.daemon);
+        blocking(move || daemon.recover()).await?
+    };
+    let known: Vec<_> = server.daemon.world().networks.iter().cloned().collect();
+    for network in &known {
+        server.open_gateway(network).await?;
+    }
+    for id in unbuilt {
+        server.build(id);
+    }
+    tracing::info!(root = %root.display(), port, "serving");
+    tokio::select! {
+        result = axum::serve(listener, service(&server)) => result.map_err(|e| Error::Failed(e.to_string()))?,
+        () = server.end.notified() => tracing::info!("retired"),
+        () = idle(&server.daemon) => tracing::info!("nothing to do"),
+        () = terminated() => tracing::info!("told to end"),
+    }
+    server.daemon.leave();
+    Ok(())
+}
+
+fn service(
+    server: &Arc<Server>,
+) -> axum::extract::connect_info::IntoMakeServiceWithConnectInfo<axum::Router, SocketAddr> {
+    routes::router(Arc::clone(server)).into_make_service_with_connect_info::<SocketAddr>()
+}
+
+impl Server {
+    /// Listens for instances of a network: API and metadata.
+    pub async fn open_gateway(self: &Arc<Self>, network: &Network) -> Result<()> {
+        let address = (networks::gateway(network.cidr), self.daemon.port);
+        let listener = TcpListener::bind(address).await.map_err(|e| {
+            Error::Failed(format!("cannot listen on {}:{}: {e}", address.0, address.1))
+        })?;
+        let service = service(self);
+        let task = tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, service).await {
+                tracing::error!(%error, "gateway");
+            }
+        });
+        lock(&self.gateways).insert(network.id.clone(), task.abort_handle());
+        Ok(())
+    }
+
+    pub fn close_gateway(&self, network: &str) {
+        if let Some(task) = lock(&self.gateways).remove(network) {
+            task.abort();
+        }
+    }
+
+    /// Builds an instance in the background.
+    pub fn build(self: &Arc<Self>, id: String) {
+        let server = Arc::clone(self);
+        tokio::spawn(async move {
+            // Never closed, so the permit always comes.
+            let _permit = server.builders.acquire().await;
+            let daemon = Arc::clone(&server.daemon);
+            let _ = spawn_blocking(move || daemon.build(&id)).await;
+        });
+    }
+}
+
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    match spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(Error::Failed(format!("the daemon stumbled: {error}"))),
+    }
+}
+
+fn take_lock(root: &Path) -> Result<std::fs::File> {
+    let failed = |e: std::io::Error| Error::Failed(format!("{}: {e}", root.display()));
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(root.join("daemon.lock"))
+        .map_err(failed)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Conflict(format!(
+            "a daemon serves {} already",
+            root.display()
+        ))),
+        Err(e) => Err(failed(e.into())),
+    }
+}
+
+/// The token that may do everything, made at the first start.
+fn token(root: &Path) -> Result<String> {
+    let path = root.join("token");
+    if let Ok(token) = std::fs::read_to_string(&path) {
+        return Ok(token);
+    }
+    let token = hex::encode(rand::random::<[u8; 32]>());
+    store::write_file(&path, token.as_bytes())?;
+    Ok(token)
+}
+
+/// The port is chosen once: instances of networks remember it.
+async fn listen(root: &Path) -> Result<(TcpListener, u16)> {
+    let path = root.join("port");
+    if let Some(port) = std::fs::read_to_string(&path)
+        .ok()
+        .and_then(|p| p.trim().parse::<u16>().ok())
+    {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            .await
+            .map_err(|e| Error::Failed(format!("cannot listen on port {port}: {e}")))?;
+        return Ok((listener, port));
+    }
+    // Below the range the kernel picks outgoing ports from, so that it is likely free next time too.
+    let start = names::sha256_hex(root.as_os_str().as_encoded_bytes());
+    let start = u16::from_str_radix(&start[..4], 16).unwrap_or(0) % 10_000;
+    for n in 0..200 {
+        let port = 20_000 + (start + n) % 10_000;
+        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
+            store::write_file(&path, port.to_string().as_bytes())?;
+            return Ok((listener, port));
+        }
+    }
+    Err(Error::Failed("cannot find a free port".into()))
+}
+
+async fn idle(daemon: &Daemon) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        if daemon.is_unused() && Instant::now().duration_since(*lock(&daemon.last_request)) > IDLE {
+            return;
+        }
+    }
+}
+
+async fn terminated() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut signal) => drop(signal.recv().await),
+        Err(_) => std::future::pending().await,
+    }
+}

@@ -1,0 +1,293 @@
+//! Source images: a plain Debian, as a cloud's official image would be, made on this host.
+//!
+//! Two layers: the system, made by mmdebstrap and kept for as long as its ingredients stay the same, and on
+//! top of it the `kiln` program with its unit, which changes with every release.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::records::ImageRecord;
+use super::{Daemon, layers, lock, store};
+use crate::local::names;
+use crate::local::node_unit;
+use crate::local::wire::{SourceRequest, SourceStatus};
+use crate::{Error, Image, Result};
+
+const PACKAGES: &str = "systemd,systemd-sysv,dbus,openssh-server,iproute2,nftables,ca-certificates,\
+                        iputils-ping,netbase,procps,python3-minimal,curl";
+
+/// Timers and terminals of no use in an instance that is thrown away.
+const MASKED: [&str; 8] = [
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "console-getty.service",
+    "e2scrub_all.timer",
+    "e2scrub_reap.service",
+    "fstrim.timer",
+    "getty@tty1.service",
+    "systemd-firstboot.service",
+];
+
+/// The image has no host keys: every instance makes its own. Only the quick kind; an RSA key takes seconds.
+const HOST_KEY_UNIT: &str = "[Unit]\n\
+    Description=Make this instance's SSH host key\n\
+    ConditionPathExists=!/etc/ssh/ssh_host_ed25519_key\n\
+    Before=ssh.service\n\
+    \n\
+    [Service]\n\
+    Type=oneshot\n\
+    ExecStart=/usr/bin/ssh-keygen -q -t ed25519 -N \"\" -f /etc/ssh/ssh_host_ed25519_key\n\
+    RemainAfterExit=yes\n";
+
+/// Digest of what the system is made from.
+const SYSTEM: &str = "kiln_source";
+/// Digest of the program and the unit on top.
+const PROGRAM: &str = "kiln_program";
+
+#[derive(Debug, Clone)]
+pub enum Progress {
+    Running(String),
+    Ready,
+    Failed(Error),
+}
+
+impl Progress {
+    pub fn is_running(&self) -> bool {
+        matches!(self, Progress::Running(_))
+    }
+}
+
+impl Daemon {
+    /// How far the image is. `true` if the caller has to run [`Daemon::make_source`] now.
+    pub fn source_status(&self, request: &SourceRequest) -> Result<(SourceStatus, bool)> {
+        names::check_name(&request.suite)?;
+        let program = program_digest(&request.executable)?;
+        let system = system_digest(&request.suite);
+        let found = self.find_image(|i| {
+            i.properties.get(SYSTEM) == Some(&system) && i.properties.get(PROGRAM) == Some(&program)
+        });
+        if let Some(record) = found {
+            return Ok((
+                SourceStatus::Ready {
+                    image: Box::new(record.image),
+                },
+                false,
+            ));
+        }
+        let mut sources = lock(&self.sources);
+        let status = match sources.get(&request.suite) {
+            Some(Progress::Running(step)) => {
+                return Ok((SourceStatus::Running { step: step.clone() }, false));
+            }
+            // Told once; the next request tries again.
+            Some(Progress::Failed(error)) => {
+                let status = SourceStatus::Failed {
+                    fault: error.clone().into(),
+                };
+                sources.remove(&request.suite);
+                return Ok((status, false));
+            }
+            _ => SourceStatus::Running {
+                step: "starting".into(),
+            },
+        };
+        sources.insert(request.suite.clone(), Progress::Running("starting".into()));
+        Ok((status, true))
+    }
+
+    pub fn make_source(&self, request: &SourceRequest) {
+        let progress = match self.try_make_source(request) {
+            Ok(()) => Progress::Ready,
+            Err(error) => {
+                tracing::error!(suite = request.suite, %error, "cannot make a source image");
+                Progress::Failed(error)
+            }
+        };
+        lock(&self.sources).insert(request.suite.clone(), progress);
+    }
+
+    fn try_make_source(&self, request: &SourceRequest) -> Result<()> {
+        let system = system_digest(&request.suite);
+        let program = program_digest(&request.executable)?;
+        let older = self.find_image(|i| i.properties.get(SYSTEM) == Some(&system));
+        let tmp = self.root.join("tmp");
+        let base = match &older {
+            Some(record) => record.layers[0].clone(),
+            None => {
+                let dir = tmp.join(names::new_id());
+                self.bootstrap(&request.suite, &dir)
+                    .inspect_err(|_| drop(store::remove_tree(&dir)))?;
+                self.adopt(&dir)?
+            }
+        };
+        let dir = tmp.join(names::new_id());
+        install_program(&dir, &request.executable)?;
+        let size_bytes = layers::size(&self.layer_dir(&base)) + layers::size(&dir);
+        let image = Image {
+            id: names::new_id(),
+            name: format!("debian-{}", request.suite),
+            labels: BTreeMap::new(),
+            properties: [
+                (SYSTEM, system),
+                (PROGRAM, program),
+                ("suite", request.suite.clone()),
+            ]
+            .map(|(k, v)| (k.to_string(), v))
+            .into(),
+            size_bytes,
+            created: jiff::Timestamp::now(),
+        };
+        // The layers enter and the image that holds them is recorded under one lock: nothing collects them.
+        let mut world = self.world();
+        let top = names::new_id();
+        rename(&dir, &self.layer_dir(&top))?;
+        world.images.put(ImageRecord {
+            image,
+            layers: vec![base, top],
+        })
+    }
+
+    fn find_image(&self, wanted: impl Fn(&Image) -> bool) -> Option<ImageRecord> {
+        self.world()
+            .images
+            .iter()
+            .find(|record| wanted(&record.image))
+            .cloned()
+    }
+
+    fn bootstrap(&self, suite: &str, dir: &Path) -> Result<()> {
+        let failed = |e: std::io::Error| Error::Failed(format!("cannot run mmdebstrap: {e}"));
+        let mut command = Command::new("mmdebstrap");
+        command.args([
+            "--variant=minbase",
+            "--format=directory",
+            &format!("--include={PACKAGES}"),
+        ]);
+        command.arg("--aptopt=Acquire::Languages \"none\"");
+        command.arg("--dpkgopt=force-unsafe-io");
+        if suite == "forky" {
+            // Testing's snapshots may be older than their stated validity.
+            command.arg("--aptopt=Acquire::Check-Valid-Until \"false\"");
+        }
+        command
+            .arg(suite)
+            .arg(dir)
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        let mut last = Vec::new();
+        if let Some(stderr) = child.stderr.take() {
+            for line in BufReader::new(stderr)
+                .split(b'\n')
+                .map_while(std::io::Result::ok)
+            {
+                let line = String::from_utf8_lossy(&line).trim().to_string();
+                if let Some(step) = line.strip_prefix("I: ") {
+                    lock(&self.sources)
+                        .insert(suite.to_string(), Progress::Running(step.to_string()));
+                }
+                last.push(line);
+                let excess = last.len().saturating_sub(12);
+                last.drain(..excess);
+            }
+        }
+        if !child.wait().map_err(failed)?.success() {
+            return Err(Error::Failed(format!(
+                "mmdebstrap failed: {}",
+                last.join("\n")
+            )));
+        }
+        generalize(dir).map_err(|e| Error::Failed(format!("cannot prepare {}: {e}", dir.display())))
+    }
+
+    /// A directory becomes a layer. Until an image has it, only the lock held by nobody protects it, so the
+    /// caller must be quick; a collected layer fails the image, it does not corrupt one.
+    fn adopt(&self, dir: &Path) -> Result<String> {
+        let id = names::new_id();
+        rename(dir, &self.layer_dir(&id))?;
+        Ok(id)
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).map_err(|e| Error::Failed(format!("cannot move {}: {e}", from.display())))
+}
+
+fn system_digest(suite: &str) -> String {
+    let ingredients = [suite, PACKAGES, &MASKED.join(" "), HOST_KEY_UNIT].join("\n");
+    names::sha256_hex(ingredients.as_bytes())
+}
+
+/// By size and time: reading a hundred megabytes on every request would be felt.
+fn program_digest(executable: &Path) -> Result<String> {
+    let data = fs::metadata(executable)
+        .map_err(|e| Error::Failed(format!("{}: {e}", executable.display())))?;
+    let facts = format!(
+        "{} {}.{} {}",
+        data.len(),
+        data.mtime(),
+        data.mtime_nsec(),
+        node_unit()
+    );
+    Ok(names::sha256_hex(facts.as_bytes()))
+}
+
+/// Removes what must differ between instances and adds what makes one reachable.
+fn generalize(root: &Path) -> std::io::Result<()> {
+    fs::write(root.join("etc/machine-id"), "")?;
+    for entry in fs::read_dir(root.join("etc/ssh"))?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with("ssh_host_") {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    for name in ["etc/hostname", "etc/resolv.conf"] {
+        let _ = fs::remove_file(root.join(name));
+    }
+    let units = root.join("etc/systemd/system");
+    for unit in MASKED {
+        let path = units.join(unit);
+        let _ = fs::remove_file(&path);
+        std::os::unix::fs::symlink("/dev/null", path)?;
+    }
+    fs::write(units.join("ssh-host-key.service"), HOST_KEY_UNIT)?;
+    fs::create_dir_all(units.join("ssh.service.wants"))?;
+    std::os::unix::fs::symlink(
+        "../ssh-host-key.service",
+        units.join("ssh.service.wants/ssh-host-key.service"),
+    )
+}
+
+fn install_program(dir: &Path, executable: &Path) -> Result<()> {
+    let install = || -> std::io::Result<()> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let bin = dir.join("usr/local/bin");
+        let units = dir.join("etc/systemd/system");
+        fs::create_dir_all(&bin)?;
+        fs::create_dir_all(units.join("multi-user.target.wants"))?;
+        for path in [
+            "",
+            "usr",
+            "usr/local",
+            "usr/local/bin",
+            "etc",
+            "etc/systemd",
+            "etc/systemd/system",
+        ] {
+            fs::set_permissions(dir.join(path), fs::Permissions::from_mode(0o755))?;
+        }
+        fs::copy(executable, bin.join("kiln"))?;
+        fs::set_permissions(bin.join("kiln"), fs::Permissions::from_mode(0o755))?;
+        fs::write(units.join("kiln-node.service"), node_unit())?;
+        std::os::unix::fs::symlink(
+            "/etc/systemd/system/kiln-node.service",
+            units.join("multi-user.target.wants/kiln-node.service"),
+        )
+    };
+    install().map_err(|e| Error::Failed(format!("cannot install {}: {e}", executable.display())))
+}

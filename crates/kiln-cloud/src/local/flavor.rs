@@ -1,0 +1,32 @@
+//! Sizes. They are names with numbers, so that the same cluster file works on every cloud; the host's cores
+//! and memory are shared by all instances and not divided.
+
+use crate::{Error, Flavor, Result};
+
+const ALL: [(&str, u32, u64); 5] = [
+    ("tiny", 1, 512),
+    ("small", 1, 2048),
+    ("medium", 2, 4096),
+    ("large", 4, 8192),
+    ("xlarge", 8, 16384),
+];
+
+pub fn all() -> Vec<Flavor> {
+    ALL.map(|(name, cpus, memory_mib)| Flavor {
+        name: name.into(),
+        cpus,
+        memory_mib,
+    })
+    .to_vec()
+}
+
+pub fn check(name: &str) -> Result<()> {
+    if ALL.iter().any(|(n, ..)| *n == name) {
+        return Ok(());
+    }
+    let known: Vec<_> = ALL.iter().map(|(n, ..)| *n).collect();
+    Err(Error::Invalid(format!(
+        "there is no flavor {name}; there are {}",
+        known.join(", ")
+    )))
+}

@@ -1,0 +1,55 @@
+//! The local cloud: booted systems on this host, behind an API like any other cloud's.
+//!
+//! [`Driver`] is the client; [`serve`] the daemon it starts on demand; [`run_instance`] the process beside
+//! each instance. Needs Linux, root and systemd-nspawn; not systemd as PID 1, Docker or KVM.
+
+mod cgroup;
+mod daemon;
+mod driver;
+mod exec;
+mod flavor;
+mod launch;
+mod names;
+mod plan;
+mod port;
+mod supervisor;
+mod sys;
+mod wire;
+
+use std::path::PathBuf;
+
+pub use daemon::serve;
+pub use driver::Driver;
+pub use supervisor::run_instance;
+
+/// `KILN_LOCAL_ROOT`, or `/var/lib/kiln`.
+pub fn default_root() -> PathBuf {
+    std::env::var_os("KILN_LOCAL_ROOT")
+        .filter(|v| !v.is_empty())
+        .map_or_else(|| "/var/lib/kiln".into(), PathBuf::from)
+}
+
+/// The program to start daemon and supervisors with: `KILN_EXE`, or this very one. Through `/proc`, because
+/// the file may have been replaced by a newer one since this process was started.
+fn executable() -> PathBuf {
+    std::env::var_os("KILN_EXE")
+        .filter(|v| !v.is_empty())
+        .map_or_else(|| "/proc/self/exe".into(), PathBuf::from)
+}
+
+/// The unit that makes an instance into a node, enabled in source images.
+pub fn node_unit() -> &'static str {
+    "[Unit]\n\
+     Description=Kiln node start-up\n\
+     After=network-pre.target local-fs.target\n\
+     Before=sshd.service ssh.service slurmd.service network-online.target\n\
+     \n\
+     [Service]\n\
+     Type=oneshot\n\
+     ExecStart=/usr/local/bin/kiln node boot\n\
+     RemainAfterExit=yes\n\
+     StandardOutput=journal+console\n\
+     \n\
+     [Install]\n\
+     WantedBy=multi-user.target\n"
+}

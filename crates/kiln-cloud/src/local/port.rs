@@ -1,0 +1,109 @@
+//! An instance's network: a namespace, a cable to the bridge, an address, and the security groups' rules.
+
+use std::fmt::Write as _;
+
+use ipnet::IpNet;
+
+use super::exec;
+use super::plan::Port;
+use crate::{Result, Rule};
+
+/// Makes the port as new: whatever a previous boot left in the namespace is gone, as on a real machine.
+pub fn plug(port: &Port) -> Result<()> {
+    unplug(port);
+    let Port {
+        netns,
+        link,
+        bridge,
+        address,
+        prefix,
+        gateway,
+        ..
+    } = port;
+    exec::ip(&format!(
+        "netns add {netns}\n\
+         link add {link} type veth peer name eth0 netns {netns}\n\
+         link set {link} master {bridge} up\n"
+    ))?;
+    // Inside, the rules come before the address: there is no moment without them.
+    exec::nft_in(netns, &security_rules(&port.rules))?;
+    exec::run(
+        "ip",
+        &["-n", netns, "-batch", "-"],
+        &format!(
+            "link set lo up\n\
+             address add {address}/{prefix} dev eth0\n\
+             link set eth0 up\n\
+             route add default via {gateway}\n"
+        ),
+    )
+    .map(drop)
+}
+
+/// Removes the port; it may be there in part or not at all.
+pub fn unplug(port: &Port) {
+    unplug_named(&port.netns, &port.link);
+}
+
+pub fn unplug_named(netns: &str, link: &str) {
+    let link_there = std::path::Path::new("/sys/class/net").join(link).exists();
+    let netns_there = std::path::Path::new("/run/netns").join(netns).exists();
+    // The link first, by itself: the kernel takes namespaces down later, and the name must be free now.
+    if link_there {
+        exec::ip_force(&format!("link del {link}\n"));
+    }
+    if netns_there {
+        exec::ip_force(&format!("netns del {netns}\n"));
+    }
+}
+
+/// What comes in: answers, loopback, ICMP, what the rules allow. Nothing else.
+fn security_rules(rules: &[Rule]) -> String {
+    let mut text = String::from(
+        "table inet kiln_sg {\n chain input {\n  type filter hook input priority -10; policy drop;\n  \
+         ct state established,related accept\n  iifname \"lo\" accept\n  \
+         meta l4proto { icmp, ipv6-icmp } accept\n",
+    );
+    for rule in rules {
+        let family = match rule.from {
+            IpNet::V4(_) => "ip",
+            IpNet::V6(_) => "ip6",
+        };
+        let from = rule.from.trunc();
+        let port = rule
+            .tcp_port
+            .map(|port| format!(" tcp dport {port}"))
+            .unwrap_or_default();
+        let _ = writeln!(text, "  {family} saddr {from}{port} accept");
+    }
+    text.push_str(" }\n}\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_become_nft() {
+        let rules = [
+            Rule {
+                from: "10.0.0.7/8".parse().unwrap(),
+                tcp_port: None,
+            },
+            Rule {
+                from: "0.0.0.0/0".parse().unwrap(),
+                tcp_port: Some(22),
+            },
+            Rule {
+                from: "::/0".parse().unwrap(),
+                tcp_port: Some(22),
+            },
+        ];
+        let text = security_rules(&rules);
+        assert!(text.contains("policy drop"));
+        assert!(text.contains("\n  ip saddr 10.0.0.0/8 accept\n"));
+        assert!(text.contains("\n  ip saddr 0.0.0.0/0 tcp dport 22 accept\n"));
+        assert!(text.contains("\n  ip6 saddr ::/0 tcp dport 22 accept\n"));
+    }
+}
