@@ -1,1 +1,39 @@
-//! (to be written)
+//! Kiln on the node: read the instance's metadata, fetch the node's bundle, apply it and report.
+//!
+//! Everything here is synchronous: it runs once, as root, before anything else on the node matters.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod accounts;
+pub mod apply;
+pub mod boot;
+mod diff;
+mod lock;
+mod managed;
+pub mod metadata;
+mod mounts;
+mod process;
+pub mod report;
+pub mod seal;
+pub mod state;
+mod systemd;
+mod tree;
+
+pub use apply::{ApplyOptions, apply};
+pub use boot::{BootError, BootOptions, BootOutcome, boot};
+pub use metadata::{Metadata, MetadataError};
+pub use report::{ApplyReport, Outcome, ResourceReport};
+pub use seal::{SealError, seal, seal_keypair, unseal};
+pub use state::{Applied, AppliedResult, applied};
+
+/// Renders an error with the chain of its causes on one line.
+pub(crate) fn explain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

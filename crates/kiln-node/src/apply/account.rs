@@ -1,0 +1,255 @@
+//! Groups and users, through the system's own tools. Nobody is ever removed, and no number is changed: files
+//! on volumes belong to numbers.
+
+use kiln_site::bundle::{Group, User};
+
+use super::ApplyError;
+use super::session::Session;
+use crate::accounts::{GroupEntry, UserEntry, is_valid_name};
+use crate::process;
+use crate::report::Verdict;
+use crate::tree::Owner;
+
+const SKELETON: &str = "/etc/skel";
+
+pub(super) fn apply_group(session: &mut Session, group: &Group) -> Result<Verdict, ApplyError> {
+    check_name(&group.name)?;
+    if let Some(found) = session.accounts.group(&group.name) {
+        return match group.gid {
+            Some(gid) if gid != found.gid => Err(ApplyError::Refused(format!(
+                "the group is there with gid {}, not {gid}",
+                found.gid
+            ))),
+            _ => Ok(Verdict::unchanged()),
+        };
+    }
+    add_group(session, &group.name, group.gid, group.system)?;
+    Ok(Verdict::changed("created"))
+}
+
+pub(super) fn apply_user(session: &mut Session, user: &User) -> Result<Verdict, ApplyError> {
+    check_name(&user.name)?;
+    for field in [&user.home, &user.shell] {
+        if !field.starts_with('/') || field.contains([':', '\n']) {
+            return Err(ApplyError::Refused(format!(
+                "`{field}` cannot be a home or a shell"
+            )));
+        }
+    }
+    let mut changes = Vec::new();
+    if !session
+        .accounts
+        .groups
+        .iter()
+        .any(|group| group.gid == user.gid)
+    {
+        add_group(session, &user.name, Some(user.gid), false)?;
+        changes.push(format!("group {}", user.gid));
+    }
+    if let Some(missing) = user
+        .groups
+        .iter()
+        .find(|group| session.accounts.group(group).is_none())
+    {
+        return Err(ApplyError::Refused(format!(
+            "there is no group `{missing}`"
+        )));
+    }
+    match session.accounts.user(&user.name).cloned() {
+        None => {
+            add_user(session, user)?;
+            changes.push("created".into());
+        }
+        Some(found) => changes.extend(modify_user(session, user, &found)?),
+    }
+    if user.make_home && make_home(session, user)? {
+        changes.push("home".into());
+    }
+    if changes.is_empty() {
+        Ok(Verdict::unchanged())
+    } else {
+        Ok(Verdict::changed(changes.join(", ")))
+    }
+}
+
+fn check_name(name: &str) -> Result<(), ApplyError> {
+    if is_valid_name(name) {
+        Ok(())
+    } else {
+        Err(ApplyError::Refused("not a name of a user or group".into()))
+    }
+}
+
+fn add_group(
+    session: &mut Session,
+    name: &str,
+    gid: Option<u32>,
+    system: bool,
+) -> Result<(), ApplyError> {
+    if session.dry_run {
+        // Later resources may be owned by it.
+        session.accounts.groups.push(GroupEntry {
+            name: name.to_owned(),
+            gid: gid.unwrap_or(u32::MAX),
+            members: Vec::new(),
+        });
+        return Ok(());
+    }
+    let gid = gid.map(|gid| gid.to_string());
+    let mut argv = vec!["/usr/sbin/groupadd"];
+    if let Some(gid) = &gid {
+        argv.extend(["--gid", gid]);
+    }
+    if system || gid.is_none() {
+        argv.push("--system");
+    }
+    argv.extend(["--", name]);
+    process::call(&argv)?;
+    session.reread_accounts()
+}
+
+fn add_user(session: &mut Session, user: &User) -> Result<(), ApplyError> {
+    if session.dry_run {
+        session.accounts.users.push(UserEntry {
+            name: user.name.clone(),
+            uid: user.uid,
+            gid: user.gid,
+            home: user.home.clone(),
+            shell: user.shell.clone(),
+        });
+        return Ok(());
+    }
+    let (uid, gid, groups) = (
+        user.uid.to_string(),
+        user.gid.to_string(),
+        user.groups.join(","),
+    );
+    let mut argv = vec![
+        "/usr/sbin/useradd",
+        "--no-create-home",
+        "--no-log-init",
+        "--uid",
+        &uid,
+        "--gid",
+        &gid,
+    ];
+    argv.extend(["--home-dir", &user.home, "--shell", &user.shell]);
+    if !groups.is_empty() {
+        argv.extend(["--groups", &groups]);
+    }
+    argv.extend(["--", &user.name]);
+    process::call(&argv)?;
+    session.reread_accounts()
+}
+
+fn modify_user(
+    session: &mut Session,
+    user: &User,
+    found: &UserEntry,
+) -> Result<Vec<String>, ApplyError> {
+    if found.uid != user.uid {
+        return Err(ApplyError::Refused(format!(
+            "the user is there with uid {}, not {}",
+            found.uid, user.uid
+        )));
+    }
+    let gid = user.gid.to_string();
+    let mut argv = vec!["/usr/sbin/usermod"];
+    let mut changes = Vec::new();
+    if found.gid != user.gid {
+        argv.extend(["--gid", &gid]);
+        changes.push(format!("gid: {} -> {gid}", found.gid));
+    }
+    if found.home != user.home {
+        argv.extend(["--home", &user.home]);
+        changes.push(format!("home: {} -> {}", found.home, user.home));
+    }
+    if found.shell != user.shell {
+        argv.extend(["--shell", &user.shell]);
+        changes.push(format!("shell: {} -> {}", found.shell, user.shell));
+    }
+    // Memberships are only ever added: others may have been given by hand or by packages.
+    let missing: Vec<&str> =
+        user.groups
+            .iter()
+            .filter(|name| {
+                session.accounts.group(name).is_none_or(|group| {
+                    !group.members.contains(&user.name) && group.gid != user.gid
+                })
+            })
+            .map(String::as_str)
+            .collect();
+    let joined = missing.join(",");
+    if !missing.is_empty() {
+        argv.extend(["--append", "--groups", &joined]);
+        changes.push(format!("groups: +{joined}"));
+    }
+    if !changes.is_empty() && !session.dry_run {
+        argv.extend(["--", &user.name]);
+        process::call(&argv)?;
+        session.reread_accounts()?;
+    }
+    Ok(changes)
+}
+
+/// Filled under another name first, so that a home is there complete or not at all.
+fn make_home(session: &Session, user: &User) -> Result<bool, ApplyError> {
+    if let Some(place) = session.tree.place(&user.home)?
+        && place.stat()?.is_some()
+    {
+        return Ok(false);
+    }
+    if session.dry_run {
+        return Ok(true);
+    }
+    let owner = Owner {
+        uid: user.uid,
+        gid: user.gid,
+    };
+    let home = session.tree.make_place(&user.home)?;
+    let (parent, name) = user.home.rsplit_once('/').unwrap_or_default();
+    let draft = format!("{parent}/.{name}.kiln-{}", std::process::id());
+    // Root's until it is complete: nobody can interfere with what is copied into it.
+    let root = crate::state::process_owner();
+    session
+        .tree
+        .make_place(&draft)?
+        .make_directory(0o700, root)?;
+    copy_skeleton(session, SKELETON, &draft, owner)?;
+    let draft = session.tree.make_place(&draft)?;
+    draft.set_attributes(0o700, owner)?;
+    draft.rename_to(&home)?;
+    Ok(true)
+}
+
+fn copy_skeleton(session: &Session, from: &str, to: &str, owner: Owner) -> Result<(), ApplyError> {
+    let io = |source| ApplyError::Io {
+        doing: format!("copy `{from}`"),
+        source,
+    };
+    let entries = match std::fs::read_dir(from) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(io(error)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(io)?;
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        let (source, target) = (format!("{from}/{name}"), format!("{to}/{name}"));
+        let metadata = entry.metadata().map_err(io)?;
+        let mode = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777;
+        let place = session.tree.make_place(&target)?;
+        if metadata.is_dir() {
+            place.make_directory(mode, owner)?;
+            copy_skeleton(session, &source, &target, owner)?;
+        } else if metadata.is_symlink() {
+            let link = std::fs::read_link(&source).map_err(io)?;
+            place.link(&link.to_string_lossy(), owner)?;
+        } else if metadata.is_file() {
+            place.write(&std::fs::read(&source).map_err(io)?, mode, owner)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Files: content, mode and owner. Replaced as a whole, and never through a symbolic link.
+
+use base64::Engine;
+use kiln_site::bundle::File;
+use rustix::fs::FileType;
+
+use super::ApplyError;
+use super::session::Session;
+use crate::diff;
+use crate::report::Verdict;
+use crate::tree::{Place, kind, permissions};
+
+enum Current {
+    Missing,
+    Link,
+    File {
+        content: Vec<u8>,
+        mode: u32,
+        uid: u32,
+        gid: u32,
+    },
+}
+
+pub(super) fn apply(session: &Session, file: &File) -> Result<Verdict, ApplyError> {
+    let wanted = content(file)?;
+    let owner = session.owner(&file.owner, &file.group)?;
+    let current = match session.tree.place(&file.path)? {
+        Some(place) => Current::read(&place, &file.path)?,
+        None => Current::Missing,
+    };
+
+    let mut changes = Vec::new();
+    let mut rewrite = true;
+    let mut before = None;
+    match &current {
+        Current::Missing => changes.push("created".to_owned()),
+        Current::Link => changes.push("replaced a symbolic link".to_owned()),
+        Current::File {
+            content,
+            mode,
+            uid,
+            gid,
+        } => {
+            rewrite = *content != wanted;
+            before = Some(content.as_slice());
+            if rewrite {
+                changes.push("content".to_owned());
+            }
+            if *mode != file.mode {
+                changes.push(format!("mode: {mode:04o} -> {:04o}", file.mode));
+            }
+            if (*uid, *gid) != (owner.uid, owner.gid) {
+                changes.push(format!(
+                    "owner: {} -> {}:{}",
+                    session.owner_name(*uid, *gid),
+                    file.owner,
+                    file.group
+                ));
+            }
+        }
+    }
+    if changes.is_empty() {
+        return Ok(Verdict::unchanged());
+    }
+    if !session.dry_run {
+        let place = session.tree.make_place(&file.path)?;
+        if rewrite {
+            place.write(&wanted, file.mode, owner)?;
+        } else {
+            place.set_attributes(file.mode, owner)?;
+        }
+    }
+    let text = if rewrite && !file.secret {
+        diff::unified(&file.path, before, Some(&wanted))
+    } else {
+        None
+    };
+    Ok(Verdict::changed(changes.join(", ")).with_diff(describe(&changes, text)))
+}
+
+impl Current {
+    fn read(place: &Place, path: &str) -> Result<Self, ApplyError> {
+        let Some(stat) = place.stat()? else {
+            return Ok(Current::Missing);
+        };
+        match kind(&stat) {
+            FileType::Symlink => Ok(Current::Link),
+            FileType::RegularFile => Ok(Current::File {
+                content: place.read()?,
+                mode: permissions(&stat),
+                uid: stat.st_uid,
+                gid: stat.st_gid,
+            }),
+            _ => Err(ApplyError::Refused(format!(
+                "`{path}` is there and is not a file"
+            ))),
+        }
+    }
+}
+
+fn content(file: &File) -> Result<Vec<u8>, ApplyError> {
+    if !file.base64 {
+        return Ok(file.content.clone().into_bytes());
+    }
+    // The decoder's error would quote a byte of the content.
+    base64::engine::general_purpose::STANDARD
+        .decode(&file.content)
+        .map_err(|_| ApplyError::Refused(format!("the content of `{}` is not base64", file.path)))
+}
+
+/// The lines on mode and owner, then the diff of the text.
+fn describe(changes: &[String], text: Option<String>) -> Option<String> {
+    let mut result = String::new();
+    for line in changes.iter().filter(|change| change.contains(": ")) {
+        result.push_str(line);
+        result.push('\n');
+    }
+    result.push_str(&text.unwrap_or_default());
+    (!result.is_empty()).then_some(result)
+}

@@ -1,0 +1,42 @@
+//! Symbolic links.
+
+use kiln_site::bundle::Link;
+use rustix::fs::FileType;
+
+use super::ApplyError;
+use super::session::Session;
+use crate::report::Verdict;
+use crate::state::process_owner;
+use crate::tree::kind;
+
+pub(super) fn apply(session: &Session, link: &Link) -> Result<Verdict, ApplyError> {
+    let place = session.tree.place(&link.path)?;
+    let found = match &place {
+        Some(place) => place.stat()?.map(|stat| (place, kind(&stat))),
+        None => None,
+    };
+    let summary = match found {
+        None => "created".to_owned(),
+        Some((place, FileType::Symlink)) => {
+            let now = place.read_link()?;
+            if now == link.target {
+                return Ok(Verdict::unchanged());
+            }
+            format!("target: {now} -> {}", link.target)
+        }
+        Some((_, FileType::RegularFile)) => "replaced a file".to_owned(),
+        Some(_) => {
+            return Err(ApplyError::Refused(format!(
+                "`{}` is there and is not a link",
+                link.path
+            )));
+        }
+    };
+    if !session.dry_run {
+        session
+            .tree
+            .make_place(&link.path)?
+            .link(&link.target, process_owner())?;
+    }
+    Ok(Verdict::changed(summary))
+}

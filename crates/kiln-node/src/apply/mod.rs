@@ -1,0 +1,163 @@
+//! Applying a bundle: resource after resource, each compared with what is there and changed only if it
+//! differs. One that fails does not hold up those that do not depend on it.
+
+mod account;
+mod command;
+mod directory;
+mod file;
+mod link;
+mod mount;
+mod removal;
+mod service;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use kiln_site::bundle::{Bundle, Resource};
+
+use crate::explain;
+use crate::lock::{self, LockError};
+use crate::process::ProcessError;
+use crate::report::{ApplyReport, Outcome, ResourceReport, Verdict};
+use crate::tree::TreeError;
+use session::Session;
+
+#[derive(Debug, Clone)]
+pub struct ApplyOptions {
+    /// Change nothing, report everything.
+    pub dry_run: bool,
+    /// `/` on a node. Below another root only files, directories and links are applied; users, mounts and
+    /// services are skipped, and commands run on this system.
+    pub root: PathBuf,
+}
+
+impl Default for ApplyOptions {
+    fn default() -> Self {
+        ApplyOptions {
+            dry_run: false,
+            root: "/".into(),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ApplyError {
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error(transparent)]
+    Source(#[from] crate::mounts::SourceError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error("cannot {doing}")]
+    Io {
+        doing: String,
+        source: std::io::Error,
+    },
+    /// The message says all there is.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Applies the bundle, calling `on_report` after each resource. Failures are in the report.
+pub fn apply(
+    bundle: &Bundle,
+    options: &ApplyOptions,
+    on_report: &mut dyn FnMut(&ResourceReport),
+) -> ApplyReport {
+    let mut reports = Reports {
+        list: Vec::new(),
+        on_report,
+    };
+    // A dry run only reads; it need not wait for another.
+    let lock = if options.dry_run {
+        Ok(None)
+    } else {
+        lock::acquire(&options.root).map(Some)
+    };
+    match lock {
+        Err(error) => reports.add("kiln:lock".into(), Instant::now(), failure(&error.into())),
+        Ok(_lock) => match Session::start(bundle, options) {
+            Err(error) => reports.add("kiln:state".into(), Instant::now(), failure(&error)),
+            Ok(session) => run(session, bundle, &mut reports),
+        },
+    }
+    ApplyReport {
+        node: bundle.node.clone(),
+        digest: bundle.digest(),
+        dry_run: options.dry_run,
+        resources: reports.list,
+    }
+}
+
+fn run(mut session: Session, bundle: &Bundle, reports: &mut Reports) {
+    removal::apply(&mut session, bundle, reports);
+    for resource in &bundle.resources {
+        let start = Instant::now();
+        let id = resource.id();
+        let verdict = match session.blocked_by(resource) {
+            Some(other) => Verdict::new(Outcome::Skipped, format!("{other} failed")),
+            None => dispatch(&mut session, resource).unwrap_or_else(|error| failure(&error)),
+        };
+        let noted = session.note(bundle, resource, &verdict);
+        reports.add(id, start, verdict);
+        if let Err(error) = noted {
+            reports.add("kiln:state".into(), start, failure(&error));
+        }
+    }
+    let start = Instant::now();
+    let ok = reports
+        .list
+        .iter()
+        .all(|report| report.outcome != Outcome::Failed);
+    if let Err(error) = session.finish(bundle, ok) {
+        reports.add("kiln:state".into(), start, failure(&error));
+    }
+}
+
+fn dispatch(session: &mut Session, resource: &Resource) -> Result<Verdict, ApplyError> {
+    let needs_system = matches!(
+        resource,
+        Resource::Group(_) | Resource::User(_) | Resource::Mount(_) | Resource::Service(_)
+    );
+    if needs_system && !session.live {
+        return Ok(Verdict::new(Outcome::Skipped, "not the running system"));
+    }
+    match resource {
+        Resource::Group(group) => account::apply_group(session, group),
+        Resource::User(user) => account::apply_user(session, user),
+        Resource::Directory(directory) => directory::apply(session, directory),
+        Resource::File(file) => file::apply(session, file),
+        Resource::Link(link) => link::apply(session, link),
+        Resource::Mount(mount) => mount::apply(session, mount),
+        Resource::Command(command) => command::apply(session, command, &resource.id()),
+        Resource::Service(service) => service::apply(session, service, &resource.id()),
+    }
+}
+
+fn failure(error: &ApplyError) -> Verdict {
+    Verdict::new(Outcome::Failed, explain(error))
+}
+
+struct Reports<'a> {
+    list: Vec<ResourceReport>,
+    on_report: &'a mut dyn FnMut(&ResourceReport),
+}
+
+impl Reports<'_> {
+    fn add(&mut self, id: String, start: Instant, verdict: Verdict) {
+        let report = ResourceReport {
+            id,
+            outcome: verdict.outcome,
+            summary: verdict.summary,
+            diff: verdict.diff,
+            millis: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
+        };
+        (self.on_report)(&report);
+        self.list.push(report);
+    }
+}

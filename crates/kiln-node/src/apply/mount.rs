@@ -1,0 +1,269 @@
+//! Mounts: a line in Kiln's block of the mount table, so that they are there at boot, and the mount itself.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use kiln_site::bundle::{Mount, MountSource};
+
+use super::ApplyError;
+use super::session::Session;
+use crate::managed;
+use crate::mounts::{self, Mounted, Source};
+use crate::process;
+use crate::report::Verdict;
+use crate::state::process_owner;
+
+const FSTAB: &str = "/etc/fstab";
+const FORMAT_LIMIT: Duration = Duration::from_secs(1800);
+
+pub(super) fn apply(session: &mut Session, mount: &Mount) -> Result<Verdict, ApplyError> {
+    if mount.target == "/" || mount.target.contains(char::is_whitespace) {
+        return Err(ApplyError::Refused(format!(
+            "`{}` cannot be a mount point",
+            mount.target
+        )));
+    }
+    let source = mounts::find(&mount.source)?;
+    let mut changes = Vec::new();
+    if let (Source::Device(device), MountSource::Volume(name)) = (&source, &mount.source)
+        && is_blank(device)?
+    {
+        changes.push("formatted".to_owned());
+        if !session.dry_run {
+            format(device, name)?;
+        }
+    }
+
+    let now = mounts::mounted_at(&mount.target).map_err(reading_mounts)?;
+    if let Some(now) = &now
+        && !is_same(now, &source, &mount.target)
+    {
+        return Err(ApplyError::Refused(format!(
+            "`{}` is mounted there already",
+            now.source
+        )));
+    }
+    // A dry run cannot know the identity of a file system that is yet to be made.
+    let blank = session.dry_run && !changes.is_empty();
+    let line = if blank {
+        String::new()
+    } else {
+        fstab_line(&source, mount)?
+    };
+    if blank || set_line(session, &mount.target, &line)? {
+        changes.push("mount table".to_owned());
+    }
+    match now {
+        None => {
+            changes.push("mounted".to_owned());
+            if !session.dry_run {
+                make_target(session, &mount.target)?;
+                process::call(&["mount", "--", &mount.target])?;
+            }
+        }
+        Some(now) if now.read_only != mount.read_only => {
+            changes.push(format!("remounted {}", access(mount)));
+            if !session.dry_run {
+                let bind = if matches!(source, Source::Directory(_)) {
+                    "bind,"
+                } else {
+                    ""
+                };
+                let how = format!("remount,{bind}{}", access(mount));
+                process::call(&["mount", "--options", &how, "--", &mount.target])?;
+            }
+        }
+        Some(_) => {}
+    }
+    if changes.is_empty() {
+        Ok(Verdict::unchanged())
+    } else {
+        Ok(Verdict::changed(changes.join(", ")))
+    }
+}
+
+/// Drops the lines of mounts that are no longer wanted, and names their targets.
+pub(super) fn forget_others(
+    session: &mut Session,
+    wanted: &BTreeSet<String>,
+) -> Result<Vec<String>, ApplyError> {
+    let text = read_fstab(session)?;
+    let (keep, gone): (Vec<&str>, Vec<&str>) = managed::lines(&text)
+        .into_iter()
+        .partition(|line| target_of(line).is_some_and(|target| wanted.contains(target)));
+    if gone.is_empty() {
+        return Ok(Vec::new());
+    }
+    write_fstab(session, &managed::replace(&text, &keep))?;
+    Ok(gone
+        .iter()
+        .filter_map(|line| target_of(line))
+        .map(str::to_owned)
+        .collect())
+}
+
+fn make_target(session: &Session, target: &str) -> Result<(), ApplyError> {
+    let place = session.tree.make_place(target)?;
+    if place.stat()?.is_none() {
+        place.make_directory(0o755, process_owner())?;
+    }
+    Ok(())
+}
+
+fn is_same(now: &Mounted, source: &Source, target: &str) -> bool {
+    let identity = |path: &Path| {
+        std::fs::metadata(path)
+            .ok()
+            .map(|data| (data.dev(), data.ino()))
+    };
+    match source {
+        // The root of a bind mount is the very directory it was made from.
+        Source::Directory(directory) => {
+            let directory = identity(directory);
+            directory.is_some() && directory == identity(Path::new(target))
+        }
+        Source::Device(device) => std::fs::metadata(device).is_ok_and(|data| {
+            let (major, minor) = (
+                rustix::fs::major(data.rdev()),
+                rustix::fs::minor(data.rdev()),
+            );
+            now.device == format!("{major}:{minor}")
+        }),
+        Source::Nfs(export) => now.source.trim_end_matches('/') == export.trim_end_matches('/'),
+    }
+}
+
+/// `blkid` says the same of a device it cannot read as of an empty one, so reading is tried first.
+fn is_blank(device: &Path) -> Result<bool, ApplyError> {
+    let mut sector = [0; 4096];
+    std::fs::File::open(device)
+        .and_then(|mut file| file.read_exact(&mut sector))
+        .map_err(|source| ApplyError::Io {
+            doing: format!("read `{}`", device.display()),
+            source,
+        })?;
+    let probe = process::run(
+        &["blkid", "--probe", "--", &device.to_string_lossy()],
+        None,
+        Duration::from_secs(60),
+    )?;
+    match probe.code {
+        Some(0) => Ok(false),
+        Some(2) => Ok(true),
+        _ => Err(ApplyError::Refused(format!(
+            "cannot tell what `{}` holds; it is left alone",
+            device.display()
+        ))),
+    }
+}
+
+fn format(device: &Path, name: &str) -> Result<(), ApplyError> {
+    let argv = [
+        "mkfs.ext4",
+        "-q",
+        "-L",
+        mounts::label(name),
+        "--",
+        &device.to_string_lossy(),
+    ];
+    process::run(&argv, None, FORMAT_LIMIT)?.checked()?;
+    Ok(())
+}
+
+fn access(mount: &Mount) -> &'static str {
+    if mount.read_only { "ro" } else { "rw" }
+}
+
+/// With `nofail` a volume that is missing costs a service, not the whole boot and with it SSH.
+fn fstab_line(source: &Source, mount: &Mount) -> Result<String, ApplyError> {
+    let (target, access) = (&mount.target, access(mount));
+    Ok(match source {
+        Source::Directory(directory) => format!(
+            "{} {target} none bind,{access},nofail 0 0",
+            directory.display()
+        ),
+        Source::Device(device) => {
+            let device = device.to_string_lossy();
+            let argv = [
+                "blkid",
+                "--probe",
+                "--match-tag",
+                "UUID",
+                "--output",
+                "value",
+                "--",
+                &*device,
+            ];
+            let uuid = process::call(&argv)?.stdout;
+            format!(
+                "UUID={} {target} auto {access},nofail,x-systemd.device-timeout=30s 0 2",
+                uuid.trim()
+            )
+        }
+        Source::Nfs(export) => format!("{export} {target} nfs {access},hard,_netdev,nofail 0 0"),
+    })
+}
+
+/// Whether the line had to be set.
+fn set_line(session: &mut Session, target: &str, line: &str) -> Result<bool, ApplyError> {
+    let text = read_fstab(session)?;
+    let mut lines = managed::lines(&text);
+    if lines.contains(&line) {
+        return Ok(false);
+    }
+    lines.retain(|line| target_of(line) != Some(target));
+    lines.push(line);
+    write_fstab(session, &managed::replace(&text, &lines))?;
+    Ok(true)
+}
+
+fn target_of(line: &str) -> Option<&str> {
+    line.split_whitespace().nth(1)
+}
+
+fn read_fstab(session: &Session) -> Result<String, ApplyError> {
+    Ok(String::from_utf8_lossy(&session.tree.read(FSTAB)?.unwrap_or_default()).into_owned())
+}
+
+fn write_fstab(session: &mut Session, text: &str) -> Result<(), ApplyError> {
+    if session.dry_run {
+        return Ok(());
+    }
+    // systemd makes mount units of the table.
+    session.units.unit_files_changed();
+    Ok(session
+        .tree
+        .make_place(FSTAB)?
+        .write(text.as_bytes(), 0o644, process_owner())?)
+}
+
+fn reading_mounts(source: std::io::Error) -> ApplyError {
+    ApplyError::Io {
+        doing: "read the table of mounts".into(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_mount_table() {
+        let mount = |read_only| Mount {
+            target: "/home".into(),
+            source: MountSource::Nfs("c:/h".into()),
+            read_only,
+        };
+        assert_eq!(
+            fstab_line(&Source::Nfs("c:/h".into()), &mount(false)).unwrap(),
+            "c:/h /home nfs rw,hard,_netdev,nofail 0 0"
+        );
+        let line = fstab_line(&Source::Directory("/mnt/volumes/x".into()), &mount(true)).unwrap();
+        assert_eq!(line, "/mnt/volumes/x /home none bind,ro,nofail 0 0");
+        assert_eq!(target_of(&line), Some("/home"));
+    }
+}

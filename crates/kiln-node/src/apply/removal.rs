@@ -1,0 +1,85 @@
+//! Takes away what an earlier bundle put here and this one no longer has: files, links, and lines of the
+//! mount table. Users, directories and services are left alone.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use kiln_site::bundle::{Bundle, Resource};
+use rustix::fs::FileType;
+
+use super::session::{Session, owned_paths};
+use super::{ApplyError, Reports, failure, mount};
+use crate::report::Verdict;
+use crate::tree::kind;
+
+pub(super) fn apply(session: &mut Session, bundle: &Bundle, reports: &mut Reports) {
+    // A path that is now a directory or a mount is still the bundle's.
+    let mut wanted = owned_paths(bundle);
+    let mut targets = BTreeSet::new();
+    for resource in &bundle.resources {
+        match resource {
+            Resource::Directory(directory) => {
+                wanted.insert(directory.path.clone());
+            }
+            Resource::Mount(mount) => {
+                wanted.insert(mount.target.clone());
+                targets.insert(mount.target.clone());
+            }
+            _ => {}
+        }
+    }
+    let gone: Vec<String> = session
+        .manifest
+        .paths
+        .difference(&wanted)
+        .cloned()
+        .collect();
+    for path in gone {
+        let start = Instant::now();
+        match remove(session, &path) {
+            Ok(removed) => {
+                session.manifest.paths.remove(&path);
+                if removed {
+                    session.path_changed(&path);
+                    // A service that reads a whole directory can name it to hear of removals in it.
+                    let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+                    session.owe(bundle, &format!("directory:{parent}"));
+                    reports.add(format!("file:{path}"), start, Verdict::changed("removed"));
+                }
+            }
+            Err(error) => reports.add(format!("file:{path}"), start, failure(&error)),
+        }
+    }
+    if session.live {
+        forget_mounts(session, &targets, reports);
+    }
+}
+
+fn remove(session: &Session, path: &str) -> Result<bool, ApplyError> {
+    let Some(place) = session.tree.place(path)? else {
+        return Ok(false);
+    };
+    match place.stat()?.map(|stat| kind(&stat)) {
+        Some(FileType::RegularFile | FileType::Symlink) => {}
+        // Somebody put something else there: it is not ours.
+        _ => return Ok(false),
+    }
+    if !session.dry_run {
+        place.remove()?;
+    }
+    Ok(true)
+}
+
+fn forget_mounts(session: &mut Session, targets: &BTreeSet<String>, reports: &mut Reports) {
+    let start = Instant::now();
+    match mount::forget_others(session, targets) {
+        Ok(gone) => {
+            for target in gone {
+                let verdict =
+                    Verdict::changed("removed from the mount table; unmounted at the next boot");
+                reports.add(format!("mount:{target}"), start, verdict);
+            }
+        }
+        Err(error) => reports.add("file:/etc/fstab".into(), start, failure(&error)),
+    }
+}

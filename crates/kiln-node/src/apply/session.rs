@@ -1,0 +1,200 @@
+//! What one apply knows while it runs: the tree, the accounts, systemd's states, and who waits for whom.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+
+use kiln_site::bundle::{Bundle, Resource};
+
+use super::{ApplyError, ApplyOptions};
+use crate::accounts::Accounts;
+use crate::report::{Outcome, Verdict};
+use crate::state::{self, Applied, AppliedResult, Manifest};
+use crate::systemd::{self, Units};
+use crate::tree::{Owner, Tree};
+
+pub(crate) struct Session {
+    pub tree: Tree,
+    pub dry_run: bool,
+    /// The tree is the running system's own.
+    pub live: bool,
+    pub accounts: Accounts,
+    pub units: Units,
+    pub manifest: Manifest,
+    saved: Manifest,
+    failed: HashSet<String>,
+}
+
+impl Session {
+    pub fn start(bundle: &Bundle, options: &ApplyOptions) -> Result<Self, ApplyError> {
+        let tree = Tree::open(&options.root)?;
+        let accounts = Accounts::read(&tree)?;
+        let saved = Manifest::load(&tree)?;
+        let units = bundle
+            .resources
+            .iter()
+            .filter_map(|resource| match resource {
+                Resource::Service(service) if systemd::is_valid_unit(&service.unit) => {
+                    Some(service.unit.clone())
+                }
+                _ => None,
+            });
+        let mut session = Session {
+            units: Units::new(units.collect()),
+            dry_run: options.dry_run,
+            live: options.root == Path::new("/"),
+            accounts,
+            manifest: saved.clone(),
+            saved,
+            failed: HashSet::new(),
+            tree,
+        };
+        // Recorded before they are written: a run cut short must not leave files that nobody owns.
+        session.manifest.paths.extend(owned_paths(bundle));
+        let ids: HashSet<String> = bundle.resources.iter().map(Resource::id).collect();
+        session.manifest.owed.retain(|id, _| ids.contains(id));
+        session.save()?;
+        Ok(session)
+    }
+
+    /// The failed resource that this one would react to, if there is one.
+    pub fn blocked_by(&self, resource: &Resource) -> Option<String> {
+        let causes = match resource {
+            Resource::Service(service) => &service.restart_on,
+            Resource::Command(command) => &command.when_changed,
+            _ => return None,
+        };
+        causes.iter().find(|id| self.failed.contains(*id)).cloned()
+    }
+
+    /// Ids of the changes that a service or command has not answered yet, from this run or an earlier one.
+    pub fn owed(&self, id: &str) -> BTreeSet<String> {
+        self.manifest.owed.get(id).cloned().unwrap_or_default()
+    }
+
+    /// Records what became of a resource, before the next one runs.
+    pub fn note(
+        &mut self,
+        bundle: &Bundle,
+        resource: &Resource,
+        verdict: &Verdict,
+    ) -> Result<(), ApplyError> {
+        let id = resource.id();
+        match verdict.outcome {
+            Outcome::Failed => {
+                self.failed.insert(id);
+            }
+            Outcome::Skipped if self.blocked_by(resource).is_some() => {
+                self.failed.insert(id);
+            }
+            Outcome::Skipped => {}
+            Outcome::Unchanged => {
+                self.manifest.owed.remove(&id);
+            }
+            Outcome::Changed => {
+                self.manifest.owed.remove(&id);
+                if let Resource::File(_) | Resource::Link(_) = resource {
+                    self.path_changed(id.split_once(':').map_or("", |(_, path)| path));
+                }
+                self.owe(bundle, &id);
+            }
+        }
+        self.save()
+    }
+
+    pub fn path_changed(&mut self, path: &str) {
+        if systemd::is_unit_path(path) {
+            self.units.unit_files_changed();
+        }
+    }
+
+    /// All that react to a change of `id` now owe a reaction.
+    pub fn owe(&mut self, bundle: &Bundle, id: &str) {
+        for resource in &bundle.resources {
+            let reacts = match resource {
+                Resource::Service(service) => service
+                    .restart_on
+                    .iter()
+                    .chain(&service.reload_on)
+                    .any(|cause| cause == id),
+                Resource::Command(command) => command.when_changed.iter().any(|cause| cause == id),
+                _ => false,
+            };
+            if reacts {
+                self.manifest
+                    .owed
+                    .entry(resource.id())
+                    .or_default()
+                    .insert(id.to_owned());
+            }
+        }
+    }
+
+    pub fn owner(&self, user: &str, group: &str) -> Result<Owner, ApplyError> {
+        let uid = self
+            .accounts
+            .uid(user)
+            .ok_or_else(|| ApplyError::Refused(format!("there is no user `{user}`")))?;
+        let gid = self
+            .accounts
+            .gid(group)
+            .ok_or_else(|| ApplyError::Refused(format!("there is no group `{group}`")))?;
+        Ok(Owner { uid, gid })
+    }
+
+    pub fn owner_name(&self, uid: u32, gid: u32) -> String {
+        format!(
+            "{}:{}",
+            self.accounts.user_name(uid),
+            self.accounts.group_name(gid)
+        )
+    }
+
+    pub fn reread_accounts(&mut self) -> Result<(), ApplyError> {
+        self.accounts = Accounts::read(&self.tree)?;
+        Ok(())
+    }
+
+    pub fn finish(mut self, bundle: &Bundle, ok: bool) -> Result<(), ApplyError> {
+        if self.dry_run {
+            return Ok(());
+        }
+        self.save()?;
+        if self.live {
+            self.units.finish()?;
+        }
+        let applied = Applied {
+            digest: bundle.digest(),
+            cluster: bundle.cluster.clone(),
+            node: bundle.node.clone(),
+            role: bundle.role.clone(),
+            time: jiff::Timestamp::now(),
+            result: if ok {
+                AppliedResult::Ok
+            } else {
+                AppliedResult::Failed
+            },
+        };
+        Ok(state::save_applied(&self.tree, &applied)?)
+    }
+
+    fn save(&mut self) -> Result<(), ApplyError> {
+        if !self.dry_run && self.manifest != self.saved {
+            self.manifest.save(&self.tree)?;
+            self.saved = self.manifest.clone();
+        }
+        Ok(())
+    }
+}
+
+/// Files and links are Kiln's to remove again; directories may have come to hold what is not.
+pub(crate) fn owned_paths(bundle: &Bundle) -> BTreeSet<String> {
+    bundle
+        .resources
+        .iter()
+        .filter_map(|resource| match resource {
+            Resource::File(file) => Some(file.path.clone()),
+            Resource::Link(link) => Some(link.path.clone()),
+            _ => None,
+        })
+        .collect()
+}

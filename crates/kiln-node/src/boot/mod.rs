@@ -1,0 +1,247 @@
+//! `kiln node boot`: what happens on a node at every boot, before slurmd.
+//!
+//! Exit points, in order: an image build stops after SSH works; a node whose user data is not Kiln's, or that
+//! has no bundle yet, waits for `configure`; a control or login node that was configured before is ready; a
+//! compute node applies its bundle from the share.
+
+mod firewall;
+mod host;
+mod share;
+mod update;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kiln_site::identity::Identity;
+
+use crate::apply::{ApplyError, ApplyOptions, apply};
+use crate::metadata::{self, Metadata, MetadataError, Sources};
+use crate::report::{ApplyReport, Outcome};
+use crate::seal::{self, SealError};
+use crate::state::{self, AppliedResult};
+use crate::tree::{Tree, TreeError};
+use crate::{explain, process};
+
+/// A key put here by key rotation counts more than the one the instance was created with.
+pub const SEAL_KEY_FILE: &str = "/var/lib/kiln/seal-key";
+
+#[derive(Debug, Clone)]
+pub struct BootOptions {
+    /// `/` on a node. Below another root only files are touched.
+    pub root: PathBuf,
+    pub sources: Sources,
+    /// Where the share is mounted.
+    pub share: PathBuf,
+    /// For how long the share may be unreachable.
+    pub share_patience: Duration,
+    /// Take over the share's own `kiln` binary.
+    pub update: bool,
+}
+
+impl Default for BootOptions {
+    fn default() -> Self {
+        BootOptions {
+            root: "/".into(),
+            sources: Sources::default(),
+            share: "/srv/kiln/share".into(),
+            share_patience: Duration::from_secs(600),
+            update: true,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub enum BootOutcome {
+    /// This instance builds an image.
+    Build,
+    /// The bundle was applied.
+    Configured(ApplyReport),
+    /// Configured earlier; its services start by themselves.
+    AlreadyConfigured,
+    WaitingForConfigure {
+        reason: String,
+    },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    #[error("cannot learn who this node is")]
+    Metadata(#[from] MetadataError),
+    #[error("cannot prepare the host: {0}")]
+    Host(String),
+    #[error(
+        "cannot close the metadata address to users, who could read this node's keys there: {0}"
+    )]
+    Firewall(String),
+    #[error("the share was not reachable for {seconds} seconds: {reason}")]
+    Share { seconds: u64, reason: String },
+    #[error("cannot read the bundle")]
+    ReadBundle(#[source] std::io::Error),
+    #[error("the metadata gives no key to open the bundle")]
+    NoSealKey,
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    #[error("{} of {} resources failed, the first: {}: {}", .0.count(Outcome::Failed), .0.resources.len(), first(.0).0, first(.0).1)]
+    Apply(Box<ApplyReport>),
+}
+
+impl From<TreeError> for BootError {
+    fn from(error: TreeError) -> Self {
+        BootError::Host(explain(&error))
+    }
+}
+
+fn first(report: &ApplyReport) -> (&str, &str) {
+    report
+        .with(Outcome::Failed)
+        .next()
+        .map_or(("", ""), |failed| (&failed.id, &failed.summary))
+}
+
+/// Goes to the journal and, where the unit says so, to the console.
+pub(crate) fn say(words: &str) {
+    eprintln!("kiln: {words}");
+}
+
+pub fn boot(options: &BootOptions) -> Result<BootOutcome, BootError> {
+    let result = start(options);
+    let ready = matches!(
+        result,
+        Ok(BootOutcome::Build | BootOutcome::Configured(_) | BootOutcome::AlreadyConfigured)
+    );
+    if !ready && host::is_live(&options.root) {
+        hold_slurmd_back();
+    }
+    if let Ok(BootOutcome::WaitingForConfigure { reason }) = &result {
+        say(&format!("waiting for `kiln configure`: {reason}"));
+    }
+    result
+}
+
+fn start(options: &BootOptions) -> Result<BootOutcome, BootError> {
+    let tree = Tree::open(&options.root)?;
+    let live = host::is_live(&options.root);
+    let metadata = match metadata::read_from(&options.sources) {
+        Ok(metadata) => metadata,
+        Err(error) => {
+            // Silence now is no promise of silence later.
+            if live {
+                firewall::close(metadata::Origin::ConfigDrive)?;
+            }
+            return Err(error.into());
+        }
+    };
+    host::prepare(&tree, live, &metadata)?;
+    if metadata
+        .identity
+        .as_ref()
+        .is_some_and(|identity| identity.build)
+    {
+        say("this instance builds an image; nothing more to do");
+        return Ok(BootOutcome::Build);
+    }
+    if live {
+        firewall::close(metadata.origin)?;
+    }
+    let Metadata {
+        identity: Some(identity),
+        ..
+    } = metadata
+    else {
+        return Ok(BootOutcome::WaitingForConfigure {
+            reason: "the instance's user data is not Kiln's".into(),
+        });
+    };
+    match (identity.role.as_str(), &identity.share) {
+        ("compute", Some(_)) => from_share(options, &tree, &identity),
+        _ => Ok(from_disk(options, &identity)),
+    }
+}
+
+/// A node that is configured over SSH only.
+fn from_disk(options: &BootOptions, identity: &Identity) -> BootOutcome {
+    let waiting = |reason: &str| BootOutcome::WaitingForConfigure {
+        reason: reason.into(),
+    };
+    match state::applied(&options.root) {
+        None => waiting("this node was never configured"),
+        Some(applied) if applied.node != identity.node || applied.cluster != identity.cluster => {
+            waiting("this node was configured as another one")
+        }
+        Some(applied) if applied.result == AppliedResult::Failed => {
+            waiting("the last configure failed")
+        }
+        Some(_) => BootOutcome::AlreadyConfigured,
+    }
+}
+
+fn from_share(
+    options: &BootOptions,
+    tree: &Tree,
+    identity: &Identity,
+) -> Result<BootOutcome, BootError> {
+    if share::reach(options, identity)? == share::Reached::ConfiguredMeanwhile {
+        say("configured over SSH while the share was not reachable");
+        return Ok(BootOutcome::AlreadyConfigured);
+    }
+    if options.update {
+        update::adopt(&options.share);
+    }
+    let path = options
+        .share
+        .join("bundles")
+        .join(format!("{}.age", identity.node));
+    let sealed = match std::fs::read(&path) {
+        Ok(sealed) => sealed,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(BootOutcome::WaitingForConfigure {
+                reason: "the share has no bundle for this node".into(),
+            });
+        }
+        Err(error) => return Err(BootError::ReadBundle(error)),
+    };
+    let key = seal_key(tree, identity)?;
+    let bundle = seal::unseal_for(&sealed, &key, &identity.cluster, &identity.node)?;
+    let apply_options = ApplyOptions {
+        dry_run: false,
+        root: options.root.clone(),
+    };
+    let report = apply(
+        &bundle,
+        &apply_options,
+        &mut |report| match report.outcome {
+            Outcome::Changed => say(&format!("{}: {}", report.id, report.summary)),
+            Outcome::Failed => say(&format!("{} FAILED: {}", report.id, report.summary)),
+            Outcome::Skipped => say(&format!("{} skipped: {}", report.id, report.summary)),
+            Outcome::Unchanged => {}
+        },
+    );
+    if report.ok() {
+        Ok(BootOutcome::Configured(report))
+    } else {
+        Err(BootError::Apply(Box::new(report)))
+    }
+}
+
+fn seal_key(tree: &Tree, identity: &Identity) -> Result<String, BootError> {
+    match tree.read(SEAL_KEY_FILE)? {
+        Some(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        None => identity.seal_key.clone().ok_or(BootError::NoSealKey),
+    }
+}
+
+/// A node that is not ready must not take jobs, even if slurmd was enabled by an earlier configuration. The
+/// unit's own start is still to come, and this cancels it.
+fn hold_slurmd_back() {
+    let argv = ["systemctl", "--no-block", "stop", "slurmd.service"];
+    let _ = process::call(&argv);
+}
+
+impl From<ApplyError> for BootError {
+    fn from(error: ApplyError) -> Self {
+        BootError::Host(explain(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests;

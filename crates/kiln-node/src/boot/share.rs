@@ -1,0 +1,99 @@
+//! Reaching the share: mounted read-only, tried again with growing pauses until patience ends.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use kiln_site::identity::Identity;
+
+use super::{BootError, BootOptions, host, say};
+use crate::explain;
+use crate::mounts::{self, Source};
+use crate::process;
+use crate::state::{self, Applied, AppliedResult};
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+const MOUNT_LIMIT: Duration = Duration::from_secs(60);
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reached {
+    Share,
+    /// Somebody pushed a bundle over SSH while we waited; waiting on would only keep slurmd from starting.
+    ConfiguredMeanwhile,
+}
+
+pub(super) fn reach(options: &BootOptions, identity: &Identity) -> Result<Reached, BootError> {
+    let start = Instant::now();
+    let before = state::applied(&options.root);
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let Err(reason) = mount(options, identity) else {
+            return Ok(Reached::Share);
+        };
+        if start.elapsed() + pause > options.share_patience {
+            return Err(BootError::Share {
+                seconds: start.elapsed().as_secs(),
+                reason,
+            });
+        }
+        say(&format!(
+            "the share is not reachable, next attempt in {} s: {reason}",
+            pause.as_secs()
+        ));
+        let resume = Instant::now() + pause;
+        while Instant::now() < resume {
+            if was_configured(&options.root, identity, before.as_ref()) {
+                return Ok(Reached::ConfiguredMeanwhile);
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn was_configured(root: &Path, identity: &Identity, before: Option<&Applied>) -> bool {
+    state::applied(root).is_some_and(|now| {
+        Some(&now) != before && now.result == AppliedResult::Ok && now.node == identity.node
+    })
+}
+
+fn mount(options: &BootOptions, identity: &Identity) -> Result<(), String> {
+    let Some(wanted) = &identity.share else {
+        return Err("the metadata names no share".into());
+    };
+    let target = options.share.to_string_lossy().into_owned();
+    if !host::is_live(&options.root) {
+        return if options.share.is_dir() {
+            Ok(())
+        } else {
+            Err(format!("there is no `{target}`"))
+        };
+    }
+    if mounts::mounted_at(&target)
+        .map_err(|error| explain(&error))?
+        .is_some()
+    {
+        return Ok(());
+    }
+    let source = mounts::find(wanted).map_err(|error| explain(&error))?;
+    std::fs::create_dir_all(&options.share).map_err(|error| explain(&error))?;
+    // A soft mount that does not retry: a server that is away must give an error here, not a hang.
+    let nfs = "ro,nosuid,nodev,soft,timeo=100,retrans=3,retry=0";
+    let (kind, how, from) = match &source {
+        Source::Directory(directory) => ("none", "bind,ro", directory.to_string_lossy()),
+        Source::Device(device) => ("auto", "ro,nosuid,nodev", device.to_string_lossy()),
+        Source::Nfs(export) => ("nfs", nfs, export.as_str().into()),
+    };
+    let argv = [
+        "mount",
+        "--types",
+        kind,
+        "--options",
+        how,
+        "--",
+        &*from,
+        &target,
+    ];
+    let output = process::run(&argv, None, MOUNT_LIMIT).and_then(process::Output::checked);
+    output.map(|_| ()).map_err(|error| explain(&error))
+}

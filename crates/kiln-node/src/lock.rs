@@ -1,0 +1,62 @@
+//! Only one apply at a time on a node.
+
+use std::fs::File;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+
+/// The longest time a bundle may well take: first start of a database and a directory server included.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error("cannot open the lock file")]
+    Open(#[source] std::io::Error),
+    #[error("another apply has held the lock for {} seconds", PATIENCE.as_secs())]
+    Held,
+}
+
+/// Held until it is dropped, or the process ends.
+pub(crate) struct Lock(#[allow(dead_code)] File);
+
+pub(crate) fn acquire(root: &Path) -> Result<Lock, LockError> {
+    acquire_within(root, PATIENCE)
+}
+
+fn acquire_within(root: &Path, patience: Duration) -> Result<Lock, LockError> {
+    let directory = root.join("run");
+    std::fs::create_dir_all(&directory).map_err(LockError::Open)?;
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(
+        directory.join("kiln-apply.lock"),
+        flags,
+        Mode::from_raw_mode(0o600),
+    )
+    .map_err(|errno| LockError::Open(errno.into()))?;
+    let deadline = Instant::now() + patience;
+    loop {
+        match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Lock(File::from(fd))),
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(100)),
+            Err(_) => return Err(LockError::Held),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_apply_waits_its_turn() {
+        let root = tempfile::tempdir().unwrap();
+        let first = acquire(root.path()).unwrap();
+        assert!(matches!(
+            acquire_within(root.path(), Duration::ZERO),
+            Err(LockError::Held)
+        ));
+        drop(first);
+        assert!(acquire_within(root.path(), Duration::ZERO).is_ok());
+    }
+}

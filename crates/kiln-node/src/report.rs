@@ -1,0 +1,84 @@
+//! What an apply did, resource by resource. Holds no secrets, so it may be printed, sent and kept.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    Unchanged,
+    Changed,
+    Failed,
+    Skipped,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceReport {
+    /// As `Resource::id()`; `kiln:lock` and `kiln:state` stand for what Kiln does around the resources.
+    pub id: String,
+    pub outcome: Outcome,
+    /// What was done, or why not, in a few words. Empty when there is nothing to say. A failure may carry
+    /// further lines: the end of a program's output, or of a unit's journal.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+    /// Unified diff of a text file that is no secret, after lines such as `mode: 0644 -> 0600`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    pub millis: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplyReport {
+    pub node: String,
+    pub digest: String,
+    pub dry_run: bool,
+    pub resources: Vec<ResourceReport>,
+}
+
+impl ApplyReport {
+    /// Nothing failed.
+    pub fn ok(&self) -> bool {
+        self.count(Outcome::Failed) == 0
+    }
+
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.with(outcome).count()
+    }
+
+    /// The reports with this outcome, in the order of the bundle.
+    pub fn with(&self, outcome: Outcome) -> impl Iterator<Item = &ResourceReport> {
+        self.resources
+            .iter()
+            .filter(move |report| report.outcome == outcome)
+    }
+}
+
+/// What a resource's own module answers; `apply` adds the id and the time.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub outcome: Outcome,
+    pub summary: String,
+    pub diff: Option<String>,
+}
+
+impl Verdict {
+    pub fn unchanged() -> Self {
+        Self::new(Outcome::Unchanged, "")
+    }
+
+    pub fn changed(summary: impl Into<String>) -> Self {
+        Self::new(Outcome::Changed, summary)
+    }
+
+    pub fn new(outcome: Outcome, summary: impl Into<String>) -> Self {
+        Verdict {
+            outcome,
+            summary: summary.into(),
+            diff: None,
+        }
+    }
+
+    pub fn with_diff(mut self, diff: Option<String>) -> Self {
+        self.diff = diff;
+        self
+    }
+}

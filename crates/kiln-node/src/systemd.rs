@@ -1,0 +1,257 @@
+//! Talking to systemd through `systemctl`: states are asked for in one batch, and asked again only after
+//! something was done that may have changed them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use crate::process::{self, ProcessError};
+
+/// The unit that runs `kiln node boot`. Units ordered after it cannot be waited for while it runs.
+pub(crate) const BOOT_UNIT: &str = "kiln-node.service";
+/// Reached only after every unit they want, the boot unit among them.
+const LATE_TARGETS: [&str; 3] = ["multi-user.target", "graphical.target", "default.target"];
+const PROPERTIES: &str =
+    "Id,LoadState,ActiveState,UnitFileState,NeedDaemonReload,ConditionResult,After";
+const LIMIT: Duration = Duration::from_secs(600);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct UnitState {
+    pub load: String,
+    pub active: String,
+    pub file: String,
+    pub needs_reload: bool,
+    pub condition_failed: bool,
+    pub after: Vec<String>,
+}
+
+impl UnitState {
+    pub fn exists(&self) -> bool {
+        self.load != "not-found"
+    }
+
+    pub fn is_running(&self) -> bool {
+        matches!(self.active.as_str(), "active" | "reloading" | "refreshing")
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Units {
+    names: Vec<String>,
+    states: HashMap<String, UnitState>,
+    /// Unit files changed: reload before the next unit is touched.
+    reload_first: bool,
+    /// Units were enabled: systemd's own view of that is refreshed once, at the end.
+    reload_last: bool,
+    queued: BTreeSet<String>,
+}
+
+impl Units {
+    pub fn new(names: Vec<String>) -> Self {
+        Units {
+            names,
+            ..Units::default()
+        }
+    }
+
+    /// States are stale: something ran that may have started or stopped units.
+    pub fn forget(&mut self) {
+        self.states.clear();
+    }
+
+    pub fn unit_files_changed(&mut self) {
+        self.reload_first = true;
+        self.forget();
+    }
+
+    pub fn state(&mut self, unit: &str, dry_run: bool) -> Result<UnitState, ProcessError> {
+        if self.reload_first && !dry_run {
+            self.reload()?;
+        }
+        if self.states.is_empty() {
+            self.query()?;
+            if !dry_run && self.states.values().any(|state| state.needs_reload) {
+                self.reload()?;
+                self.query()?;
+            }
+        }
+        Ok(self.states.get(unit).cloned().unwrap_or_default())
+    }
+
+    fn query(&mut self) -> Result<(), ProcessError> {
+        let mut units = self.names.clone();
+        units.push(BOOT_UNIT.to_owned());
+        self.states = show(&units)?;
+        Ok(())
+    }
+
+    fn reload(&mut self) -> Result<(), ProcessError> {
+        process::call(&["systemctl", "daemon-reload"])?;
+        self.reload_first = false;
+        self.reload_last = false;
+        self.forget();
+        Ok(())
+    }
+
+    pub fn finish(&mut self) -> Result<(), ProcessError> {
+        if self.reload_first || self.reload_last {
+            self.reload()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// `enable`, `disable`, `mask`, `unmask`.
+    pub fn change_file(&mut self, verb: &str, unit: &str) -> Result<(), ProcessError> {
+        process::call(&["systemctl", "--no-reload", verb, unit])?;
+        self.reload_last = true;
+        Ok(())
+    }
+
+    /// `start`, `restart` and the like, waiting for the end of the job. Returns whether it was only queued.
+    pub fn change_state(&mut self, verb: &str, unit: &str) -> Result<bool, ProcessError> {
+        let queue = verb != "reset-failed" && self.must_queue(unit);
+        let mut argv = vec!["systemctl", verb, unit];
+        if queue {
+            argv.insert(1, "--no-block");
+            self.queued.insert(unit.to_owned());
+        }
+        process::run(&argv, None, LIMIT)?.checked()?;
+        Ok(queue)
+    }
+
+    /// Waiting for a unit that systemd holds back until the boot unit has ended would wait for ourselves.
+    fn must_queue(&self, unit: &str) -> bool {
+        let booting = self
+            .states
+            .get(BOOT_UNIT)
+            .is_some_and(|state| state.active == "activating");
+        booting
+            && self.states.get(unit).is_some_and(|state| {
+                state.after.iter().any(|other| {
+                    other == BOOT_UNIT
+                        || LATE_TARGETS.contains(&other.as_str())
+                        || self.queued.contains(other)
+                })
+            })
+    }
+}
+
+pub(crate) fn show(units: &[String]) -> Result<HashMap<String, UnitState>, ProcessError> {
+    let mut argv = vec!["systemctl", "show", "--property", PROPERTIES, "--"];
+    argv.extend(units.iter().map(String::as_str));
+    let output = process::call(&argv)?;
+    Ok(parse(&output.stdout, units))
+}
+
+/// The blocks come in the order of the question; `Id` differs from it for an alias.
+fn parse(text: &str, units: &[String]) -> HashMap<String, UnitState> {
+    let blocks = text.split("\n\n").map(|block| {
+        let mut state = UnitState::default();
+        for (key, value) in block.lines().filter_map(|line| line.split_once('=')) {
+            match key {
+                "LoadState" => value.clone_into(&mut state.load),
+                "ActiveState" => value.clone_into(&mut state.active),
+                "UnitFileState" => value.clone_into(&mut state.file),
+                "NeedDaemonReload" => state.needs_reload = value == "yes",
+                "ConditionResult" => state.condition_failed = value == "no",
+                "After" => state.after = value.split_whitespace().map(str::to_owned).collect(),
+                _ => {}
+            }
+        }
+        state
+    });
+    units.iter().cloned().zip(blocks).collect()
+}
+
+/// The last lines of a unit's journal, for a report on why it failed.
+pub(crate) fn journal(unit: &str) -> String {
+    let argv = [
+        "journalctl",
+        "--no-pager",
+        "--quiet",
+        "--lines=20",
+        "--output=short-iso",
+        "--unit",
+        unit,
+    ];
+    process::call(&argv)
+        .map(|output| process::tail(&output.stdout, 20))
+        .unwrap_or_default()
+}
+
+/// No option and no glob: safe to hand to systemctl.
+pub(crate) fn is_valid_unit(unit: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":_.\\@-".contains(&byte);
+    !unit.starts_with(['-', '.'])
+        && unit.contains('.')
+        && unit.len() < 256
+        && unit.bytes().all(allowed)
+}
+
+/// A change of this path is one systemd must be told of.
+pub(crate) fn is_unit_path(path: &str) -> bool {
+    [
+        "/etc/systemd/",
+        "/usr/lib/systemd/",
+        "/lib/systemd/",
+        "/usr/local/lib/systemd/",
+        "/run/systemd/",
+    ]
+    .iter()
+    .any(|directory| path.starts_with(directory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_answer_in_the_order_asked() {
+        let text = "Id=ssh.service\nAfter=network.target sysinit.target\nLoadState=loaded\nActiveState=active\n\
+            UnitFileState=enabled\nNeedDaemonReload=no\nConditionResult=yes\n\nId=no.service\nLoadState=not-found\n\
+            ActiveState=inactive\nUnitFileState=\nNeedDaemonReload=no\nConditionResult=no\n";
+        let states = parse(text, &["sshd.service".into(), "no.service".into()]);
+        assert!(states["sshd.service"].is_running());
+        assert_eq!(states["sshd.service"].after.len(), 2);
+        assert!(!states["no.service"].exists());
+        assert!(states["no.service"].condition_failed);
+    }
+
+    #[test]
+    fn units_behind_the_boot_unit_are_queued_while_it_runs() {
+        let unit = |active: &str, after: &[&str]| UnitState {
+            active: active.into(),
+            after: after.iter().map(|&name| name.to_owned()).collect(),
+            ..UnitState::default()
+        };
+        let mut units = Units::default();
+        units
+            .states
+            .insert("slurmd.service".into(), unit("inactive", &[BOOT_UNIT]));
+        units.states.insert(
+            "munge.service".into(),
+            unit("inactive", &["network.target"]),
+        );
+        units
+            .states
+            .insert(BOOT_UNIT.into(), unit("activating", &[]));
+        assert!(units.must_queue("slurmd.service"));
+        assert!(!units.must_queue("munge.service"));
+        units.states.insert(BOOT_UNIT.into(), unit("active", &[]));
+        assert!(!units.must_queue("slurmd.service"));
+    }
+
+    #[test]
+    fn unit_names() {
+        assert!(is_valid_unit("getty@tty1.service"));
+        for bad in [
+            "--now",
+            "a b.service",
+            "*.service",
+            "slurmd",
+            "../x.service",
+        ] {
+            assert!(!is_valid_unit(bad), "{bad}");
+        }
+    }
+}
