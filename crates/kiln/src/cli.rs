@@ -43,7 +43,7 @@ pub struct Globals {
     /// Log to standard error what Kiln does; twice for what its libraries do
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// When to use colour; `auto` is on a terminal, unless NO_COLOR is set
+    /// When to use colour; `auto` is on a terminal, unless `NO_COLOR` is set
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub color: Color,
 }

@@ -80,8 +80,8 @@ fn help_of_a_verb() {
           --json          Print data and errors as JSON, and no talk
       -q, --quiet         Print no progress and no talk, only data, warnings and errors
       -v, --verbose...    Log to standard error what Kiln does; twice for what its libraries do
-          --color <WHEN>  When to use colour; `auto` is on a terminal, unless NO_COLOR is set [default:
-                          auto] [possible values: auto, always, never]
+          --color <WHEN>  When to use colour; `auto` is on a terminal, unless `NO_COLOR` is set
+                          [default: auto] [possible values: auto, always, never]
     ");
 }
 
@@ -307,11 +307,43 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 fn node_apply_wants_a_bundle() {
     let desk = Desk::new();
     desk.write("bundle.json", "{}");
-    insta::assert_snapshot!(desk.see(&["node", "apply", "--dry-run", "--bundle", "bundle.json"]), @r#"
-    exit: 1
+    insta::assert_snapshot!(desk.see(&["node", "apply", "--dry-run", "--bundle", "bundle.json"]), @r"
+    exit: 2
     --- stderr ---
-    error: not connected yet: Apply { bundle: "bundle.json", dry_run: true } "bundle.json" true
-    "#);
+    error: this is not a bundle
+      caused by: missing field `cluster` at line 1 column 2
+    ");
+}
+
+#[test]
+fn node_apply_shows_what_would_change() {
+    let desk = Desk::new();
+    let bundle = r#"{"cluster": "c", "node": "compute-1", "role": "compute", "resources": [
+        {"kind": "directory", "path": "/etc", "mode": 493, "owner": "root", "group": "root"},
+        {"kind": "file", "path": "/etc/of-kilns-tests", "content": "a line\n", "mode": 420,
+         "owner": "root", "group": "root", "secret": false, "base64": false}]}"#;
+    desk.write("bundle.json", bundle);
+    let args = ["node", "apply", "--dry-run", "--bundle", "bundle.json"];
+    insta::assert_snapshot!(desk.see(&args), @r"
+    exit: 0
+    --- stdout ---
+    changed  file:/etc/of-kilns-tests  (created)
+        --- /dev/null
+        +++ /etc/of-kilns-tests
+        @@ -0,0 +1 @@
+        +a line
+    compute-1: 1 changed, 1 unchanged (dry run: nothing was touched)
+    ");
+    let report = desk.stdout(&[
+        "--json",
+        "node",
+        "apply",
+        "--dry-run",
+        "--bundle",
+        "bundle.json",
+    ]);
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["resources"][1]["outcome"], "changed");
 }
 
 /// `KILN_UPDATE=1` writes the page instead.

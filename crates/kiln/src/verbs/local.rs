@@ -25,13 +25,17 @@ pub enum Local {
 }
 
 impl Local {
-    #[allow(clippy::needless_pass_by_value)]
-    pub fn run(self, _context: &Context) -> anyhow::Result<Exit> {
-        // Until kiln_cloud::local is there.
+    pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
         match self {
-            Local::Daemon { root: path } | Local::Instance { dir: path } => {
-                anyhow::bail!("not connected yet: {}", path.display())
+            Local::Daemon { root } => {
+                context.block_on(async { Ok(kiln_cloud::local::serve(&root).await?) })?;
+                Ok(Exit::Ok)
             }
+            // Without a runtime: it changes namespaces, which threads would get in the way of.
+            Local::Instance { dir } => match kiln_cloud::local::run_instance(&dir)? {
+                0 => Ok(Exit::Ok),
+                _ => Ok(Exit::Failed),
+            },
         }
     }
 }

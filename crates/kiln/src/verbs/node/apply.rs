@@ -1,0 +1,64 @@
+//! `kiln node apply`
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use kiln_node::ApplyOptions;
+use kiln_site::bundle::Bundle;
+
+use super::report;
+use crate::context::Context;
+use crate::error::Advise;
+use crate::exit::Exit;
+
+/// Apply a bundle to this node
+///
+/// Prints one line per resource that was changed, skipped or failed, and how many were right already.
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// The bundle; `-` reads it from standard input
+    #[arg(long, default_value = "-", value_name = "FILE")]
+    bundle: PathBuf,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Apply {
+    pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let bundle = read(&self.bundle).exit(Exit::Usage)?;
+        let options = ApplyOptions {
+            dry_run: self.dry_run,
+            ..ApplyOptions::default()
+        };
+        let printer = &context.printer;
+        // The node comes first: output that cannot be written must not end the apply half way.
+        let mut output = Ok(());
+        let report = kiln_node::apply(&bundle, &options, &mut |resource| {
+            if output.is_ok() && !printer.is_json() {
+                output = report::resource(resource).map_or(Ok(()), |line| printer.data(line));
+            }
+        });
+        output?;
+        if printer.is_json() {
+            printer.json(&report)?;
+        } else {
+            printer.data(report::count(&report))?;
+        }
+        Ok(if report.ok() { Exit::Ok } else { Exit::Failed })
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Bundle> {
+    let mut json = Vec::new();
+    if path == Path::new("-") {
+        std::io::stdin()
+            .read_to_end(&mut json)
+            .context("cannot read standard input")?;
+    } else {
+        json = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    }
+    serde_json::from_slice(&json).context("this is not a bundle")
+}
