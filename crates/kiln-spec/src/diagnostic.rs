@@ -104,14 +104,18 @@ impl std::error::Error for Diagnostics {}
 pub(crate) struct Findings<'a> {
     source: &'a str,
     file: &'a str,
+    /// Where each line begins.
+    lines: Vec<usize>,
     list: Vec<Diagnostic>,
 }
 
 impl<'a> Findings<'a> {
     pub fn new(source: &'a str, file: &'a str) -> Self {
+        let breaks = source.match_indices('\n').map(|(i, _)| i + 1);
         Findings {
             source,
             file,
+            lines: std::iter::once(0).chain(breaks).collect(),
             list: Vec::new(),
         }
     }
@@ -146,7 +150,7 @@ impl<'a> Findings<'a> {
         message: String,
     ) -> &mut Diagnostic {
         let span = clamp(self.source, span);
-        let (line, column) = position(self.source, span.start);
+        let (line, column) = self.position(span.start);
         let index = self.list.len();
         self.list.push(Diagnostic {
             severity,
@@ -163,11 +167,23 @@ impl<'a> Findings<'a> {
         &mut self.list[index]
     }
 
+    /// Line and column, in characters, from 1.
+    fn position(&self, offset: usize) -> (usize, usize) {
+        let line = self.lines.partition_point(|start| *start <= offset);
+        let start = self.lines[line - 1];
+        (line, self.source[start..offset].chars().count() + 1)
+    }
+
     pub fn has_errors(&self) -> bool {
         self.list.iter().any(|d| d.severity == Severity::Error)
     }
 
+    /// What was found, in the order of the file. Warnings would only distract from errors, and some
+    /// would be wrong because of them.
     pub fn finish(mut self) -> Diagnostics {
+        if self.has_errors() {
+            self.list.retain(|d| d.severity == Severity::Error);
+        }
         self.list.sort_by_key(|d| d.span.start);
         Diagnostics {
             file: self.file.to_owned(),
@@ -179,13 +195,13 @@ impl<'a> Findings<'a> {
 
 /// Moves a span onto the source and onto character borders, so that showing it cannot fail.
 fn clamp(source: &str, span: Range<usize>) -> Range<usize> {
-    let start = source.floor_char_boundary(span.start);
-    start..source.ceil_char_boundary(span.end).max(start)
-}
-
-fn position(source: &str, offset: usize) -> (usize, usize) {
-    let before = &source[..offset];
-    let line_start = before.rfind('\n').map_or(0, |i| i + 1);
-    let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
-    (line, before[line_start..].chars().count() + 1)
+    let border = |mut offset: usize| {
+        offset = offset.min(source.len());
+        while !source.is_char_boundary(offset) {
+            offset -= 1;
+        }
+        offset
+    };
+    let start = border(span.start);
+    start..border(span.end).max(start)
 }

@@ -13,7 +13,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Spec, Diagnostics> {
     parse_with_warnings(text, file_name).map(|(spec, _)| spec)
 }
 
-/// Like [`parse`], with what is allowed but probably not meant. On errors the warnings are among them.
+/// Like [`parse`], with what is allowed but probably not meant. A file with errors gets no warnings.
 pub fn parse_with_warnings(
     text: &str,
     file_name: &str,

@@ -18,7 +18,7 @@ pub fn schema() -> Value {
 }
 
 /// A table with exactly these keys.
-pub(crate) fn table(properties: Map<String, Value>, required: &[&str], doc: &str) -> Value {
+pub(crate) fn table(properties: &Map<String, Value>, required: &[&str], doc: &str) -> Value {
     let schema = json!({
         "type": "object",
         "properties": properties,

@@ -188,7 +188,7 @@ pub struct User {
     pub uid: u32,
     /// Supplementary groups; a group that no system has is made, with a gid from the file or the first user's uid range.
     pub groups: Vec<String>,
-    /// Lines for authorized_keys.
+    /// Lines for `authorized_keys`.
     pub ssh_keys: Vec<String>,
     pub shell: String,
     /// May become root with sudo on every node.

@@ -5,8 +5,10 @@
 
 mod expand;
 mod fold;
+mod grammar;
 mod order;
 
-pub use expand::{HostlistError, MAX_HOSTS, MAX_RANGE, expand};
+pub use expand::{MAX_HOSTS, expand};
 pub use fold::fold;
+pub use grammar::{HostlistError, MAX_RANGE};
 pub use order::{natural_cmp, sort};

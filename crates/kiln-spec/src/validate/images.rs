@@ -160,16 +160,33 @@ pub(super) fn check_use(
         if !images.contains_key(&image.value) {
             unknown("image", image, &known, findings);
         } else if !has_role(images, &image.value, role) {
-            let message = format!(
-                "image `{}` has no software for {} nodes",
-                image.value,
-                role.as_str()
-            );
-            (findings.error("image-role", image.span.clone(), message)).expected(format!(
-                "an image with \"{}\" in its `roles`",
-                role.as_str()
-            ));
+            report_role(merged, image, role, findings);
         }
+    }
+}
+
+fn report_role(merged: &Merged, used: &Text, role: Role, findings: &mut Findings<'_>) {
+    let Some(image) = merged
+        .images
+        .iter()
+        .find(|image| image.name.value == used.value)
+    else {
+        return;
+    };
+    let at = image
+        .table
+        .roles
+        .as_ref()
+        .map_or(&image.name.span, |roles| &roles.span);
+    let role = role.as_str();
+    let message = format!("image `{}` has no software for {role} nodes", used.value);
+    let finding = findings.error("image-role", at.clone(), message);
+    finding.expected(format!(
+        "\"{role}\" among the roles, or another image for these nodes"
+    ));
+    // An empty place means that the table it would be in was not written.
+    if !used.span.is_empty() {
+        finding.related(used.span.clone(), "used here");
     }
 }
 

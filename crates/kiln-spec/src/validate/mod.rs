@@ -6,14 +6,17 @@ mod images;
 mod names;
 mod network;
 mod nodes;
+mod overrides;
 mod partitions;
+mod rebuild;
 mod slurm;
+mod slurm_parameters;
 mod users;
 
 use crate::diagnostic::Findings;
 use crate::merge::{Disk, Merged};
 use crate::units::size_gib;
-use crate::written::VolumeMode;
+use crate::written::{At, VolumeMode};
 use crate::{CloudSpec, ControlSpec, Spec, Volume, Volumes};
 
 /// The names of an image, a group, ... that exist, for "unknown" errors.
@@ -49,7 +52,7 @@ pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Sp
     network::check_addresses(&merged, subnet, &login, &compute, findings);
     images::check_use(&merged, &images, findings);
     let partitions = partitions::partitions(&merged, findings);
-    let rebuild = partitions::rebuild(&merged, &compute, findings);
+    let rebuild = rebuild::rebuild(&merged, &compute, findings);
     let slurm = slurm::config(&merged.slurm, findings);
     let users = users::users(&merged.users, findings);
     let roles = extras::roles(&merged.roles, findings);
@@ -83,16 +86,14 @@ pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Sp
 }
 
 fn concurrency(merged: &Merged, findings: &mut Findings<'_>) -> usize {
-    match usize::try_from(merged.concurrency.value) {
-        Ok(number @ 1..=200) => number,
-        _ => {
-            let message = format!("`concurrency` cannot be {}", merged.concurrency.value);
-            findings
-                .error("out-of-range", merged.concurrency.span.clone(), message)
-                .expected("1 to 200");
-            1
-        }
+    let At { value, span } = &merged.concurrency;
+    if !(1..=200).contains(value) {
+        let message = format!("`concurrency` cannot be {value}");
+        findings
+            .error("out-of-range", span.clone(), message)
+            .expected("1 to 200");
     }
+    usize::try_from(*value).unwrap_or(1)
 }
 
 fn volume(which: &str, disk: &Disk, findings: &mut Findings<'_>) -> Volume {
@@ -126,24 +127,18 @@ fn volume(which: &str, disk: &Disk, findings: &mut Findings<'_>) -> Volume {
                 Volume::None
             }
         },
-        VolumeMode::Attach => match &disk.name {
-            Some(name) => {
+        VolumeMode::Attach => {
+            if let Some(name) = &disk.name {
                 names::check_name("volume", name, findings);
-                Volume::Attach {
-                    name: name.value.clone(),
-                }
-            }
-            None => {
-                (findings.error(
-                    "missing-key",
-                    disk.at.clone(),
-                    format!("the {which} volume has no `name`"),
-                ))
-                .expected(
+            } else {
+                let message = format!("the {which} volume has no `name`");
+                (findings.error("missing-key", disk.at.clone(), message)).expected(
                     "the name of the volume to attach: { mode = \"attach\", name = \"...\" }",
                 );
-                Volume::None
             }
-        },
+            Volume::Attach {
+                name: disk.name.clone().unwrap_or_default().value,
+            }
+        }
     }
 }

@@ -1,15 +1,15 @@
 //! Groups and their nodes: hostlists expanded, every node in one place only, overrides merged.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use super::{names, network, slurm};
+use super::{names, overrides, slurm};
+use crate::Group;
 use crate::diagnostic::Findings;
 use crate::hostlist;
 use crate::merge::{self, Merged};
 use crate::words::node_list;
-use crate::written::{ComputeOverrideTable, Text};
-use crate::{Group, NodeOverride};
+use crate::written::Text;
 
 /// Slurm's own limit for a range, and enough for any cluster.
 const MAX_NODES: usize = 65_536;
@@ -42,10 +42,6 @@ pub(super) fn groups(merged: &Merged, findings: &mut Findings<'_>) -> (Vec<Group
         .iter()
         .map(|written| group(written, &mut census, findings))
         .collect();
-    if merged.compute.is_empty() && !findings.has_errors() {
-        (findings.error("missing-key", 0..0, "the cluster has no compute group"))
-            .expected("[compute.NAME]");
-    }
     let compute = merged
         .compute
         .iter()
@@ -90,7 +86,7 @@ fn group<'a>(
     Group {
         name: written.name.value.clone(),
         role: written.role,
-        overrides: overrides(written, &nodes, findings),
+        overrides: overrides::overrides(written, &nodes, findings),
         nodes,
         flavor: written.flavor.value.clone(),
         image: written
@@ -211,92 +207,7 @@ fn report_shared(
         .related(owner.at.clone(), format!("also in group `{}`", owner.name));
 }
 
-fn overrides(
-    written: &merge::Group,
-    nodes: &[String],
-    findings: &mut Findings<'_>,
-) -> BTreeMap<String, NodeOverride> {
-    let members: HashSet<&str> = nodes.iter().map(String::as_str).collect();
-    let mut merged: BTreeMap<String, NodeOverride> = BTreeMap::new();
-    for (key, table) in &written.overrides {
-        let Some(named) = expand(key, findings) else {
-            continue;
-        };
-        let strangers: Vec<&String> = named
-            .iter()
-            .filter(|node| !members.contains(node.as_str()))
-            .collect();
-        // Without nodes the group's own hostlist was wrong; that is the error to mend first.
-        if !strangers.is_empty() && !nodes.is_empty() {
-            let message = format!(
-                "{} is not in group `{}`",
-                node_list(&strangers),
-                written.name.value
-            );
-            (findings.error("not-in-group", key.span.clone(), message))
-                .expected(format!("nodes of the group: {}", node_list(nodes)));
-        }
-        let settings = override_settings(table, findings);
-        for node in named {
-            let at = merged.entry(node.clone()).or_default();
-            if let Some(setting) = combine(at, &settings) {
-                let message = format!("`{setting}` of {node} is set by two overrides");
-                findings
-                    .error("duplicate-override", key.span.clone(), message)
-                    .expected("one override for each setting");
-            }
-        }
-    }
-    merged
-}
-
-fn override_settings(table: &ComputeOverrideTable, findings: &mut Findings<'_>) -> NodeOverride {
-    let features = table.features.as_ref().map(|list| &list.value);
-    for feature in features.into_iter().flatten() {
-        check_feature(feature, findings);
-    }
-    if let Some(flavor) = &table.flavor {
-        check_flavor(flavor, findings);
-    }
-    NodeOverride {
-        flavor: table.flavor.as_ref().map(|flavor| flavor.value.clone()),
-        image: table.image.as_ref().map(|image| image.value.clone()),
-        features: features.map(|features| {
-            features
-                .iter()
-                .map(|feature| feature.value.clone())
-                .collect()
-        }),
-        address: table
-            .address
-            .as_ref()
-            .and_then(|address| network::address(address, findings))
-            .map(Into::into),
-    }
-}
-
-/// Adds settings to those a node has; returns the name of one that is in both.
-fn combine(into: &mut NodeOverride, from: &NodeOverride) -> Option<&'static str> {
-    fn set<T: Clone>(into: &mut Option<T>, from: Option<&T>) -> bool {
-        let clash = into.is_some() && from.is_some();
-        if let Some(value) = from {
-            *into = Some(value.clone());
-        }
-        clash
-    }
-    let clashes = [
-        ("flavor", set(&mut into.flavor, from.flavor.as_ref())),
-        ("image", set(&mut into.image, from.image.as_ref())),
-        ("features", set(&mut into.features, from.features.as_ref())),
-        ("address", set(&mut into.address, from.address.as_ref())),
-    ];
-    clashes
-        .iter()
-        .find(|(_, clash)| *clash)
-        .map(|(name, _)| *name)
-}
-
-fn check_feature(feature: &Text, findings: &mut Findings<'_>) {
+pub(super) fn check_feature(feature: &Text, findings: &mut Findings<'_>) {
     let right = !feature.value.is_empty()
         && feature
             .value
@@ -312,6 +223,6 @@ fn check_feature(feature: &Text, findings: &mut Findings<'_>) {
     }
 }
 
-fn check_flavor(flavor: &Text, findings: &mut Findings<'_>) {
+pub(super) fn check_flavor(flavor: &Text, findings: &mut Findings<'_>) {
     names::check_one_line("the flavor", flavor, findings);
 }

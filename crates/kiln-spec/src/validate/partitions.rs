@@ -1,21 +1,22 @@
-//! Partitions for users and for rollouts, and how they fit together.
+//! Partitions for users' jobs.
 
-use std::collections::{BTreeMap, HashSet};
-use std::time::Duration;
+use std::collections::HashSet;
 
 use super::{names, slurm, unknown};
+use crate::Partition;
 use crate::diagnostic::Findings;
 use crate::merge::{self, Merged};
-use crate::units::{duration, is_slurm_time};
-use crate::words::{and_list, node_list};
+use crate::units::is_slurm_time;
+use crate::words::and_list;
 use crate::written::{List, Text};
-use crate::{Group, ImageUpdate, Partition, RebuildPartition};
 
 pub(super) fn partitions(merged: &Merged, findings: &mut Findings<'_>) -> Vec<Partition> {
     let mut default: Option<&merge::Partition> = None;
     let mut partitions = Vec::new();
     for written in &merged.partitions {
-        check_partition_name(&written.name, findings);
+        if written.written {
+            check_partition_name(&written.name, findings);
+        }
         check_groups(
             "partition",
             &written.name,
@@ -50,54 +51,12 @@ pub(super) fn partitions(merged: &Merged, findings: &mut Findings<'_>) -> Vec<Pa
     partitions
 }
 
-pub(super) fn rebuild(
-    merged: &Merged,
-    compute: &[Group],
-    findings: &mut Findings<'_>,
-) -> Vec<RebuildPartition> {
-    for written in &merged.rebuild {
-        if written.written {
-            check_partition_name(&written.name, findings);
-        }
-        check_groups(
-            "rebuild partition",
-            &written.name,
-            written.groups.as_ref(),
-            merged,
-            findings,
-        );
-        if let Some(clash) = merged
-            .partitions
-            .iter()
-            .find(|partition| partition.name.value == written.name.value)
-        {
-            let message = format!(
-                "a rebuild partition and a partition for users are both named `{}`",
-                clash.name.value
-            );
-            findings
-                .error("duplicate-partition", clash.name.span.clone(), message)
-                .expected("different names");
-        }
-    }
-    report_overlaps(&merged.rebuild, findings);
-    report_partial_cover(merged, compute, findings);
-    warn_update_mismatch(merged, findings);
-    (merged.rebuild.iter())
-        .map(|written| RebuildPartition {
-            name: written.name.value.clone(),
-            groups: group_names(written.groups.as_ref()),
-            max_time: rebuild_time(&written.max_time, findings),
-        })
-        .collect()
-}
-
-fn check_partition_name(name: &Text, findings: &mut Findings<'_>) {
+pub(super) fn check_partition_name(name: &Text, findings: &mut Findings<'_>) {
     names::check_name("partition", name, findings);
     names::check_reserved("partition", &name.value, name.span.clone(), findings);
 }
 
-fn group_names(groups: Option<&List<Text>>) -> Vec<String> {
+pub(super) fn group_names(groups: Option<&List<Text>>) -> Vec<String> {
     groups
         .iter()
         .flat_map(|list| &list.value)
@@ -105,7 +64,7 @@ fn group_names(groups: Option<&List<Text>>) -> Vec<String> {
         .collect()
 }
 
-fn check_groups(
+pub(super) fn check_groups(
     kind: &str,
     name: &Text,
     groups: Option<&List<Text>>,
@@ -168,113 +127,6 @@ fn check_max_time(time: &Text, findings: &mut Findings<'_>) {
     }
 }
 
-fn rebuild_time(time: &Text, findings: &mut Findings<'_>) -> Duration {
-    let minute = Duration::from_secs(60);
-    match duration(&time.value) {
-        Some(duration) if duration >= minute => duration,
-        _ => {
-            (findings.error(
-                "bad-time",
-                time.span.clone(),
-                format!("`{}` is not a time for a rebuild", time.value),
-            ))
-            .expected("a duration of a minute or more, e.g. \"30m\" or \"1h30m\"");
-            minute
-        }
-    }
-}
-
-/// A node in two rebuild partitions would be rebuilt twice. Groups share no nodes, so comparing them is enough.
-fn report_overlaps(rebuild: &[merge::Rebuild], findings: &mut Findings<'_>) {
-    let mut owner: BTreeMap<&str, (&merge::Rebuild, &Text)> = BTreeMap::new();
-    for partition in rebuild {
-        for group in partition.groups.iter().flat_map(|list| &list.value) {
-            let Some((other, first)) = owner.insert(&group.value, (partition, group)) else {
-                continue;
-            };
-            if other.name.value == partition.name.value {
-                continue;
-            }
-            let message = format!(
-                "rebuild partitions `{}` and `{}` share the nodes of group `{}`, which would be rebuilt twice",
-                other.name.value, partition.name.value, group.value
-            );
-            (findings.error("rebuild-overlap", group.span.clone(), message))
-                .expected("a group of no other rebuild partition")
-                .related(
-                    first.span.clone(),
-                    format!("also in `{}`", other.name.value),
-                );
-        }
-    }
-}
-
-/// A job could else straddle nodes of the old and the new image.
-fn report_partial_cover(merged: &Merged, compute: &[Group], findings: &mut Findings<'_>) {
-    let nodes: BTreeMap<&str, &[String]> = compute
-        .iter()
-        .map(|group| (group.name.as_str(), group.nodes.as_slice()))
-        .collect();
-    for rebuild in &merged.rebuild {
-        let covered: HashSet<&str> = rebuild
-            .groups
-            .iter()
-            .flat_map(|list| &list.value)
-            .map(|group| group.value.as_str())
-            .collect();
-        for partition in &merged.partitions {
-            let Some(groups) = &partition.groups else {
-                continue;
-            };
-            let (inside, outside): (Vec<&str>, Vec<&str>) = groups
-                .value
-                .iter()
-                .map(|group| group.value.as_str())
-                .partition(|group| covered.contains(group));
-            let missing: Vec<&String> = outside
-                .iter()
-                .filter_map(|group| nodes.get(group))
-                .copied()
-                .flatten()
-                .collect();
-            if inside.is_empty() || missing.is_empty() {
-                continue;
-            }
-            let message = format!(
-                "rebuild partition `{}` covers only part of partition `{}`: {} is missing",
-                rebuild.name.value,
-                partition.name.value,
-                node_list(&missing)
-            );
-            let at = rebuild
-                .groups
-                .as_ref()
-                .filter(|_| rebuild.written)
-                .map_or(&groups.span, |list| &list.span)
-                .clone();
-            let finding = findings.error("rebuild-partial", at, message);
-            finding.expected("all groups of a partition, or none");
-            if rebuild.written {
-                finding.hint(format!(
-                    "add {} to the groups of [rebuild.{}]",
-                    and_list(&outside),
-                    rebuild.name.value
-                ));
-                finding.related(
-                    groups.span.clone(),
-                    format!("partition `{}`", partition.name.value),
-                );
-            } else {
-                finding.hint(format!(
-                    "Kiln makes this rebuild partition from the groups with image_update = \"slurm\": give {} the same, \
-                     or write [rebuild.NAME] tables",
-                    and_list(&outside)
-                ));
-            }
-        }
-    }
-}
-
 fn warn_unreachable(merged: &Merged, findings: &mut Findings<'_>) {
     let used: HashSet<&str> = (merged.partitions.iter())
         .flat_map(|partition| partition.groups.iter().flat_map(|list| &list.value))
@@ -291,29 +143,5 @@ fn warn_unreachable(merged: &Merged, findings: &mut Findings<'_>) {
             format!("no partition has group `{}`", group.name.value),
         ))
         .hint("its nodes will never run a job; name it in the `groups` of a [partition.*] table");
-    }
-}
-
-fn warn_update_mismatch(merged: &Merged, findings: &mut Findings<'_>) {
-    let rebuilt: HashSet<&str> = (merged.rebuild.iter())
-        .flat_map(|partition| partition.groups.iter().flat_map(|list| &list.value))
-        .map(|group| group.value.as_str())
-        .collect();
-    for group in &merged.compute {
-        let name = &group.name.value;
-        match (group.image_update, rebuilt.contains(name.as_str())) {
-            (ImageUpdate::Slurm, false) => {
-                (findings.warning("never-rebuilt", group.name.span.clone(), format!("no rebuild partition has group `{name}`")))
-                    .hint("a new image cannot reach its nodes; name it in a [rebuild.*] table or say image_update = \"apply\"");
-            }
-            (ImageUpdate::Apply, true) => {
-                let message = format!(
-                    "group `{name}` is in a rebuild partition, but `kiln apply` rebuilds it at once"
-                );
-                (findings.warning("rebuilt-by-apply", group.name.span.clone(), message))
-                    .hint("say image_update = \"slurm\" to let running jobs end first");
-            }
-            _ => {}
-        }
     }
 }

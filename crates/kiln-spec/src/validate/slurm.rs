@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::names::check_one_line;
+use super::slurm_parameters::PARAMETERS;
 use crate::diagnostic::Findings;
+use crate::nearest::did_you_mean;
 use crate::written::{At, Named, Scalar, SlurmTable, Text};
 use crate::{ConfigValue, SlurmSpec};
 
@@ -72,6 +74,9 @@ pub(super) const PARTITION_KEYS: &[Owned] = &[
 
 pub(super) fn config(written: &SlurmTable, findings: &mut Findings<'_>) -> SlurmSpec {
     let entries = written.config.as_deref().unwrap_or_default();
+    for (key, _) in entries {
+        warn_of_slip(key, findings);
+    }
     check_keys(entries.iter().map(|(key, _)| key), FILE_KEYS, findings);
     for (key, At { value, span }) in entries {
         let texts: &[String] = match value {
@@ -95,7 +100,26 @@ pub(super) fn config(written: &SlurmTable, findings: &mut Findings<'_>) -> Slurm
     }
 }
 
-/// Parameters of a NodeName or PartitionName line.
+/// slurmctld does not start with a parameter it does not know.
+fn warn_of_slip(key: &Text, findings: &mut Findings<'_>) {
+    if PARAMETERS
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(&key.value))
+    {
+        return;
+    }
+    if let Some(hint) = did_you_mean(&key.value, PARAMETERS.iter().copied()) {
+        let message = format!(
+            "`{}` is not a parameter of slurm.conf that Kiln knows",
+            key.value
+        );
+        findings
+            .warning("unknown-parameter", key.span.clone(), message)
+            .hint(hint);
+    }
+}
+
+/// Parameters of a `NodeName` or `PartitionName` line.
 pub(super) fn line_config(
     written: &Named<Scalar>,
     owned: &[Owned],

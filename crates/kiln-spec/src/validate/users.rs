@@ -141,19 +141,16 @@ fn texts(
 }
 
 fn uid(uid: &At<i64>, findings: &mut Findings<'_>) -> Option<u32> {
-    match u32::try_from(uid.value) {
-        Ok(number @ 1000..=60_000) => Some(number),
-        _ => {
-            findings
-                .error(
-                    "out-of-range",
-                    uid.span.clone(),
-                    format!("`uid` cannot be {}", uid.value),
-                )
-                .expected("1000 to 60000");
-            None
-        }
+    let number = u32::try_from(uid.value)
+        .ok()
+        .filter(|number| (1000..=60_000).contains(number));
+    if number.is_none() {
+        let message = format!("`uid` cannot be {}", uid.value);
+        findings
+            .error("out-of-range", uid.span.clone(), message)
+            .expected("1000 to 60000");
     }
+    number
 }
 
 fn check_group(group: &Text, findings: &mut Findings<'_>) {
@@ -214,12 +211,21 @@ fn key_fault(line: &str) -> Option<String> {
     let Ok(blob) = STANDARD.decode(blob) else {
         return Some("the key is not valid base64; it may be cut off".to_owned());
     };
-    // The data begins with its own type, with its length in front.
-    let inner = blob.get(4..4 + kind.len());
-    if blob.get(..4) != Some(&u32::try_from(kind.len()).unwrap_or(0).to_be_bytes())
-        || inner != Some(kind.as_bytes())
-    {
-        return Some(format!("the data is not that of an {kind} key"));
+    match key_fields(&blob).as_deref() {
+        None => Some("the key is cut off".to_owned()),
+        Some([first, _, ..]) if *first == kind.as_bytes() => None,
+        Some(_) => Some(format!("the data is not that of an {kind} key")),
     }
-    (blob.len() <= 4 + kind.len() + 4).then(|| "the key is cut off".to_owned())
+}
+
+/// The fields of a key's data, each with its length in front; `None` if the data ends inside one.
+fn key_fields(mut blob: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut fields = Vec::new();
+    while !blob.is_empty() {
+        let (length, rest) = blob.split_first_chunk::<4>()?;
+        let (field, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        fields.push(field);
+        blob = rest;
+    }
+    Some(fields)
 }

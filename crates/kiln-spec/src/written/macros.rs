@@ -27,16 +27,22 @@ macro_rules! table {
                 let entries = reader.entries(source)?;
                 let mut table = Self { at: source.span.clone(), ..Self::default() };
                 $( let mut $field = false; )*
+                let mut meant: Vec<&str> = Vec::new();
                 for (key, value) in &entries {
                     match key.value.as_str() {
                         $( $key => {
                             $field = true;
                             table.$field = reader.inside(&key.value, |reader| <$type>::read(value, reader));
                         } )*
-                        _ => reader.unknown_key(key, KEYS),
+                        _ => meant.extend(reader.unknown_key(key, KEYS)),
                     }
                 }
-                $( $( let _ = stringify!($required); if !$field { reader.missing_key(source, $key); } )? )*
+                $( $( let _ = stringify!($required);
+                    // A slip in a required key is one error, not two.
+                    if !$field && !meant.contains(&$key) {
+                        reader.missing_key(source, $key);
+                    }
+                 )? )*
                 $( let _ = $field; )*
                 Some(table)
             }
@@ -48,7 +54,7 @@ macro_rules! table {
                     $crate::schema::described(<$type>::schema(), concat!($($doc),*)),
                 ); )*
                 let required: &[&str] = &[$( $( { let _ = stringify!($required); $key }, )? )*];
-                $crate::schema::table(properties, required, concat!($($table_doc),*))
+                $crate::schema::table(&properties, required, concat!($($table_doc),*))
             }
         }
     };

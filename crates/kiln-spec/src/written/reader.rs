@@ -6,7 +6,7 @@ use toml_edit::{ArrayOfTables, Item, TableLike, Value};
 
 use super::values::Text;
 use crate::diagnostic::{Diagnostic, Findings};
-use crate::nearest::did_you_mean;
+use crate::nearest::{did_you_mean, nearest};
 
 /// A value of the document with its place.
 pub(crate) struct Source<'a> {
@@ -169,7 +169,8 @@ impl<'r, 's> Reader<'r, 's> {
             .expected(expected)
     }
 
-    pub fn unknown_key(&mut self, key: &Text, keys: &[&str]) {
+    /// Reports a key the table does not have; returns the one that was probably meant.
+    pub fn unknown_key<'k>(&mut self, key: &Text, keys: &[&'k str]) -> Option<&'k str> {
         let message = if self.path.is_empty() {
             format!("unknown table `{}`", key.value)
         } else {
@@ -180,6 +181,7 @@ impl<'r, 's> Reader<'r, 's> {
             .error("unknown-key", key.span.clone(), message))
         .expected(format!("one of {}", crate::words::or_list(keys)))
         .maybe_hint(did_you_mean(&key.value, keys.iter().copied()));
+        nearest(&key.value, keys.iter().copied())
     }
 
     pub fn missing_key(&mut self, source: &Source<'_>, key: &str) {

@@ -124,7 +124,7 @@ table! {
         "features" => features: List<Text>;
         /// Who brings a new image to the nodes: a rollout through Slurm's queue (`slurm`) or `kiln apply`, at once (`apply`). Default: slurm.
         "image_update" => image_update: At<ImageUpdate>;
-        /// Parameters for the nodes' NodeName line in slurm.conf, e.g. CPUs or RealMemory.
+        /// Parameters for the nodes' `NodeName` line in slurm.conf, e.g. `CPUs` or `RealMemory`.
         "node_config" => node_config: Named<Scalar>;
         /// Settings for some of the nodes, by node name or hostlist.
         "override" => overrides: Named<ComputeOverrideTable>;
@@ -229,7 +229,7 @@ table! {
         "default" => default: At<bool>;
         /// Longest run time of a job in Slurm's format, e.g. 1-00:00:00.
         "max_time" => max_time: Text;
-        /// Further parameters for the PartitionName line in slurm.conf.
+        /// Further parameters for the `PartitionName` line in slurm.conf.
         "config" => config: Named<Scalar>;
     }
 }
@@ -259,7 +259,7 @@ table! {
         "uid" => uid: At<i64>, required;
         /// Supplementary groups.
         "groups" => groups: List<Text>;
-        /// Public keys, as in authorized_keys.
+        /// Public keys, as in `authorized_keys`.
         "ssh_keys" => ssh_keys: List<Text>;
         /// Login shell. Default: /bin/bash.
         "shell" => shell: Text;

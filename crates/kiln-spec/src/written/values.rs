@@ -117,10 +117,10 @@ impl<T: Written> Written for List<T> {
             return None;
         };
         let read = |(i, member)| reader.member(i, |reader| T::read(member, reader));
-        Some(At::new(
-            members.iter().enumerate().filter_map(read).collect(),
-            source.span.clone(),
-        ))
+        let values: Vec<Option<T>> = members.iter().enumerate().map(read).collect();
+        // With a member missing, later checks of the list would only repeat the error in other words.
+        let values = values.into_iter().collect::<Option<Vec<T>>>()?;
+        Some(At::new(values, source.span.clone()))
     }
 
     fn schema() -> serde_json::Value {

@@ -1,14 +1,17 @@
 //! The second stage: what was written, with every default filled in. A default has the place of the
 //! table it belongs to, so that an error about it still points somewhere useful.
 
+mod types;
+
 use std::ops::Range;
+
+pub(crate) use types::*;
 
 use crate::diagnostic::Findings;
 use crate::words::and_list;
 use crate::written::{
-    At, CloudTable, ComputeOverrideTable, ControlTable, File, ImageTable, List, LoginOverrideTable,
-    Named, PartitionTable, RebuildTable, RolesTable, Scalar, SlurmTable, Text, UserTable, Volume,
-    VolumeMode,
+    At, ComputeOverrideTable, ControlTable, File, ImageTable, LoginOverrideTable, Named,
+    PartitionTable, RebuildTable, Text, Volume, VolumeMode,
 };
 use crate::{ImageUpdate, Role};
 
@@ -20,86 +23,22 @@ const DEFAULT_CONCURRENCY: i64 = 10;
 const DEFAULT_REBUILD: &str = "rebuild";
 const DEFAULT_REBUILD_TIME: &str = "30m";
 
-/// An `Option` is either optional in the spec too, or was reported as missing or wrong.
-pub(crate) struct Merged {
-    pub name: Option<Text>,
-    pub domain: Option<Text>,
-    pub concurrency: At<i64>,
-    pub cloud: CloudTable,
-    pub images: Vec<Image>,
-    pub control: Control,
-    pub login: Vec<Group>,
-    pub compute: Vec<Group>,
-    pub state: Disk,
-    pub home: Disk,
-    pub partitions: Vec<Partition>,
-    pub rebuild: Vec<Rebuild>,
-    pub slurm: SlurmTable,
-    pub users: Named<UserTable>,
-    pub roles: RolesTable,
-}
-
-pub(crate) struct Image {
-    pub name: Text,
-    pub source: Text,
-    pub table: ImageTable,
-}
-
-pub(crate) struct Control {
-    pub node: Text,
-    pub flavor: Text,
-    pub image: Option<Text>,
-}
-
-pub(crate) struct Group {
-    pub name: Text,
-    pub role: Role,
-    pub nodes: Option<Text>,
-    pub flavor: Text,
-    pub image: Option<Text>,
-    pub features: Vec<Text>,
-    pub image_update: ImageUpdate,
-    pub node_config: Named<Scalar>,
-    pub overrides: Named<ComputeOverrideTable>,
-}
-
-pub(crate) struct Disk {
-    pub at: Range<usize>,
-    pub mode: VolumeMode,
-    /// As written: a size for a volume that Kiln does not make is an error.
-    pub written_size: Option<Text>,
-    pub size: Text,
-    pub name: Option<Text>,
-}
-
-pub(crate) struct Partition {
-    pub name: Text,
-    pub groups: Option<List<Text>>,
-    pub default: At<bool>,
-    pub max_time: Option<Text>,
-    pub config: Named<Scalar>,
-}
-
-pub(crate) struct Rebuild {
-    pub name: Text,
-    /// Whether the user wrote it.
-    pub written: bool,
-    pub groups: Option<List<Text>>,
-    pub max_time: Text,
-}
-
 fn default_text(value: &str, at: &Range<usize>) -> Text {
     At::new(value.to_owned(), at.clone())
 }
 
 pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
     let cluster = file.cluster.unwrap_or_default();
+    if file.compute.as_ref().is_some_and(Vec::is_empty) {
+        (findings.error("missing-key", 0..0, "the cluster has no compute group"))
+            .expected("a table [compute.NAME]");
+    }
     let images = images(file.image.unwrap_or_default());
     let usual_image = UsualImage::of(&images);
     let control = control(file.control.unwrap_or_default(), &usual_image, findings);
     let login: Vec<Group> = (file.login.unwrap_or_default().into_iter())
         .map(|(name, table)| {
-            let image = usual_image.unless(table.image, &name, findings);
+            let image = usual_image.unless(table.image, &group_title(&name), &name.span, findings);
             Group {
                 role: Role::Login,
                 nodes: table.nodes,
@@ -122,7 +61,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         .collect();
     let compute: Vec<Group> = (file.compute.unwrap_or_default().into_iter())
         .map(|(name, table)| {
-            let image = usual_image.unless(table.image, &name, findings);
+            let image = usual_image.unless(table.image, &group_title(&name), &name.span, findings);
             Group {
                 role: Role::Compute,
                 nodes: table.nodes,
@@ -164,6 +103,10 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         users: file.user.unwrap_or_default(),
         roles: file.role.unwrap_or_default(),
     }
+}
+
+fn group_title(name: &Text) -> String {
+    format!("group `{}`", name.value)
 }
 
 fn images(written: Named<ImageTable>) -> Vec<Image> {
@@ -210,21 +153,19 @@ impl UsualImage {
     fn unless(
         &self,
         written: Option<Text>,
-        table: &Text,
+        whose: &str,
+        at: &Range<usize>,
         findings: &mut Findings<'_>,
     ) -> Option<Text> {
         if written.is_some() {
             return written;
         }
         if let Some(name) = &self.name {
-            return Some(default_text(name, &table.span));
+            return Some(default_text(name, at));
         }
-        let message = format!(
-            "`{}` has no `image`, and no image is named `{DEFAULT_IMAGE}`",
-            table.value
-        );
-        (findings.error("missing-key", table.span.clone(), message))
-            .expected("`image = \"...\"` in this table")
+        let message = format!("{whose} has no `image`, and no image is named `{DEFAULT_IMAGE}`");
+        (findings.error("missing-key", at.clone(), message))
+            .expected(format!("`image = ...` for {whose}"))
             .hint(format!("the file has the images {}", and_list(&self.all)));
         None
     }
@@ -237,7 +178,7 @@ fn control(written: ControlTable, usual: &UsualImage, findings: &mut Findings<'_
         flavor: written
             .flavor
             .unwrap_or_else(|| default_text(DEFAULT_FLAVOR, &at)),
-        image: usual.unless(written.image, &default_text("control", &at), findings),
+        image: usual.unless(written.image, "[control]", &at, findings),
     }
 }
 
@@ -281,7 +222,8 @@ fn disk(written: Option<Volume>, at: &Range<usize>) -> Disk {
 
 fn partitions(written: Option<Named<PartitionTable>>, compute: &[Group]) -> Vec<Partition> {
     let mut written = written.unwrap_or_default();
-    if written.is_empty() {
+    let by_default = written.is_empty();
+    if by_default {
         written = (compute.iter())
             .map(|group| {
                 let groups = Some(At::new(vec![group.name.clone()], group.name.span.clone()));
@@ -305,6 +247,7 @@ fn partitions(written: Option<Named<PartitionTable>>, compute: &[Group]) -> Vec<
         .filter(|_| !some_default);
     (written.into_iter().enumerate())
         .map(|(i, (name, table))| Partition {
+            written: !by_default,
             groups: table.groups,
             default: table
                 .default

@@ -1,0 +1,160 @@
+//! What the user sees when the file is wrong. Each snapshot is the whole output for one file.
+
+/// The smallest file that is right.
+const HEAD: &str = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n";
+const COMPUTE: &str = "[compute.standard]\nnodes = \"standard-[0-1]\"\n";
+const EXTRA: &str = "[compute.extra]\nnodes = \"extra-[0-1]\"\n";
+
+fn errors(text: &str) -> String {
+    kiln_spec::parse(text, "cluster.toml")
+        .expect_err("the file is wrong")
+        .to_string()
+}
+
+/// Tests of whole files.
+macro_rules! files {
+    ($($name:ident: $text:expr;)*) => { $(
+        #[test]
+        fn $name() {
+            insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(errors($text)); });
+        }
+    )* };
+}
+
+/// Tests of tables that stand in an otherwise right file.
+macro_rules! tables {
+    ($($name:ident: $text:expr;)*) => { files! { $( $name: &format!("{HEAD}{COMPUTE}{}", $text); )* } };
+}
+
+files! {
+    empty_file: "";
+    syntax_error: "[cluster]\nname = \"demo\n[cloud]\nkind = local\n";
+    two_syntax_errors: "[cluster\nname = \"demo\"\n[cloud]\nkind = local\n";
+    duplicate_toml_key: "[cluster]\nname = \"demo\"\nname = \"other\"\n";
+    duplicate_toml_table: &format!("{HEAD}{COMPUTE}{COMPUTE}");
+    no_compute_group: HEAD;
+    empty_compute: &format!("{HEAD}[compute]\n");
+    bad_cluster_table: &format!("[cluster]\nname = \"Demo Cluster\"\ndomain = \"-x.internal\"\nconcurrency = 0\n[cloud]\nkind = \"local\"\n{COMPUTE}");
+    unknown_cloud: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"openstack\"\n{COMPUTE}");
+    bad_hostlist: &format!("{HEAD}[compute.a]\nnodes = \"a[1-4],b[7-3]\"\n");
+    bad_hostlist_in_literal_string: &format!("{HEAD}[compute.a]\nnodes = 'a[1-4'\n");
+    range_too_large: &format!("{HEAD}[compute.a]\nnodes = \"a[0-65536]\"\n");
+    too_many_nodes: &format!("{HEAD}[compute.a]\nnodes = \"a[1-40000]\"\n[compute.b]\nnodes = \"b[1-40000]\"\n");
+    duplicate_node_in_list: &format!("{HEAD}[compute.a]\nnodes = \"a[1-4,3],a[2]\"\n");
+    bad_node_names: &format!("{HEAD}[compute.a]\nnodes = \"a_[1-4]\"\n[compute.b]\nnodes = \"b-\"\n[compute.c]\nnodes = \"[1-2]\"\n");
+    reserved_node_names: &format!("{HEAD}[compute.a]\nnodes = \"localhost\"\n[compute.b]\nnodes = \"ALL\"\n[compute.c]\nnodes = \"n1,none\"\n");
+    reserved_group_names: &format!("{HEAD}[compute.default]\nnodes = \"a1\"\n[compute.control]\nnodes = \"b1\"\n");
+    many_errors: MANY;
+    subnet_too_small: "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\nsubnet = \"10.1.0.0/28\"\n[compute.a]\nnodes = \"a[1-20]\"\n";
+    subnet_has_host_bits: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\nsubnet = \"10.1.0.9/24\"\n{COMPUTE}");
+    subnet_not_private: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\nsubnet = \"8.8.8.0/24\"\n{COMPUTE}");
+    subnet_not_a_network: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\nsubnet = \"10.1.0.0\"\n{COMPUTE}");
+    addresses: ADDRESSES;
+}
+
+tables! {
+    unknown_table: "[partitions.standard]\ngroups = [\"standard\"]\n";
+    unknown_key: "[login.login]\nnodez = \"login-0\"\n";
+    unknown_key_in_inline_table: "[volumes]\nstate = { mode = \"manage\", sise = \"20 GiB\" }\n";
+    wrong_types: "[control]\nnode = 7\nimage = [\"a\"]\n[login.login]\nnodes = [\"login-0\"]\n[partition.standard]\ngroups = \"standard\"\ndefault = \"yes\"\n[role.login]\npackages = [\"htop\", 3]\n";
+    table_is_a_value: "[user]\nalice = 2001\n";
+    node_in_two_groups: "[compute.more]\nnodes = \"more-0,standard-[1-2]\"\n";
+    node_is_control: "[login.login]\nnodes = \"login-0,control\"\n";
+    unknown_group: "[partition.p]\ngroups = [\"standart\"]\n[login.l]\nnodes = \"l1\"\n[partition.q]\ngroups = [\"l\"]\n";
+    partition_without_groups: "[partition.p]\ngroups = []\n[partition.q]\n";
+    partition_names: "[partition.ALL]\ngroups = [\"standard\"]\n[partition.rebuild]\ngroups = [\"standard\"]\n[partition.\"a b\"]\ngroups = [\"standard\"]\n";
+    two_default_partitions: "[partition.a]\ngroups = [\"standard\"]\ndefault = true\n[partition.b]\ngroups = [\"standard\"]\ndefault = true\n";
+    bad_times: "[partition.a]\ngroups = [\"standard\"]\nmax_time = \"1d\"\n[rebuild.r]\ngroups = [\"standard\"]\nmax_time = \"30\"\n";
+    rebuild_overlap: format!("{EXTRA}[rebuild.one]\ngroups = [\"standard\"]\n[rebuild.two]\ngroups = [\"extra\", \"standard\"]\n");
+    rebuild_covers_part: format!("{EXTRA}[partition.all-nodes]\ngroups = [\"standard\", \"extra\"]\n[rebuild.rebuild]\ngroups = [\"standard\"]\n");
+    rebuild_covers_part_by_default: format!("{EXTRA}image_update = \"apply\"\n[partition.all-nodes]\ngroups = [\"standard\", \"extra\"]\n");
+    unknown_image: "[image.default]\nsource = \"bookwork\"\n[control]\nimage = \"defualt\"\n";
+    image_cycle: "[image.default]\n[image.a]\nsource = \"b\"\n[image.b]\nsource = \"c\"\n[image.c]\nsource = \"b\"\n";
+    image_not_chosen: "[image.one]\n[image.two]\n";
+    image_lacks_role: "[image.default]\nroles = [\"login\", \"compute\"]\n";
+    image_settings: "[image.default]\nroles = [\"computer\"]\npackages = [\"Htop\", \"a b\"]\ncommands = [\"\"]\nmirror = \"deb.debian.org\"\n[image.trixie]\n";
+    override_not_in_group: "[compute.standard.override.\"standard-[1-2]\"]\nflavor = \"large\"\n";
+    override_twice: "[compute.standard.override.\"standard-[0-1]\"]\nflavor = \"large\"\n[compute.standard.override.standard-1]\nflavor = \"small\"\n";
+    override_bad_hostlist: "[compute.standard.override.\"standard-[1-\"]\nflavor = \"large\"\n";
+    volumes: "[volumes]\nstate = { mode = \"manage\", size = \"20 GB\", name = \"x\" }\nhome = { mode = \"attach\", size = \"1 GiB\" }\n";
+    volume_mode: "[volumes]\nstate = \"managed\"\nhome = 3\n";
+    user_names: "[user.root]\nuid = 2001\n[user.slurm]\nuid = 2002\n[user.Alice]\nuid = 2003\n[user.\"bob smith\"]\nuid = 2004\n";
+    user_ids: "[user.alice]\nuid = 2001\n[user.bob]\nuid = 2001\n[user.carol]\nuid = 999\n[user.dave]\n";
+    ssh_keys: "[user.alice]\nuid = 2001\nssh_keys = [\n  \"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5H\",\n  \"ssh-ed2551 AAAA\",\n  \"ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIE5H4qOYcgAdZgHuEXeN5Vz5KJV6hLh0xCRfpM0T5Bdr\",\n  \"-----BEGIN OPENSSH PRIVATE KEY-----\",\n  \"\",\n]\n";
+    slurm_owned_keys: "[slurm.config]\nclustername = \"x\"\nRebootProgram = \"/bin/true\"\n[partition.p]\ngroups = [\"standard\"]\nconfig = { Nodes = \"ALL\" }\n";
+    slurm_duplicate_key: "[slurm.config]\nReturnToService = 2\nreturntoservice = 1\n";
+    slurm_bad_values: "[slurm.config]\nMailProg = 1.5\nProlog = \"/bin/a\\nNodeName=x\"\nPriority-Type = \"x\"\n";
+    role_files: "[role.compute]\npackages = [\"x\"]\n[[role.compute.file]]\npath = \"etc/motd\"\ncontent = \"\"\nmode = \"rw\"\nowner = \"Root\"\n[[role.compute.file]]\npath = \"/etc/../x\"\n[role.gpu]\n";
+}
+
+const ADDRESSES: &str = r#"[cluster]
+name = "demo"
+[cloud]
+kind = "local"
+subnet = "10.1.0.0/24"
+[compute.a]
+nodes = "a[1-9]"
+override.a1.address = "10.2.0.5"
+override.a2.address = "10.1.0.5"
+override.a3.address = "10.1.0.5"
+override.a4.address = "10.1.0.1"
+override.a5.address = "10.1.0"
+override."a[6-7]".address = "10.1.0.7"
+"#;
+
+const MANY: &str = r#"[cluster]
+nmae = "demo"
+concurrency = "many"
+
+[cloud]
+kind = "lokal"
+subnet = "10.0.0.0/8"
+
+[login.login]
+nodes = "login-[0-"
+
+[compute.standard]
+nodes = "standard-[0-3]"
+flavour = "large"
+image = "gpu"
+override.standard-7.flavor = "small"
+
+[partition.standard]
+groups = ["standard", "extra"]
+max_time = "tomorrow"
+
+[user.munge]
+uid = 12
+"#;
+
+#[test]
+fn json() {
+    let errors = kiln_spec::parse(MANY, "cluster.toml").expect_err("the file is wrong");
+    insta::assert_snapshot!(serde_json::to_string_pretty(&errors).expect("JSON"));
+}
+
+#[test]
+fn an_address_needs_a_subnet() {
+    let text = format!("{HEAD}{COMPUTE}override.standard-0.address = \"10.1.0.5\"\n");
+    assert!(errors(&text).contains("a fixed address needs a fixed subnet"));
+}
+
+#[test]
+fn warnings() {
+    let text = format!(
+        "{HEAD}{COMPUTE}{EXTRA}image_update = \"apply\"\n[compute.idle]\nnodes = \"idle-0\"\n\
+         [partition.standard]\ngroups = [\"standard\"]\n[partition.extra]\ngroups = [\"extra\"]\n\
+         [rebuild.r]\ngroups = [\"standard\", \"extra\"]\n\
+         [slurm.config]\nReturnToServise = 2\nreturntoservice = 1\n"
+    );
+    let (_, warnings) =
+        kiln_spec::parse_with_warnings(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    insta::assert_snapshot!(warnings);
+}
+
+#[test]
+fn colour_only_when_asked_for() {
+    let errors = kiln_spec::parse("", "cluster.toml").expect_err("the file is wrong");
+    assert!(!errors.render(false).contains('\u{1b}'));
+    assert!(errors.render(true).contains('\u{1b}'));
+}

@@ -1,0 +1,39 @@
+//! Right files, and all that they come to.
+
+fn spec(text: &str) -> String {
+    let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    serde_json::to_string_pretty(&spec).expect("JSON")
+}
+
+#[test]
+fn every_key() {
+    insta::assert_snapshot!(spec(include_str!("full.toml")));
+}
+
+#[test]
+fn the_smallest_file_and_its_defaults() {
+    insta::assert_snapshot!(spec(
+        "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.b]\nnodes = \"b1\"\n[compute.a]\nnodes = \"a1\"\n"
+    ));
+}
+
+#[test]
+fn a_group_stands_where_its_own_header_is() {
+    let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.b.override.b1]\nflavor = \"x\"\n\
+                [compute.a]\nnodes = \"a1\"\n[compute.b]\nnodes = \"b1\"\n";
+    let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(
+        spec.compute
+            .iter()
+            .map(|group| group.name.as_str())
+            .collect::<Vec<_>>(),
+        ["a", "b"]
+    );
+}
+
+#[test]
+fn no_rebuild_partition_without_rollouts() {
+    let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a1\"\nimage_update = \"apply\"\n";
+    let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(spec.rebuild, []);
+}
