@@ -61,7 +61,7 @@ pub(super) fn apply(session: &mut Session, mount: &Mount) -> Result<Verdict, App
             changes.push("mounted".to_owned());
             if !session.dry_run {
                 make_target(session, &mount.target)?;
-                process::call(&["mount", "--", &mount.target])?;
+                attach(&source, mount)?;
             }
         }
         Some(now) if now.read_only != mount.read_only => {
@@ -177,34 +177,64 @@ fn access(mount: &Mount) -> &'static str {
     if mount.read_only { "ro" } else { "rw" }
 }
 
+/// Type, options and source, as `mount` takes them.
+fn arguments(source: &Source, mount: &Mount) -> (&'static str, String, String) {
+    let access = access(mount);
+    match source {
+        Source::Directory(path) => ("none", format!("bind,{access}"), path.display().to_string()),
+        Source::Device(path) => ("auto", access.to_owned(), path.display().to_string()),
+        Source::Nfs(export) => ("nfs", format!("{access},hard"), export.clone()),
+    }
+}
+
+/// Not by way of the mount table: `mount` calls it a success when the device of a `nofail` line is missing, and
+/// the identity of a file system just made may not be known to the system yet.
+fn attach(source: &Source, mount: &Mount) -> Result<(), ApplyError> {
+    let (kind, options, from) = arguments(source, mount);
+    let target = &mount.target;
+    process::call(&[
+        "mount",
+        "--types",
+        kind,
+        "--options",
+        &options,
+        "--",
+        &from,
+        target,
+    ])?;
+    match mounts::mounted_at(target).map_err(reading_mounts)? {
+        Some(now) if is_same(&now, source, target) => Ok(()),
+        _ => Err(ApplyError::Refused("mounted, but not seen there".into())),
+    }
+}
+
 /// With `nofail` a volume that is missing costs a service, not the whole boot and with it SSH.
 fn fstab_line(source: &Source, mount: &Mount) -> Result<String, ApplyError> {
-    let (target, access) = (&mount.target, access(mount));
-    Ok(match source {
-        Source::Directory(directory) => format!(
-            "{} {target} none bind,{access},nofail 0 0",
-            directory.display()
+    let (kind, options, from) = arguments(source, mount);
+    let (from, extra) = match source {
+        Source::Directory(_) => (from, "nofail 0 0"),
+        Source::Device(_) => (
+            format!("UUID={}", uuid(&from)?),
+            "nofail,x-systemd.device-timeout=30s 0 2",
         ),
-        Source::Device(device) => {
-            let device = device.to_string_lossy();
-            let argv = [
-                "blkid",
-                "--probe",
-                "--match-tag",
-                "UUID",
-                "--output",
-                "value",
-                "--",
-                &*device,
-            ];
-            let uuid = process::call(&argv)?.stdout;
-            format!(
-                "UUID={} {target} auto {access},nofail,x-systemd.device-timeout=30s 0 2",
-                uuid.trim()
-            )
-        }
-        Source::Nfs(export) => format!("{export} {target} nfs {access},hard,_netdev,nofail 0 0"),
-    })
+        Source::Nfs(_) => (from, "_netdev,nofail 0 0"),
+    };
+    Ok(format!("{from} {} {kind} {options},{extra}", mount.target))
+}
+
+/// Device names change from boot to boot.
+fn uuid(device: &str) -> Result<String, ApplyError> {
+    let argv = [
+        "blkid",
+        "--probe",
+        "--match-tag",
+        "UUID",
+        "--output",
+        "value",
+        "--",
+        device,
+    ];
+    Ok(process::call(&argv)?.stdout.trim().to_owned())
 }
 
 /// Whether the line had to be set.
