@@ -1,5 +1,7 @@
 //! The `Cloud` interface and its drivers.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod cloud;
 mod error;
 pub mod local;

@@ -1,90 +1,482 @@
-use kiln_cloud::*;
-use std::path::PathBuf;
+//! The local cloud as its users see it: a real daemon, real booted systems.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use std::time::Duration;
+
+use kiln_cloud::{Cloud, Error, InstanceStatus, NewImage, NewVolume, Rebuild, label};
+use rustix::process::{Pid, Signal, kill_process};
+use support::{BOOT_ID, LONG, Site, inside, labels, root, try_inside};
+use tokio::time::{Instant, sleep, timeout};
+
 #[tokio::test]
-async fn boots() {
-    let exe = std::env::current_exe().unwrap();
-    let exe = exe
-        .parent()
-        .unwrap()
-        .parent()
-        .unwrap()
-        .join("examples/local-cloud");
-    let cloud = Cloud::local_with(PathBuf::from("/var/tmp/kiln-test"), exe);
-    let t = std::time::Instant::now();
-    let image = cloud
-        .source_image("bookworm", &|s| eprintln!("{:?} {s}", t.elapsed()))
-        .await
-        .unwrap();
-    eprintln!("{image:?} {:?}", t.elapsed());
-    let labels: Labels = [(label::CLUSTER.to_string(), "t1".to_string())].into();
-    let net = cloud
-        .create_network(NewNetwork {
-            name: "t1".into(),
-            cidr: None,
-            labels: labels.clone(),
-        })
-        .await
-        .unwrap();
-    let sg = cloud
-        .create_security_group(NewSecurityGroup {
-            name: "t1".into(),
-            labels: labels.clone(),
-            rules: vec![Rule {
-                from: "0.0.0.0/0".parse().unwrap(),
-                tcp_port: Some(22),
-            }],
-        })
-        .await
-        .unwrap();
-    let t = std::time::Instant::now();
-    let new = (0..6)
-        .map(|n| NewInstance {
-            name: format!("n{n}"),
+async fn an_instance_knows_itself() {
+    let Some(site) = Site::new("t-self").await else {
+        return;
+    };
+    let before = std::time::Instant::now();
+    let made = site.boot(vec![site.wanted("n1"), site.wanted("n2")]).await;
+    let [one, two] = &made[..] else { panic!() };
+
+    assert_eq!(inside(&one.id, &["hostname"]), "n1");
+    let uptime = inside(&one.id, &["cat", "/proc/uptime"]);
+    let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+    assert!(uptime <= before.elapsed().as_secs_f64() + 1.0, "{uptime}");
+
+    let get = |id: &str, path: &str| {
+        inside(
+            id,
+            &[
+                "curl",
+                "-sf",
+                &format!("http://169.254.169.254/openstack/latest/{path}"),
+            ],
+        )
+    };
+    for instance in [one, two] {
+        let meta: serde_json::Value =
+            serde_json::from_str(&get(&instance.id, "meta_data.json")).unwrap();
+        assert_eq!(meta["uuid"], *instance.id);
+        assert_eq!(meta["name"], *instance.name);
+        assert_eq!(meta["meta"][label::CLUSTER], "t-self");
+        assert_eq!(meta["public_keys"]["kiln"], "ssh-ed25519 AAAA test");
+        assert_eq!(
+            get(&instance.id, "user_data"),
+            format!("secret of {}", instance.name)
+        );
+        let drive = "/mnt/config/openstack/latest";
+        assert_eq!(
+            inside(&instance.id, &["cat", &format!("{drive}/user_data")]),
+            get(&instance.id, "user_data")
+        );
+        assert_eq!(
+            inside(
+                &instance.id,
+                &["stat", "-c", "%a %U", &format!("{drive}/user_data")]
+            ),
+            "600 root"
+        );
+        assert!(try_inside(&instance.id, &["touch", &format!("{drive}/x")]).is_none());
+    }
+    assert!(get(&one.id, "network_data.json").contains(&one.address.unwrap().to_string()));
+
+    let mut more = labels("t-self");
+    more.insert(label::NODE.into(), "n1".into());
+    site.cloud.set_labels(&one.id, more.clone()).await.unwrap();
+    assert_eq!(site.cloud.instance(&one.id).await.unwrap().labels, more);
+    assert!(get(&one.id, "meta_data.json").contains(label::NODE));
+
+    // They reach each other, and the outside through the host.
+    inside(
+        &one.id,
+        &["ping", "-c1", "-W5", &two.address.unwrap().to_string()],
+    );
+    assert!(inside(&one.id, &["ip", "route"]).contains("default via"));
+    assert!(
+        site.cloud
+            .console_log(&one.id, 500)
+            .await
+            .unwrap()
+            .contains("Reached target")
+    );
+    assert_eq!(
+        site.cloud
+            .console_log(&one.id, 3)
+            .await
+            .unwrap()
+            .lines()
+            .count(),
+        3
+    );
+    site.finish().await;
+}
+
+#[tokio::test]
+async fn power_and_rebuild() {
+    let Some(site) = Site::new("t-power").await else {
+        return;
+    };
+    let cloud = &site.cloud;
+    let new = NewVolume {
+        name: "t-power-state".into(),
+        size_gib: 1,
+        labels: labels("t-power"),
+    };
+    let volume = cloud.create_volume(new).await.unwrap();
+    let made = site.boot(vec![site.with_volume("n1", &volume.id)]).await;
+    let one = &made[0];
+    assert_eq!(
+        cloud
+            .volume_by_name("t-power-state")
+            .await
+            .unwrap()
+            .unwrap()
+            .attached_to,
+        [one.id.clone()]
+    );
+    let state = "/mnt/volumes/t-power-state/file";
+    inside(&one.id, &["touch", "/root/mark", state]);
+
+    let boot = || inside(&one.id, &["cat", BOOT_ID]);
+    for hard in [true, false] {
+        let old = boot();
+        cloud.reboot(&one.id, hard).await.unwrap();
+        site.await_boot_after(one, &old).await;
+        inside(&one.id, &["ls", "/root/mark"]);
+    }
+
+    // The inside may reboot by itself; nobody outside has to do anything.
+    let old = boot();
+    let asked = std::time::Instant::now();
+    inside(&one.id, &["systemctl", "reboot"]);
+    site.await_boot_after(one, &old).await;
+    assert_eq!(site.status(&one.id).await, InstanceStatus::Active);
+    let uptime = inside(&one.id, &["cat", "/proc/uptime"]);
+    let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+    assert!(uptime <= asked.elapsed().as_secs_f64() + 1.0, "{uptime}");
+
+    for hard in [false, true] {
+        let stopped = cloud.stop(&one.id, hard).await.unwrap();
+        assert_eq!(stopped.status, InstanceStatus::Stopped);
+        cloud.stop(&one.id, hard).await.unwrap();
+        assert_eq!(
+            cloud.start(&one.id).await.unwrap().status,
+            InstanceStatus::Active
+        );
+        assert!(site.answers(one, 22).await);
+        inside(&one.id, &["ls", "/root/mark"]);
+    }
+
+    let old = boot();
+    let rebuild = Rebuild {
+        image: site.image.id.clone(),
+        user_data: "new".into(),
+        labels: labels("t-power"),
+    };
+    assert_eq!(
+        cloud.rebuild(&one.id, rebuild).await.unwrap().status,
+        InstanceStatus::Rebuilding
+    );
+    site.active(std::slice::from_ref(&one.id)).await;
+    site.await_boot_after(one, &old).await;
+    let now = cloud.instance(&one.id).await.unwrap();
+    assert_eq!(
+        (now.address, &now.volumes),
+        (one.address, &vec![volume.id.clone()])
+    );
+    assert!(try_inside(&one.id, &["ls", "/root/mark"]).is_none());
+    inside(&one.id, &["ls", state]);
+    assert_eq!(
+        inside(&one.id, &["cat", "/mnt/config/openstack/latest/user_data"]),
+        "new"
+    );
+
+    // Switched off from inside.
+    let _ = try_inside(&one.id, &["systemctl", "poweroff"]);
+    let off = async {
+        while site.status(&one.id).await != InstanceStatus::Stopped {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LONG, off).await.unwrap();
+    assert!(matches!(
+        cloud.delete_volume(&volume.id).await,
+        Err(Error::Conflict(_))
+    ));
+    site.finish().await;
+}
+
+#[tokio::test]
+async fn images_come_from_instances() {
+    let Some(site) = Site::new("t-image").await else {
+        return;
+    };
+    let cloud = &site.cloud;
+    let builder = site.boot(vec![site.wanted("builder")]).await.remove(0);
+    inside(&builder.id, &["touch", "/root/baked"]);
+    inside(&builder.id, &["rm", "/etc/debian_version"]);
+    let new = || NewImage {
+        name: "baked".into(),
+        labels: labels("t-image"),
+        properties: [("a".into(), "b".into())].into(),
+    };
+    assert!(matches!(
+        cloud.create_image(&builder.id, new()).await,
+        Err(Error::Conflict(_))
+    ));
+    cloud.stop(&builder.id, false).await.unwrap();
+    let image = cloud.create_image(&builder.id, new()).await.unwrap();
+    assert_eq!(cloud.image(&image.id).await.unwrap().properties["a"], "b");
+
+    // The builder goes on from where it was, and what it does now is not in the image.
+    cloud.start(&builder.id).await.unwrap();
+    assert!(site.answers(&builder, 22).await);
+    inside(&builder.id, &["ls", "/root/baked"]);
+    inside(&builder.id, &["touch", "/root/later"]);
+    let made = site
+        .boot(vec![kiln_cloud::NewInstance {
             image: image.id.clone(),
-            flavor: "tiny".into(),
-            network: net.id.clone(),
-            address: None,
-            security_groups: vec![sg.id.clone()],
-            user_data: "x".into(),
-            ssh_key: String::new(),
-            labels: labels.clone(),
-            volumes: vec![],
+            ..site.wanted("n1")
+        }])
+        .await;
+    cloud.delete(&builder.id).await.unwrap();
+    let one = &made[0];
+    inside(&one.id, &["ls", "/root/baked"]);
+    for absent in ["/etc/debian_version", "/root/later"] {
+        assert!(try_inside(&one.id, &["ls", absent]).is_none(), "{absent}");
+    }
+
+    // An image in use can be deleted; its user does not notice, even over a reboot.
+    cloud.delete_image(&image.id).await.unwrap();
+    assert!(matches!(
+        cloud.image(&image.id).await,
+        Err(Error::NotFound { kind: "image", .. })
+    ));
+    let old = inside(&one.id, &["cat", BOOT_ID]);
+    cloud.reboot(&one.id, true).await.unwrap();
+    site.await_boot_after(one, &old).await;
+    inside(&one.id, &["ls", "/root/baked"]);
+    site.finish().await;
+}
+
+#[tokio::test]
+async fn many_at_once_and_one_name_once() {
+    let Some(site) = Site::new("t-bulk").await else {
+        return;
+    };
+    let made = site
+        .boot((0..6).map(|n| site.wanted(&format!("n{n}"))).collect())
+        .await;
+    let mut addresses: Vec<_> = made.iter().map(|i| i.address.unwrap()).collect();
+    addresses.dedup();
+    assert_eq!(addresses.len(), 6);
+
+    let again = site.cloud.create(vec![site.wanted("n0")]).await.remove(0);
+    assert!(matches!(again, Err(Error::Conflict(_))), "{again:?}");
+    for bad in ["", "UP", "a_b", "../x"] {
+        let refused = site.cloud.create(vec![site.wanted(bad)]).await.remove(0);
+        assert!(
+            matches!(refused, Err(Error::Invalid(_))),
+            "{bad}: {refused:?}"
+        );
+    }
+    assert_eq!(site.cloud.instances("t-bulk").await.unwrap().len(), 6);
+    assert!(matches!(
+        site.cloud.delete_network(&site.network.id).await,
+        Err(Error::Conflict(_))
+    ));
+    site.cloud.delete(&made[0].id).await.unwrap();
+    site.cloud.delete(&made[0].id).await.unwrap();
+    assert_eq!(site.cloud.instances("t-bulk").await.unwrap().len(), 5);
+    site.finish().await;
+}
+
+#[tokio::test]
+async fn security_groups_let_in_what_they_say() {
+    let Some(site) = Site::new("t-group").await else {
+        return;
+    };
+    let one = site.boot(vec![site.wanted("n1")]).await.remove(0);
+    inside(
+        &one.id,
+        &[
+            "systemd-run",
+            "--quiet",
+            "python3",
+            "-m",
+            "http.server",
+            "8080",
+        ],
+    );
+    let listening = async {
+        while try_inside(&one.id, &["curl", "-sf", "http://127.0.0.1:8080/"]).is_none() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LONG, listening).await.unwrap();
+    let address = (one.address.unwrap(), 8080);
+    let attempt = timeout(
+        Duration::from_secs(1),
+        tokio::net::TcpStream::connect(address),
+    )
+    .await;
+    assert!(!matches!(attempt, Ok(Ok(_))), "the port is open");
+    assert!(site.answers(&one, 22).await);
+    site.finish().await;
+}
+
+#[tokio::test]
+async fn a_clusters_token_opens_that_cluster_only() {
+    let Some(site) = Site::new("t-token").await else {
+        return;
+    };
+    let one = site.boot(vec![site.wanted("n1")]).await.remove(0);
+    site.cloud.grant("t-token", "right").await.unwrap();
+    site.cloud.grant("t-other", "wrong").await.unwrap();
+    let url = site.network.api_url.as_deref().unwrap();
+    // From where the control node would ask.
+    let status = |token: &str| {
+        let header = format!("Authorization: Bearer {token}");
+        let address = format!("{url}/v1/instances/{}", one.id);
+        inside(
+            &one.id,
+            &[
+                "curl",
+                "-s",
+                "-o",
+                "/dev/null",
+                "-w",
+                "%{http_code}",
+                "-H",
+                &header,
+                &address,
+            ],
+        )
+    };
+    assert_eq!(
+        (status("right"), status("wrong"), status("none")),
+        ("200".into(), "404".into(), "401".into())
+    );
+
+    let own = Cloud::local_at(url, "right");
+    assert_eq!(own.instances("t-token").await.unwrap().len(), 1);
+    own.reboot(&one.id, true).await.unwrap();
+    let made = own.create(vec![site.wanted("n2")]).await.remove(0).unwrap();
+    own.wait_active(
+        std::slice::from_ref(&made.id),
+        Instant::now() + LONG,
+        |_| {},
+    )
+    .await
+    .unwrap();
+    own.delete(&made.id).await.unwrap();
+
+    let other = Cloud::local_at(url, "wrong");
+    assert!(other.instances("t-token").await.unwrap().is_empty());
+    assert!(matches!(
+        other.instance(&one.id).await,
+        Err(Error::NotFound { .. })
+    ));
+    assert!(matches!(
+        other.create(vec![site.wanted("n3")]).await.remove(0),
+        Err(Error::Unauthorized(_))
+    ));
+    let mut stolen = site.wanted("n3");
+    stolen.labels = labels("t-other");
+    assert!(matches!(
+        other.create(vec![stolen]).await.remove(0),
+        Err(Error::NotFound {
+            kind: "network",
+            ..
         })
-        .collect();
-    let made = cloud.create(new).await;
-    let made: Vec<Instance> = made.into_iter().map(|m| m.unwrap()).collect();
-    eprintln!("accepted {:?}", t.elapsed());
-    let ids: Vec<String> = made.iter().map(|i| i.id.clone()).collect();
-    let r = cloud
+    ));
+    assert!(matches!(
+        other.grant("t-token", "x").await,
+        Err(Error::Unauthorized(_))
+    ));
+    assert!(matches!(other.retire().await, Err(Error::Unauthorized(_))));
+
+    site.cloud.revoke("t-token").await.unwrap();
+    site.cloud.revoke("t-other").await.unwrap();
+    assert!(matches!(
+        own.instances("t-token").await,
+        Err(Error::Unauthorized(_))
+    ));
+    site.finish().await;
+}
+
+#[tokio::test]
+async fn the_daemon_may_die() {
+    let Some(site) = Site::new("t-killed").await else {
+        return;
+    };
+    let one = site.boot(vec![site.wanted("n1")]).await.remove(0);
+    let boot = inside(&one.id, &["cat", BOOT_ID]);
+    let kill_daemon = || {
+        let pid = fs::read_to_string(root().join("daemon.lock"))
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    };
+    kill_daemon();
+    assert_eq!(inside(&one.id, &["cat", BOOT_ID]), boot);
+    assert_eq!(site.status(&one.id).await, InstanceStatus::Active);
+    inside(
+        &one.id,
+        &[
+            "curl",
+            "-sf",
+            "http://169.254.169.254/openstack/latest/meta_data.json",
+        ],
+    );
+
+    // Accepted, but the daemon dies over it: the next one finishes the work.
+    let accepted = site
+        .cloud
+        .create(vec![site.wanted("n2")])
+        .await
+        .remove(0)
+        .unwrap();
+    kill_daemon();
+    site.active(std::slice::from_ref(&accepted.id)).await;
+    assert!(site.answers(&accepted, 22).await);
+    assert_eq!(inside(&one.id, &["cat", BOOT_ID]), boot);
+    site.finish().await;
+}
+
+#[tokio::test]
+async fn faults_are_retried_or_told() {
+    let Some(site) = Site::new("t-faults").await else {
+        return;
+    };
+    let inject = |text: &str| fs::write(root().join("faults.json"), text).unwrap();
+    inject(
+        r#"{"create": {"fail": 2, "status": 429, "retry_after": 0}, "list": {"fail": 1, "status": 503}}"#,
+    );
+    let one = site
+        .cloud
+        .create(vec![site.wanted("n1")])
+        .await
+        .remove(0)
+        .unwrap();
+    site.active(std::slice::from_ref(&one.id)).await;
+
+    inject(r#"{"create": {"fail": 1, "status": 403, "message": "no more cores"}}"#);
+    let refused = site.cloud.create(vec![site.wanted("n2")]).await.remove(0);
+    assert!(
+        matches!(&refused, Err(Error::Quota(words)) if words == "no more cores"),
+        "{refused:?}"
+    );
+
+    inject(r#"{"build": {"fail": 1, "message": "no valid host"}}"#);
+    let doomed = site
+        .cloud
+        .create(vec![site.wanted("n3")])
+        .await
+        .remove(0)
+        .unwrap();
+    let error = site
+        .cloud
         .wait_active(
-            &ids,
-            tokio::time::Instant::now() + std::time::Duration::from_secs(30),
+            &[one.id.clone(), doomed.id.clone()],
+            Instant::now() + LONG,
             |_| {},
         )
         .await;
-    eprintln!("active {:?} {r:?}", t.elapsed());
-    for i in &made {
-        while tokio::net::TcpStream::connect((i.address.unwrap(), 22))
-            .await
-            .is_err()
-        {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            if t.elapsed().as_secs() > 20 {
-                break;
-            }
-        }
-        eprintln!("ssh {} {:?}", i.name, t.elapsed());
-    }
-    eprintln!("{}", cloud.console_log(&ids[0], 60).await.unwrap());
-    let t = std::time::Instant::now();
-    for id in &ids {
-        cloud.delete(id).await.unwrap();
-    }
-    cloud.delete_security_group(&sg.id).await.unwrap();
-    cloud.delete_network(&net.id).await.unwrap();
-    eprintln!(
-        "deleted {:?} {}",
-        t.elapsed(),
-        cloud.retire().await.unwrap()
-    );
+    assert_eq!(error.unwrap_err().to_string(), "n3: no valid host");
+
+    // A broken instance can be rebuilt.
+    let rebuild = Rebuild {
+        image: site.image.id.clone(),
+        user_data: String::new(),
+        labels: labels("t-faults"),
+    };
+    site.cloud.rebuild(&doomed.id, rebuild).await.unwrap();
+    site.active(std::slice::from_ref(&doomed.id)).await;
+    site.finish().await;
 }

@@ -77,7 +77,7 @@ impl Deployment<'_> {
                 done(group.clone(), "image change left to Slurm");
             }
             Action::StartInstances { nodes, .. } => {
-                self.each(nodes, observed, |instance| async move { self.cloud.start(&instance.id).await }, "started").await?;
+                self.each(nodes, observed, |instance| async move { self.cloud.start(&instance.id).await.map(drop) }, "started").await?;
             }
             Action::DeleteInstances { nodes, .. } => {
                 self.each(nodes, observed, |instance| async move { self.cloud.delete(&instance.id).await }, "deleted").await?;
@@ -172,7 +172,7 @@ impl Deployment<'_> {
             let image = self.spec.node(node_of(instance)).and_then(|node| target(images, &node).ok());
             let mut labels = instance.labels.clone();
             labels.extend(image.map(|image| (label::TARGET_IMAGE.to_string(), image)));
-            self.cloud.set_labels(&instance.id, labels).await
+            self.cloud.set_labels(&instance.id, labels).await.map(drop)
         };
         self.each(nodes, observed, record, "target recorded").await
     }
@@ -187,7 +187,8 @@ impl Deployment<'_> {
         if wanted.is_empty() {
             return Ok(());
         }
-        self.cloud.wait_active(&wanted, ACTIVE_LIMIT).await?;
+        let deadline = tokio::time::Instant::now() + ACTIVE_LIMIT;
+        self.cloud.wait_active(&wanted, deadline, |_| {}).await?;
         let names: Vec<&str> = instances.iter().filter(|i| wanted.contains(&i.id)).map(node_of).collect();
         (self.progress)(Event::done(hostlist::fold(names), "active"));
         Ok(())

@@ -166,7 +166,8 @@ impl Builder<'_> {
             Some(result) => result?,
             None => return Err(kiln_cloud::Error::Failed("the cloud created nothing".into()).into()),
         };
-        let active = self.cloud.wait_active(&[instance.id.clone()], Duration::from_secs(300)).await?;
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(300);
+        let active = self.cloud.wait_active(&[instance.id.clone()], deadline, |_| {}).await?;
         let address: IpAddr = active
             .iter()
             .find_map(|i| i.address)

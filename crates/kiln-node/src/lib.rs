@@ -15,15 +15,18 @@ mod mounts;
 mod process;
 pub mod report;
 pub mod seal;
+pub mod share;
 pub mod state;
 mod systemd;
 mod tree;
+pub mod units;
 
 pub use apply::{ApplyOptions, apply};
-pub use boot::{BootError, BootOptions, BootOutcome, boot};
+pub use boot::{BootError, BootOptions, BootOutcome, boot, identify};
 pub use metadata::{Metadata, MetadataError};
 pub use report::{ApplyReport, Outcome, ResourceReport};
 pub use seal::{SealError, seal, seal_keypair, unseal};
+pub use share::{Publication, ShareError, publish, published};
 pub use state::{Applied, AppliedResult, applied};
 
 /// Renders an error with the chain of its causes on one line.

@@ -40,6 +40,17 @@ impl ApplyReport {
         self.count(Outcome::Failed) == 0
     }
 
+    pub fn changed(&self) -> usize {
+        self.count(Outcome::Changed)
+    }
+
+    /// What failed and why, a line or more each.
+    pub fn failures(&self) -> Vec<String> {
+        self.with(Outcome::Failed)
+            .map(|r| format!("{}: {}", r.id, r.summary))
+            .collect()
+    }
+
     pub fn count(&self, outcome: Outcome) -> usize {
         self.with(outcome).count()
     }

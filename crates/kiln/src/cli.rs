@@ -71,6 +71,19 @@ impl Color {
 pub enum Verb {
     Init(verbs::init::Init),
     Validate(verbs::validate::Validate),
+    Up(verbs::up::Up),
+    Status(verbs::status::Status),
+    Ssh(verbs::ssh::Ssh),
+    Exec(verbs::exec::Exec),
+    Plan(verbs::plan::Plan),
+    Apply(verbs::apply::Apply),
+    Configure(verbs::configure::Configure),
+    Destroy(verbs::destroy::Destroy),
+    #[command(subcommand)]
+    Image(verbs::image::Image),
+    #[command(subcommand)]
+    Secrets(verbs::secrets::Secrets),
+    Inventory(verbs::inventory::Inventory),
     Schema(verbs::schema::Schema),
     #[command(subcommand)]
     Node(verbs::node::Node),

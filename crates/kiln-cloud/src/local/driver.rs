@@ -17,7 +17,7 @@ use crate::rate::RateLimit;
 use crate::retry::{Policy, retry};
 use crate::{
     Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork,
-    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume,
+    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label,
 };
 
 const PAGE: usize = 200;
@@ -199,11 +199,39 @@ impl Driver {
 
     async fn try_create(&self, new: &[NewInstance]) -> Result<Vec<Result<Instance>>> {
         let body = encode(new)?;
-        let outcomes: Vec<Outcome<Instance>> = retry(&Policy::LOCAL, |_| {
+        let begun = jiff::Timestamp::now();
+        let mut attempts = 0;
+        let outcomes: Vec<Outcome<Instance>> = retry(&Policy::LOCAL, |n| {
+            attempts = n;
             self.send(Method::POST, "/v1/instances", Some(&body))
         })
         .await?;
-        Ok(outcomes.into_iter().map(Into::into).collect())
+        let mut results: Vec<Result<Instance>> = outcomes.into_iter().map(Into::into).collect();
+        if attempts > 0 {
+            for (result, new) in results.iter_mut().zip(new) {
+                if matches!(result, Err(Error::Conflict(_)))
+                    && let Some(own) = self.made_since(new, begun).await?
+                {
+                    *result = Ok(own);
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    /// An instance made by an earlier attempt of the same call, whose answer was lost.
+    async fn made_since(
+        &self,
+        new: &NewInstance,
+        begun: jiff::Timestamp,
+    ) -> Result<Option<Instance>> {
+        let Some(cluster) = new.labels.get(label::CLUSTER) else {
+            return Ok(None);
+        };
+        let all = self.instances(cluster).await?;
+        Ok(all
+            .into_iter()
+            .find(|i| i.name == new.name && i.created >= begun))
     }
 
     pub async fn rebuild(&self, id: &str, new: Rebuild) -> Result<Instance> {

@@ -84,6 +84,9 @@ impl BootPlan {
             "--console=read-only",
             "--link-journal=no",
             "--timezone=off",
+            // The console log is read as plain text.
+            "--setenv=TERM=dumb",
+            "--setenv=SYSTEMD_COLORS=0",
             "--capability=CAP_NET_ADMIN",
             // Images may be newer than the host's nspawn and use calls it does not know.
             "--system-call-filter=@mount open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr @keyring",

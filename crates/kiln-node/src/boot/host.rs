@@ -6,7 +6,7 @@ use ssh_key::{LineEnding, PrivateKey};
 
 use super::{BootError, say};
 use crate::metadata::Metadata;
-use crate::state::process_owner;
+use crate::state::{self, process_owner};
 use crate::systemd;
 use crate::tree::{Tree, TreeError, permissions};
 use crate::{explain, managed, process};
@@ -19,7 +19,8 @@ pub(super) fn is_live(root: &Path) -> bool {
     root == Path::new("/")
 }
 
-pub(super) fn prepare(tree: &Tree, live: bool, metadata: &Metadata) -> Result<(), BootError> {
+pub(super) fn prepare(tree: &Tree, root: &Path, metadata: &Metadata) -> Result<(), BootError> {
+    let live = is_live(root);
     authorize(tree, &metadata.public_keys)?;
     if let Some(identity) = &metadata.identity {
         set_host_name(tree, live, &identity.node)?;
@@ -30,6 +31,8 @@ pub(super) fn prepare(tree: &Tree, live: bool, metadata: &Metadata) -> Result<()
         .as_ref()
         .and_then(|identity| identity.ssh_host_key.as_deref());
     let changed = match given {
+        // A bundle brought a key of its own, maybe a newer one.
+        Some(_) if state::applied(root).is_some() && tree.read(HOST_KEY)?.is_some() => false,
         Some(key) => install_host_key(tree, key)?,
         None if live => generate_host_keys(tree)?,
         None => false,

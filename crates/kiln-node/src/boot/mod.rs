@@ -118,7 +118,13 @@ pub fn boot(options: &BootOptions) -> Result<BootOutcome, BootError> {
     result
 }
 
-fn start(options: &BootOptions) -> Result<BootOutcome, BootError> {
+/// `kiln node identity`: the part of a boot that sshd waits for.
+pub fn identify(options: &BootOptions) -> Result<(), BootError> {
+    take_identity(options).map(|_| ())
+}
+
+/// Learns who this node is, takes that on, and closes the metadata to everyone but root.
+fn take_identity(options: &BootOptions) -> Result<Metadata, BootError> {
     let tree = Tree::open(&options.root)?;
     let live = host::is_live(&options.root);
     let metadata = match metadata::read_from(&options.sources) {
@@ -131,17 +137,26 @@ fn start(options: &BootOptions) -> Result<BootOutcome, BootError> {
             return Err(error.into());
         }
     };
-    host::prepare(&tree, live, &metadata)?;
-    if metadata
+    host::prepare(&tree, &options.root, &metadata)?;
+    if live && !is_build(&metadata) {
+        firewall::close(metadata.origin)?;
+    }
+    Ok(metadata)
+}
+
+fn is_build(metadata: &Metadata) -> bool {
+    metadata
         .identity
         .as_ref()
         .is_some_and(|identity| identity.build)
-    {
+}
+
+fn start(options: &BootOptions) -> Result<BootOutcome, BootError> {
+    let tree = Tree::open(&options.root)?;
+    let metadata = take_identity(options)?;
+    if is_build(&metadata) {
         say("this instance builds an image; nothing more to do");
         return Ok(BootOutcome::Build);
-    }
-    if live {
-        firewall::close(metadata.origin)?;
     }
     let Metadata {
         identity: Some(identity),

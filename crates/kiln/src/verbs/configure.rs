@@ -6,7 +6,7 @@ use kiln_deploy::Configured;
 use crate::cluster;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::verbs::node::report_text;
+use crate::verbs::node::report;
 
 /// Make every node what the file says, and wait until Slurm sees them in service
 #[derive(Debug, Args)]
@@ -35,7 +35,10 @@ impl Configure {
 fn diffs(done: &Configured) -> String {
     let changed = done.nodes.iter().filter(|(_, r)| r.changed() > 0);
     let text: String = changed
-        .map(|(node, report)| format!("{node}:\n{}\n", report_text(report)))
+        .map(|(node, applied)| {
+            let lines = applied.resources.iter().filter_map(report::resource);
+            lines.fold(format!("{node}:\n"), |text, line| text + &line + "\n")
+        })
         .collect();
     if text.is_empty() {
         "nothing would change\n".to_owned()

@@ -7,6 +7,17 @@ pub mod man;
 pub mod node;
 pub mod reference;
 pub mod schema;
+pub mod apply;
+pub mod configure;
+pub mod destroy;
+pub mod exec;
+pub mod image;
+pub mod inventory;
+pub mod plan;
+pub mod secrets;
+pub mod ssh;
+pub mod status;
+pub mod up;
 pub mod validate;
 
 use crate::cli::Verb;
@@ -18,6 +29,17 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Init(verb) => verb.run(context),
         Verb::Validate(verb) => verb.run(context),
         Verb::Schema(verb) => verb.run(context),
+        Verb::Plan(verb) => verb.run(context),
+        Verb::Apply(verb) => verb.run(context),
+        Verb::Configure(verb) => verb.run(context),
+        Verb::Up(verb) => verb.run(context),
+        Verb::Destroy(verb) => verb.run(context),
+        Verb::Status(verb) => verb.run(context),
+        Verb::Ssh(verb) => verb.run(context),
+        Verb::Exec(verb) => verb.run(context),
+        Verb::Inventory(verb) => verb.run(context),
+        Verb::Image(verb) => verb.run(context),
+        Verb::Secrets(verb) => verb.run(context),
         Verb::Node(verb) => verb.run(context),
         Verb::Completions(verb) => verb.run(context),
         Verb::Man(verb) => verb.run(context),

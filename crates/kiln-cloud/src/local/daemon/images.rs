@@ -2,7 +2,7 @@
 
 use super::access::Caller;
 use super::records::{ImageRecord, Labelled as _, Phase};
-use super::{Daemon, layers, lock, store};
+use super::{Daemon, layers, lock};
 use crate::local::{cgroup, names};
 use crate::{Error, Image, NewImage, Result};
 
@@ -37,7 +37,7 @@ impl Daemon {
                 record.name
             )));
         }
-        let upper = self.layer_dir(&record.upper);
+        let upper = self.make_upper(&record)?;
         let below: u64 = record
             .layers
             .iter()
@@ -58,7 +58,6 @@ impl Daemon {
             size_bytes,
             created: jiff::Timestamp::now(),
         };
-        store::make_dir(&self.layer_dir(&record.upper))?;
         let mut world = self.world();
         // In this order a crash in between costs nothing: the instance merely has one layer more.
         world.instances.put(record)?;

@@ -8,7 +8,7 @@ use super::{Daemon, World};
 use crate::local::{cgroup, flavor, names};
 use crate::{Attachment, Error, Instance, InstanceStatus, Labels, NewInstance, Rebuild, Result};
 
-/// OpenStack's limit; far above what a bundle key and a node's name need.
+/// The limit of `OpenStack`; far above what a bundle key and a node's name need.
 const USER_DATA_MAX: usize = 64 << 10;
 
 impl Daemon {

@@ -1,8 +1,8 @@
 //! Turning an instance on and off, building it, and taking it away. Every function here is safe to repeat.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::fs::{OpenOptions, Permissions};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -64,9 +64,7 @@ impl Daemon {
     fn boot(&self, record: &InstanceRecord) -> Result<()> {
         let dir = self.instance_dir(&record.id);
         store::make_dir(&dir)?;
-        store::make_dir(&self.layer_dir(&record.upper))?;
-        // The upper layer is the guest's `/`: its mode is seen inside.
-        set_mode(&self.layer_dir(&record.upper), 0o755)?;
+        self.make_upper(record)?;
         self.write_config_drive(record)?;
         let plan = self.boot_plan(record)?;
         store::write_json(&dir.join(plan::FILE), &plan)?;
@@ -95,6 +93,16 @@ impl Daemon {
         let mut child = command.spawn().map_err(failed)?;
         std::thread::spawn(move || child.wait());
         await_first_sign(&plan.cgroup, &log)
+    }
+
+    /// The directory of the layer the instance writes to.
+    pub fn make_upper(&self, record: &InstanceRecord) -> Result<PathBuf> {
+        let dir = self.layer_dir(&record.upper);
+        store::make_dir(&dir)?;
+        // It is the guest's `/`: its mode is seen inside.
+        std::fs::set_permissions(&dir, Permissions::from_mode(0o755))
+            .map_err(|e| Error::Failed(format!("{}: {e}", dir.display())))?;
+        Ok(dir)
     }
 
     fn boot_plan(&self, record: &InstanceRecord) -> Result<BootPlan> {
@@ -260,10 +268,4 @@ fn await_first_sign(group: &Path, log: &Path) -> Result<()> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-fn set_mode(path: &Path, mode: u32) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
-        .map_err(|e| Error::Failed(format!("{}: {e}", path.display())))
 }

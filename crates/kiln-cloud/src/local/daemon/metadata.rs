@@ -1,4 +1,4 @@
-//! What an instance can learn about itself, in OpenStack's format: at 169.254.169.254, and on the config
+//! What an instance can learn about itself, in `OpenStack`'s format: at 169.254.169.254, and on the config
 //! drive. Real clouds give a block device labelled `config-2`; here the same tree is mounted read-only at
 //! `/mnt/config`.
 

@@ -1,6 +1,7 @@
 //! Networks (a bridge each) and security groups (rules the instances' supervisors enforce).
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 
 use ipnet::Ipv4Net;
 use rustix::fs::{FlockOperation, flock};
@@ -10,6 +11,8 @@ use super::records::Labelled as _;
 use super::{Daemon, World};
 use crate::local::{exec, names};
 use crate::{Error, Network, NewNetwork, NewSecurityGroup, Result, SecurityGroup};
+
+const LINKS: &str = "/sys/class/net";
 
 pub fn bridge(id: &str) -> String {
     let short: String = id
@@ -67,9 +70,11 @@ impl Daemon {
             world.networks.put(network.clone())?;
             network
         };
-        let made = make_bridge(&network).and_then(|()| self.sync_firewall());
+        let made = self
+            .make_bridge(&network)
+            .and_then(|()| self.sync_firewall());
         if let Err(error) = made {
-            let _ = self.remove_network(&network.id);
+            let _ = self.delete_network(&Caller::Root, &network.id);
             return Err(error);
         }
         Ok(network)
@@ -77,7 +82,7 @@ impl Daemon {
 
     pub fn delete_network(&self, caller: &Caller, id: &str) -> Result<()> {
         {
-            let world = self.world();
+            let mut world = self.world();
             caller.check(world.networks.get(id)?)?;
             if let Some(user) = world.instances.iter().find(|i| i.network == id) {
                 return Err(Error::Conflict(format!(
@@ -85,14 +90,52 @@ impl Daemon {
                     user.name
                 )));
             }
+            // First from the records, under the lock, so that no instance can join what is going.
+            world.networks.remove(id)?;
         }
-        self.remove_network(id)
+        remove_bridge(&bridge(id));
+        self.sync_firewall()
     }
 
-    fn remove_network(&self, id: &str) -> Result<()> {
-        remove_bridge(id);
-        self.world().networks.remove(id)?;
-        self.sync_firewall()
+    /// Bridges of this root that no network on record has: left by a deletion that was cut short.
+    pub fn remove_stray_bridges(&self) {
+        let known: Vec<_> = self
+            .world()
+            .networks
+            .iter()
+            .map(|n| bridge(&n.id))
+            .collect();
+        let Ok(links) = std::fs::read_dir(LINKS) else {
+            return;
+        };
+        for link in links.flatten() {
+            let alias = std::fs::read_to_string(link.path().join("ifalias")).unwrap_or_default();
+            let name = link.file_name().to_string_lossy().into_owned();
+            if alias.trim() == self.alias() && !known.contains(&name) {
+                remove_bridge(&name);
+            }
+        }
+    }
+
+    /// Written on this root's bridges.
+    fn alias(&self) -> String {
+        format!("kiln-{}", self.mark)
+    }
+
+    pub fn make_bridge(&self, network: &Network) -> Result<()> {
+        let bridge = bridge(&network.id);
+        if Path::new(LINKS).join(&bridge).exists() {
+            return Ok(());
+        }
+        let address = gateway(network.cidr);
+        exec::ip(&format!(
+            "link add {bridge} type bridge forward_delay 0 stp_state 0\n\
+             link set {bridge} alias {}\n\
+             address add {address}/{} dev {bridge}\n\
+             link set {bridge} up\n",
+            self.alias(),
+            network.cidr.prefix_len()
+        ))
     }
 
     pub fn security_groups(&self, caller: &Caller, cluster: &str) -> Vec<SecurityGroup> {
@@ -152,11 +195,7 @@ impl Daemon {
 
 impl World {
     /// An address nobody has: the one asked for, or the lowest.
-    pub fn free_address(
-        &self,
-        network: &Network,
-        wanted: Option<std::net::IpAddr>,
-    ) -> Result<Ipv4Addr> {
+    pub fn free_address(&self, network: &Network, wanted: Option<IpAddr>) -> Result<Ipv4Addr> {
         let taken = |a: Ipv4Addr| {
             a == gateway(network.cidr)
                 || self
@@ -165,13 +204,12 @@ impl World {
                     .any(|i| i.network == network.id && i.address == a)
         };
         match wanted {
-            Some(std::net::IpAddr::V4(a)) if !network.cidr.hosts().any(|h| h == a) => Err(
-                Error::Invalid(format!("{a} is not an address of {}", network.cidr)),
-            ),
-            Some(std::net::IpAddr::V4(a)) if taken(a) => {
-                Err(Error::Conflict(format!("{a} is taken")))
-            }
-            Some(std::net::IpAddr::V4(a)) => Ok(a),
+            Some(IpAddr::V4(a)) if !is_host(network.cidr, a) => Err(Error::Invalid(format!(
+                "{a} is not an address of {}",
+                network.cidr
+            ))),
+            Some(IpAddr::V4(a)) if taken(a) => Err(Error::Conflict(format!("{a} is taken"))),
+            Some(IpAddr::V4(a)) => Ok(a),
             Some(a) => Err(Error::Invalid(format!("{a} is not an IPv4 address"))),
             None => network
                 .cidr
@@ -182,31 +220,14 @@ impl World {
     }
 }
 
-pub fn make_bridge(network: &Network) -> Result<()> {
-    let bridge = bridge(&network.id);
-    if std::path::Path::new("/sys/class/net")
-        .join(&bridge)
-        .exists()
-    {
-        return Ok(());
-    }
-    let address = gateway(network.cidr);
-    exec::ip(&format!(
-        "link add {bridge} type bridge forward_delay 0 stp_state 0\n\
-         address add {address}/{} dev {bridge}\n\
-         link set {bridge} up\n",
-        network.cidr.prefix_len()
-    ))
-}
-
-fn remove_bridge(id: &str) {
-    let bridge = bridge(id);
-    if std::path::Path::new("/sys/class/net")
-        .join(&bridge)
-        .exists()
-    {
+fn remove_bridge(bridge: &str) {
+    if Path::new(LINKS).join(bridge).exists() {
         exec::ip_force(&format!("link del {bridge}\n"));
     }
+}
+
+fn is_host(cidr: Ipv4Net, address: Ipv4Addr) -> bool {
+    cidr.contains(&address) && address != cidr.network() && address != cidr.broadcast()
 }
 
 fn lock_host() -> Result<std::fs::File> {
@@ -235,7 +256,7 @@ fn parse_routes(text: &str) -> Vec<Ipv4Net> {
         .collect()
 }
 
-fn overlaps(a: Ipv4Net, b: &Ipv4Net) -> bool {
+fn overlaps(a: Ipv4Net, b: Ipv4Net) -> bool {
     a.contains(&b.network()) || b.contains(&a.network())
 }
 
@@ -244,7 +265,7 @@ fn choose(wanted: Option<Ipv4Net>, taken: &[Ipv4Net], mark: &str) -> Result<Ipv4
         if !(8..=29).contains(&cidr.prefix_len()) || cidr != cidr.trunc() {
             return Err(Error::Invalid(format!("{cidr} cannot be a network here")));
         }
-        if let Some(other) = taken.iter().find(|t| overlaps(cidr, t)) {
+        if let Some(other) = taken.iter().find(|t| overlaps(cidr, **t)) {
             return Err(Error::Conflict(format!(
                 "{cidr} overlaps {other}, which this host uses"
             )));
@@ -255,7 +276,7 @@ fn choose(wanted: Option<Ipv4Net>, taken: &[Ipv4Net], mark: &str) -> Result<Ipv4
     let start = u8::from_str_radix(&mark[..2], 16).unwrap_or(0);
     (0..=255u8)
         .map(|n| Ipv4Net::new_assert(Ipv4Addr::new(10, 213, start.wrapping_add(n), 0), 24))
-        .find(|cidr| !taken.iter().any(|t| overlaps(*cidr, t)))
+        .find(|cidr| !taken.iter().any(|t| overlaps(*cidr, *t)))
         .ok_or_else(|| Error::Quota("no free network left in 10.213.0.0/16".into()))
 }
 

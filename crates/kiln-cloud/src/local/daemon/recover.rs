@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::records::Phase;
-use super::{Daemon, networks, store};
+use super::{Daemon, store};
 use crate::Result;
 use crate::local::plan::Port;
 use crate::local::{cgroup, port};
@@ -26,7 +26,10 @@ impl Daemon {
             (networks, instances)
         };
         // After a restart of the host the bridges are gone.
-        networks.iter().try_for_each(networks::make_bridge)?;
+        networks
+            .iter()
+            .try_for_each(|network| self.make_bridge(network))?;
+        self.remove_stray_bridges();
         self.sync_firewall()?;
         self.remove_strays(
             &instances

@@ -1,6 +1,7 @@
 //! The asynchronous shell: listeners, start, end.
 
 use std::collections::HashMap;
+use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -119,14 +120,20 @@ pub async fn blocking<T: Send + 'static>(
 
 fn take_lock(root: &Path) -> Result<std::fs::File> {
     let failed = |e: std::io::Error| Error::Failed(format!("{}: {e}", root.display()));
-    let file = std::fs::OpenOptions::new()
+    let mut file = std::fs::OpenOptions::new()
         .create(true)
         .truncate(false)
         .write(true)
         .open(root.join("daemon.lock"))
         .map_err(failed)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
+        Ok(()) => {
+            // For people: who serves this root.
+            file.set_len(0)
+                .and_then(|()| writeln!(file, "{}", std::process::id()))
+                .map_err(failed)?;
+            Ok(file)
+        }
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Conflict(format!(
             "a daemon serves {} already",
             root.display()

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::records::ImageRecord;
@@ -114,19 +114,11 @@ impl Daemon {
         let system = system_digest(&request.suite);
         let program = program_digest(&request.executable)?;
         let older = self.find_image(|i| i.properties.get(SYSTEM) == Some(&system));
-        let tmp = self.root.join("tmp");
-        let base = match &older {
-            Some(record) => record.layers[0].clone(),
-            None => {
-                let dir = tmp.join(names::new_id());
-                self.bootstrap(&request.suite, &dir)
-                    .inspect_err(|_| drop(store::remove_tree(&dir)))?;
-                self.adopt(&dir)?
-            }
+        let base = match older {
+            Some(record) => self.layer_dir(&record.layers[0]),
+            None => self.scratch(|dir| self.bootstrap(&request.suite, dir))?,
         };
-        let dir = tmp.join(names::new_id());
-        install_program(&dir, &request.executable)?;
-        let size_bytes = layers::size(&self.layer_dir(&base)) + layers::size(&dir);
+        let top = self.scratch(|dir| install_program(dir, &request.executable))?;
         let image = Image {
             id: names::new_id(),
             name: format!("debian-{}", request.suite),
@@ -138,17 +130,51 @@ impl Daemon {
             ]
             .map(|(k, v)| (k.to_string(), v))
             .into(),
-            size_bytes,
+            size_bytes: layers::size(&base) + layers::size(&top),
             created: jiff::Timestamp::now(),
         };
-        // The layers enter and the image that holds them is recorded under one lock: nothing collects them.
+        self.record_source(image, [base, top])?;
+        self.collect_layers();
+        Ok(())
+    }
+
+    /// The directories become layers and the image that holds them is recorded under one lock: nothing
+    /// collects them in between. Images this one replaces go, except those somebody may just be using.
+    fn record_source(&self, image: Image, dirs: [PathBuf; 2]) -> Result<()> {
         let mut world = self.world();
-        let top = names::new_id();
-        rename(&dir, &self.layer_dir(&top))?;
-        world.images.put(ImageRecord {
-            image,
-            layers: vec![base, top],
-        })
+        let recent = image.created - jiff::SignedDuration::from_mins(10);
+        let replaced: Vec<_> = world
+            .images
+            .iter()
+            .map(|record| &record.image)
+            .filter(|i| {
+                i.properties.get(SYSTEM) == image.properties.get(SYSTEM) && i.created < recent
+            })
+            .map(|i| i.id.clone())
+            .collect();
+        let mut layers = Vec::new();
+        for dir in dirs {
+            // The name stays where the directory is a layer of another image already.
+            let id = dir
+                .file_name()
+                .map(|n| n.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            let layer = self.layer_dir(&id);
+            if dir != layer {
+                fs::rename(&dir, &layer)
+                    .map_err(|e| Error::Failed(format!("cannot move {}: {e}", dir.display())))?;
+            }
+            layers.push(id);
+        }
+        world.images.put(ImageRecord { image, layers })?;
+        replaced.iter().try_for_each(|id| world.images.remove(id))
+    }
+
+    /// A new directory, filled; gone if that fails.
+    fn scratch(&self, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+        let dir = self.root.join("tmp").join(names::new_id());
+        fill(&dir).inspect_err(|_| drop(store::remove_tree(&dir)))?;
+        Ok(dir)
     }
 
     fn find_image(&self, wanted: impl Fn(&Image) -> bool) -> Option<ImageRecord> {
@@ -205,18 +231,6 @@ impl Daemon {
         }
         generalize(dir).map_err(|e| Error::Failed(format!("cannot prepare {}: {e}", dir.display())))
     }
-
-    /// A directory becomes a layer. Until an image has it, only the lock held by nobody protects it, so the
-    /// caller must be quick; a collected layer fails the image, it does not corrupt one.
-    fn adopt(&self, dir: &Path) -> Result<String> {
-        let id = names::new_id();
-        rename(dir, &self.layer_dir(&id))?;
-        Ok(id)
-    }
-}
-
-fn rename(from: &Path, to: &Path) -> Result<()> {
-    fs::rename(from, to).map_err(|e| Error::Failed(format!("cannot move {}: {e}", from.display())))
 }
 
 fn system_digest(suite: &str) -> String {

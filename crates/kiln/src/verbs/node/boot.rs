@@ -43,3 +43,15 @@ fn as_json(outcome: &BootOutcome) -> serde_json::Value {
         }
     }
 }
+
+/// Take on this node's identity: host name, SSH host key, root's key
+#[derive(Debug, Args)]
+pub struct Identity {}
+
+impl Identity {
+    #[allow(clippy::unused_self, reason = "every verb is run the same way")]
+    pub fn run(self, _context: &Context) -> anyhow::Result<Exit> {
+        kiln_node::identify(&BootOptions::default())?;
+        Ok(Exit::Ok)
+    }
+}

@@ -2,8 +2,11 @@
 
 mod apply;
 mod boot;
-mod report;
+mod install_units;
+mod publish;
+pub mod report;
 mod status;
+mod unseal;
 
 use clap::Subcommand;
 
@@ -16,6 +19,16 @@ pub enum Node {
     Apply(apply::Apply),
     Boot(boot::Boot),
     Status(status::Status),
+    #[command(hide = true)]
+    Identity(boot::Identity),
+    #[command(hide = true)]
+    InstallUnits(install_units::InstallUnits),
+    #[command(hide = true)]
+    Published(publish::Published),
+    #[command(hide = true)]
+    Publish(publish::Publish),
+    #[command(hide = true)]
+    Unseal(unseal::Unseal),
 }
 
 impl Node {
@@ -24,6 +37,11 @@ impl Node {
             Node::Apply(verb) => verb.run(context),
             Node::Boot(verb) => verb.run(context),
             Node::Status(verb) => verb.run(context),
+            Node::Identity(verb) => verb.run(context),
+            Node::InstallUnits(verb) => verb.run(context),
+            Node::Published(verb) => verb.run(context),
+            Node::Publish(verb) => verb.run(context),
+            Node::Unseal(verb) => verb.run(context),
         }
     }
 }

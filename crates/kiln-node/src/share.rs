@@ -1,0 +1,164 @@
+//! The share, seen from the control node: sealed bundles of the compute nodes, and the binary they should run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// What the deploy host sends.
+#[derive(Default, Serialize, Deserialize)]
+pub struct Publication {
+    /// Every node that should have a bundle, with the name of its content. Bundles of others are removed.
+    pub digests: BTreeMap<String, String>,
+    /// Base64 of the sealed bundles that changed.
+    pub sealed: BTreeMap<String, String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ShareError {
+    #[error("{path} could not be written")]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{0:?} cannot be the name of a node")]
+    Name(String),
+    #[error("the bundle of {0} is not base64")]
+    Encoding(String),
+    #[error("the bundle of {0} is neither here nor sent")]
+    Missing(String),
+}
+
+/// What is on the share: the content's name of each node's bundle. A damaged index counts as empty; everything is
+/// then sent again.
+pub fn published(share: &Path) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(share.join("bundles/index.json")).unwrap_or_default();
+    let index: BTreeMap<String, String> = serde_json::from_str(&text).unwrap_or_default();
+    index
+        .into_iter()
+        .filter(|(node, _)| bundle_path(share, node).is_ok_and(|p| p.exists()))
+        .collect()
+}
+
+/// Writes what was sent, then the index, then removes what is no longer wanted: at every moment a booting node finds
+/// a whole bundle.
+pub fn publish(share: &Path, publication: &Publication, kiln: &Path) -> Result<(), ShareError> {
+    let before = published(share);
+    for (node, sealed) in &publication.sealed {
+        let bytes = STANDARD
+            .decode(sealed)
+            .map_err(|_| ShareError::Encoding(node.clone()))?;
+        write(&bundle_path(share, node)?, &bytes, 0o644)?;
+    }
+    for node in publication.digests.keys() {
+        if !bundle_path(share, node)?.exists() {
+            return Err(ShareError::Missing(node.clone()));
+        }
+    }
+    if before != publication.digests {
+        let index = serde_json::to_vec_pretty(&publication.digests).unwrap_or_default();
+        write(&share.join("bundles/index.json"), &index, 0o644)?;
+    }
+    for node in before
+        .keys()
+        .filter(|node| !publication.digests.contains_key(*node))
+    {
+        let path = bundle_path(share, node)?;
+        fs::remove_file(&path).map_err(|source| ShareError::Write { path, source })?;
+    }
+    publish_kiln(share, kiln)
+}
+
+/// A node that was just rebuilt has its image's binary; it takes this one instead.
+fn publish_kiln(share: &Path, kiln: &Path) -> Result<(), ShareError> {
+    let failed = |source| ShareError::Write {
+        path: kiln.to_path_buf(),
+        source,
+    };
+    let bytes = fs::read(kiln).map_err(failed)?;
+    let digest = hex::encode(Sha256::digest(&bytes));
+    let sum = share.join("bin/kiln.sha256");
+    if fs::read_to_string(&sum).is_ok_and(|text| text.trim() == digest) {
+        return Ok(());
+    }
+    write(&share.join("bin/kiln"), &bytes, 0o755)?;
+    write(&sum, digest.as_bytes(), 0o644)
+}
+
+fn bundle_path(share: &Path, node: &str) -> Result<PathBuf, ShareError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if node.is_empty() || !node.chars().all(plain) {
+        return Err(ShareError::Name(node.to_string()));
+    }
+    Ok(share.join("bundles").join(format!("{node}.age")))
+}
+
+fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), ShareError> {
+    let failed = |source| ShareError::Write {
+        path: path.to_path_buf(),
+        source,
+    };
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(folder).map_err(failed)?;
+    let temporary = path.with_extension("new");
+    let mut file = fs::File::create(&temporary).map_err(failed)?;
+    file.set_permissions(fs::Permissions::from_mode(mode))
+        .map_err(failed)?;
+    file.write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .map_err(failed)?;
+    fs::rename(&temporary, path).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn publication(nodes: &[(&str, &str)]) -> Publication {
+        Publication {
+            digests: nodes
+                .iter()
+                .map(|(n, d)| (n.to_string(), d.to_string()))
+                .collect(),
+            sealed: nodes
+                .iter()
+                .map(|(n, d)| (n.to_string(), STANDARD.encode(d)))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn what_is_published_is_found_and_what_is_not_wanted_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let kiln = dir.path().join("kiln");
+        fs::write(&kiln, "binary").unwrap();
+        let share = dir.path().join("share");
+        publish(&share, &publication(&[("a", "1"), ("b", "2")]), &kiln).unwrap();
+        assert_eq!(published(&share).len(), 2);
+        assert_eq!(
+            fs::read_to_string(share.join("bin/kiln")).unwrap(),
+            "binary"
+        );
+
+        // Unchanged bundles are not sent again.
+        let mut second = publication(&[("a", "1")]);
+        second.sealed.clear();
+        publish(&share, &second, &kiln).unwrap();
+        assert_eq!(published(&share).keys().collect::<Vec<_>>(), ["a"]);
+        assert!(!share.join("bundles/b.age").exists());
+    }
+
+    #[test]
+    fn a_name_cannot_leave_the_share() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = publish(dir.path(), &publication(&[("../x", "1")]), dir.path()).unwrap_err();
+        assert!(matches!(error, ShareError::Name(_)));
+    }
+}

@@ -1,0 +1,32 @@
+//! `kiln node unseal`
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+
+use crate::context::Context;
+use crate::exit::Exit;
+
+/// Check that this node's key opens a sealed bundle; its content is not shown
+#[derive(Debug, Args)]
+pub struct Unseal {
+    bundle: PathBuf,
+}
+
+impl Unseal {
+    pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let key = std::fs::read_to_string(kiln_node::boot::SEAL_KEY_FILE)
+            .context("this node has no key")?;
+        let sealed = std::fs::read(&self.bundle)
+            .with_context(|| format!("cannot read {}", self.bundle.display()))?;
+        let bundle = kiln_node::unseal(&sealed, key.trim())?;
+        context.printer.data(format!(
+            "bundle of {}: {} resources, {}",
+            bundle.node,
+            bundle.resources.len(),
+            bundle.digest()
+        ))?;
+        Ok(Exit::Ok)
+    }
+}

@@ -1,0 +1,53 @@
+//! `kiln up` is killed with SIGKILL at ten different moments; each time the next `up` succeeds and `destroy` leaves
+//! nothing.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use crate::lab::Lab;
+use crate::leftovers;
+
+const MOMENTS: usize = 10;
+
+pub fn ten_moments(lab: &mut Lab) {
+    // A small cluster: the moments matter here, not the number of nodes.
+    let example = lab.example();
+    let small = example.replace("standard-[0-1]", "standard-0").replace("[compute.extra]\nnodes = \"extra-[0-1]\"\nimage = \"default\"\n\n", "");
+    lab.write_file(&small);
+    lab.kiln(&["image", "build"]);
+    let before = leftovers::look();
+
+    // A whole run tells how many lines there are; the moments are spread over them.
+    let lines = lines_of_a_run(lab);
+    lab.destroy();
+    assert!(lines >= MOMENTS, "`up` prints only {lines} lines");
+    for moment in 0..MOMENTS {
+        let after_line = 1 + moment * (lines - 1) / MOMENTS;
+        kill_after(lab, after_line);
+        lab.kiln(&["up", "--yes"]);
+        let status = lab.json(&["status"]);
+        for node in status["nodes"].as_array().expect("nodes") {
+            assert_eq!(node["verdict"], "ok", "killed after line {after_line}: {node}");
+        }
+        lab.destroy();
+        leftovers::assert_same(&before, &leftovers::look());
+        println!("  killed after line {after_line} of {lines}: up and destroy went well");
+    }
+}
+
+fn lines_of_a_run(lab: &mut Lab) -> usize {
+    let output = lab.try_kiln(&["up", "--yes"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    text.lines().count()
+}
+
+fn kill_after(lab: &Lab, line: usize) {
+    let mut child = lab.kiln_command(&["up", "--yes"]).stderr(Stdio::piped()).spawn().expect("kiln runs");
+    let lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
+    let seen = lines.take(line).count();
+    // It may have been quicker than last time; then there is nothing left to kill, which is a moment too.
+    child.kill().expect("the child is ours");
+    child.wait().expect("the child ends");
+    assert!(seen > 0, "kiln said nothing before it was killed");
+}

@@ -1,0 +1,129 @@
+//! End-to-end tests: the real binary, the local cloud, real Slurm in booted systems.
+//!
+//! Scenarios of a suite share one cluster and run in order, because raising one is the dear part. Every suite ends
+//! with `destroy` and a look at what is left, also when a scenario failed. Arguments name the suites to run;
+//! without any, all run but `forky`.
+
+mod accounts;
+mod change;
+mod control;
+mod cut;
+mod daemon;
+mod lab;
+mod leftovers;
+mod raise;
+mod secrecy;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use lab::Lab;
+
+type Scenario = (&'static str, fn(&mut Lab));
+
+struct Suite {
+    name: &'static str,
+    /// Debian release of the images.
+    suite: &'static str,
+    scenarios: &'static [Scenario],
+}
+
+const SUITES: &[Suite] = &[
+    Suite {
+        name: "bookworm",
+        suite: "bookworm",
+        scenarios: &[
+            ("from nothing to a two-node job", raise::two_node_job),
+            ("secrets are nowhere to be found", secrecy::nowhere),
+            ("the share tells a reader nothing", secrecy::sealed_share),
+            ("up again changes nothing", raise::up_again),
+            ("commands show the cluster", raise::commands),
+            ("a parameter reaches all nodes and kills no job", change::parameter),
+            ("only users with a job reach a compute node", accounts::compute_access),
+            ("only root reaches the metadata", accounts::metadata),
+            ("the local cloud's daemon is killed and comes back", daemon::killed),
+            ("the control node's token is good for its cluster alone", daemon::token),
+            ("rotated secrets reach the nodes", secrecy::rotation),
+            ("control is rebuilt under a running and a waiting job", control::rebuilt),
+            ("the cluster shrinks and grows", change::resize),
+            ("a rebooted compute node comes back configured", change::reboot),
+        ],
+    },
+    Suite { name: "cut", suite: "bookworm", scenarios: &[("up is killed at ten moments", cut::ten_moments)] },
+    Suite {
+        name: "trixie",
+        suite: "trixie",
+        scenarios: &[
+            ("from nothing to a two-node job", raise::two_node_job),
+            ("up again changes nothing", raise::up_again),
+            ("a parameter reaches all nodes and kills no job", change::parameter),
+            ("only users with a job reach a compute node", accounts::compute_access),
+            ("control is rebuilt under a running and a waiting job", control::rebuilt),
+        ],
+    },
+    Suite {
+        name: "forky",
+        suite: "forky",
+        scenarios: &[
+            ("from nothing to a two-node job", raise::two_node_job),
+            ("up again changes nothing", raise::up_again),
+        ],
+    },
+];
+
+fn main() -> ExitCode {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let chosen = |suite: &&Suite| match wanted.is_empty() {
+        true => suite.name != "forky",
+        false => wanted.iter().any(|w| w == suite.name),
+    };
+    let (mut passed, mut failed) = (0, 0);
+    for suite in SUITES.iter().filter(chosen) {
+        let (p, f) = run(suite);
+        passed += p;
+        failed += f;
+    }
+    println!("\n{passed} passed, {failed} failed");
+    if failed == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run(suite: &Suite) -> (usize, usize) {
+    println!("\nsuite {}", suite.name);
+    let before = leftovers::look();
+    let mut lab = Lab::new(suite.suite);
+    let (mut passed, mut failed) = (0, 0);
+    for (name, scenario) in suite.scenarios {
+        let start = Instant::now();
+        let outcome = catch_unwind(AssertUnwindSafe(|| scenario(&mut lab)));
+        let seconds = start.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => {
+                println!("test {}: {name} ... ok ({seconds:.1} s)", suite.name);
+                passed += 1;
+            }
+            Err(_) => {
+                println!("test {}: {name} ... FAILED ({seconds:.1} s)", suite.name);
+                failed += 1;
+                lab.tell();
+                // The cluster is in an unknown state; later scenarios would only add noise.
+                break;
+            }
+        }
+    }
+    let end = catch_unwind(AssertUnwindSafe(|| {
+        lab.destroy();
+        leftovers::assert_same(&before, &leftovers::look());
+    }));
+    match end {
+        Ok(()) => {
+            println!("test {}: destroy leaves nothing ... ok", suite.name);
+            passed += 1;
+        }
+        Err(_) => {
+            println!("test {}: destroy leaves nothing ... FAILED", suite.name);
+            failed += 1;
+        }
+    }
+    (passed, failed)
+}

@@ -1,0 +1,74 @@
+//! Raising a cluster and looking at it.
+
+use crate::lab::{Lab, wait};
+
+pub fn two_node_job(lab: &mut Lab) {
+    lab.kiln(&["-v", "up"]);
+    let status = lab.json(&["status"]);
+    for node in status["nodes"].as_array().expect("nodes") {
+        assert_eq!(node["verdict"], "ok", "{node}");
+    }
+    assert_eq!(status["nodes"].as_array().map(Vec::len), Some(6));
+
+    let id = lab.submit("--nodes=2 --output=out.%j", "srun hostname; id -un");
+    lab.wait_job(&id, "COMPLETED");
+    // The home directory is shared: what the job wrote on a compute node is read on the login node.
+    let output = lab.as_user("login-0", &format!("sort out.{id}"));
+    assert_eq!(output, "demo\nstandard-0\nstandard-1");
+
+    let record = |lab: &mut Lab| {
+        lab.as_user("login-0", &format!("sacct -nXP -j {id} -o jobid,user,partition,nnodes,state,exitcode"))
+    };
+    let expected = format!("{id}|demo|standard|2|COMPLETED|0:0");
+    wait("sacct has the job", || record(lab) == expected);
+}
+
+pub fn up_again(lab: &mut Lab) {
+    let before = lab.json(&["inventory"]);
+    let again = lab.json(&["up"]);
+    assert_eq!(again["plan"]["actions"].as_array().map(Vec::len), Some(0), "{}", again["plan"]);
+    for (node, report) in again["configured"]["nodes"].as_object().expect("nodes") {
+        for resource in report["resources"].as_array().expect("resources") {
+            assert_eq!(resource["outcome"], "unchanged", "{node}: {resource}");
+        }
+    }
+    assert_eq!(before, lab.json(&["inventory"]));
+    assert!(lab.kiln(&["configure", "--dry-run"]).contains("nothing would change"));
+}
+
+pub fn commands(lab: &mut Lab) {
+    let plan = lab.kiln(&["plan", "--detailed-exitcode"]);
+    assert!(plan.contains("Nothing to do"), "{plan}");
+
+    let hosts = lab.kiln(&["exec", "--role", "compute", "hostname"]);
+    let mut lines: Vec<&str> = hosts.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["extra-0: extra-0", "extra-1: extra-1", "standard-0: standard-0", "standard-1: standard-1"]);
+    assert!(!lab.try_kiln(&["exec", "--nodes", "standard-[0-1]", "false"]).status.success());
+    let unknown = lab.try_kiln(&["exec", "--nodes", "nobody", "true"]);
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("no node nobody"));
+
+    let control = lab.host("control");
+    let ansible = lab.kiln(&["inventory", "--ansible"]);
+    for key in ["instance_id", "image_id"] {
+        let line = format!("{key}: {}", control[key]);
+        assert!(ansible.contains(&line), "{line} is not in\n{ansible}");
+    }
+
+    let images = lab.json(&["image", "list"]);
+    let name = images[0]["name"].as_str().expect("an image").to_string();
+    let manifest = lab.json(&["image", "show", &name]);
+    let packages = manifest["packages"].as_array().expect("packages");
+    assert!(packages.iter().any(|p| p["name"] == "slurmctld"), "slurmctld is not in the manifest");
+    assert_eq!(manifest["recipe"].as_str().map(str::len), Some(64));
+    // An unchanged recipe is not built again.
+    let built = lab.json(&["image", "build"]);
+    assert_eq!(built[0]["id"], lab.host("control")["image_id"]);
+
+    // Uptime is the instance's own, not the host's.
+    let uptime = lab.on("standard-0", &["cat", "/proc/uptime"]);
+    let uptime: f64 = uptime.split(' ').next().and_then(|t| t.parse().ok()).expect("an uptime");
+    let host = std::fs::read_to_string("/proc/uptime").expect("an uptime");
+    let host: f64 = host.split(' ').next().and_then(|t| t.parse().ok()).expect("an uptime");
+    assert!(uptime < host, "{uptime} is not younger than the host's {host}");
+}
