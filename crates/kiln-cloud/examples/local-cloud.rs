@@ -6,15 +6,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .init();
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
     let result = match args.as_slice() {
         ["local", "daemon", "--root", root] => match tokio::runtime::Runtime::new() {
-            Ok(runtime) => runtime
-                .block_on(kiln_cloud::local::serve(Path::new(root)))
-                .map(|()| 0),
+            Ok(runtime) => runtime.block_on(kiln_cloud::local::serve(Path::new(root))).map(|()| 0),
             Err(error) => Err(kiln_cloud::Error::Failed(error.to_string())),
         },
         ["local", "instance", "--dir", dir] => kiln_cloud::local::run_instance(Path::new(dir)),

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage, NewInstance,
-    NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label, local,
+    Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage, NewInstance, NewNetwork,
+    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label, local,
 };
 
 #[derive(Debug, Clone)]
@@ -105,11 +105,7 @@ impl Cloud {
     }
 
     /// The plain image of a Debian suite, found or made. `progress` hears of the steps.
-    pub async fn source_image(
-        &self,
-        suite: &str,
-        progress: &(dyn Fn(&str) + Sync),
-    ) -> Result<Image> {
+    pub async fn source_image(&self, suite: &str, progress: &(dyn Fn(&str) + Sync)) -> Result<Image> {
         each!(self, d => d.source_image(suite, progress).await)
     }
 
@@ -182,12 +178,7 @@ impl Cloud {
         let Some(first) = ids.first() else {
             return Ok(Vec::new());
         };
-        let cluster = self
-            .instance(first)
-            .await?
-            .labels
-            .get(label::CLUSTER)
-            .cloned();
+        let cluster = self.instance(first).await?.labels.get(label::CLUSTER).cloned();
         loop {
             let mut seen = match &cluster {
                 Some(cluster) => self.instances(cluster).await?,
@@ -198,10 +189,7 @@ impl Cloud {
             on_progress(&seen);
             if let Some(waiting) = judge(ids, &seen)? {
                 if Instant::now() >= deadline {
-                    return Err(Error::Failed(format!(
-                        "not active in time: {}",
-                        waiting.join(", ")
-                    )));
+                    return Err(Error::Failed(format!("not active in time: {}", waiting.join(", "))));
                 }
             } else {
                 return Ok(seen);
@@ -228,10 +216,7 @@ impl Cloud {
 /// `None`: all are active. Otherwise the names of those that are not yet.
 fn judge(ids: &[String], seen: &[Instance]) -> Result<Option<Vec<String>>> {
     if let Some(gone) = ids.iter().find(|id| !seen.iter().any(|i| i.id == **id)) {
-        return Err(Error::NotFound {
-            kind: "instance",
-            name: gone.clone(),
-        });
+        return Err(Error::NotFound { kind: "instance", name: gone.clone() });
     }
     let mut waiting = Vec::new();
     for instance in seen {
@@ -276,25 +261,14 @@ mod tests {
             judge(&ids, &[active(), instance("b", InstanceStatus::Building)]).unwrap(),
             Some(vec!["name-b".to_string()])
         );
-        assert_eq!(
-            judge(&ids, &[active(), instance("b", InstanceStatus::Active)]).unwrap(),
-            None
-        );
+        assert_eq!(judge(&ids, &[active(), instance("b", InstanceStatus::Active)]).unwrap(), None);
     }
 
     #[test]
     fn an_error_is_told_in_the_clouds_words() {
         let ids = ["a".to_string()];
-        let error = judge(
-            &ids,
-            &[instance(
-                "a",
-                InstanceStatus::Error {
-                    reason: "no host".into(),
-                },
-            )],
-        )
-        .unwrap_err();
+        let error =
+            judge(&ids, &[instance("a", InstanceStatus::Error { reason: "no host".into() })]).unwrap_err();
         assert_eq!(error.to_string(), "name-a: no host");
         assert!(matches!(judge(&ids, &[]), Err(Error::NotFound { .. })));
     }

@@ -19,12 +19,7 @@ struct Bucket {
 impl Bucket {
     fn new(burst: u32, per_second: f64) -> Self {
         let capacity = f64::from(burst.max(1));
-        Bucket {
-            capacity,
-            per_second,
-            tokens: capacity,
-            at: Duration::ZERO,
-        }
+        Bucket { capacity, per_second, tokens: capacity, at: Duration::ZERO }
     }
 
     /// Takes one token and says how long the caller has to wait for it. Callers are served in order.
@@ -49,10 +44,7 @@ pub struct RateLimit {
 impl RateLimit {
     /// `burst` calls at once, `per_second` after that.
     pub fn new(burst: u32, per_second: f64) -> Self {
-        RateLimit {
-            start: Instant::now(),
-            bucket: Mutex::new(Bucket::new(burst, per_second)),
-        }
+        RateLimit { start: Instant::now(), bucket: Mutex::new(Bucket::new(burst, per_second)) }
     }
 
     /// Returns when one more call may be made.
@@ -79,10 +71,7 @@ mod tests {
     fn a_burst_is_free_and_the_rest_queues() {
         let mut bucket = Bucket::new(2, 2.0);
         let waits: Vec<_> = (0..5).map(|_| bucket.take(Duration::ZERO)).collect();
-        assert_eq!(
-            waits,
-            [secs(0.0), secs(0.0), secs(0.5), secs(1.0), secs(1.5)]
-        );
+        assert_eq!(waits, [secs(0.0), secs(0.0), secs(0.5), secs(1.0), secs(1.5)]);
     }
 
     #[test]

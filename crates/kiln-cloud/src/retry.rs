@@ -47,16 +47,11 @@ impl Policy {
         if !error.is_retryable() {
             return None;
         }
-        let ceiling = self
-            .base
-            .saturating_mul(2u32.saturating_pow(attempt))
-            .min(self.cap);
+        let ceiling = self.base.saturating_mul(2u32.saturating_pow(attempt)).min(self.cap);
         let jitter = ceiling.mul_f64(random.clamp(0.0, 1.0));
         let wait = match error {
             // A little more than asked, so that many callers told the same do not return at once.
-            Error::Throttled {
-                retry_after: Some(after),
-            } => *after + jitter.min(after.mul_f64(0.25)),
+            Error::Throttled { retry_after: Some(after) } => *after + jitter.min(after.mul_f64(0.25)),
             _ => jitter,
         };
         (elapsed + wait <= self.budget).then_some(wait)
@@ -77,8 +72,7 @@ where
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
-        let Some(wait) = policy.wait_after(&error, attempt, start.elapsed(), rand::random::<f64>())
-        else {
+        let Some(wait) = policy.wait_after(&error, attempt, start.elapsed(), rand::random::<f64>()) else {
             return Err(error);
         };
         tracing::debug!(attempt, ?wait, %error, "trying again");
@@ -104,69 +98,35 @@ mod tests {
     #[test]
     fn the_ceiling_doubles_up_to_the_cap() {
         let waits: Vec<_> = (0..6)
-            .map(|n| {
-                POLICY
-                    .wait_after(&transient(), n, Duration::ZERO, 1.0)
-                    .unwrap()
-                    .as_secs()
-            })
+            .map(|n| POLICY.wait_after(&transient(), n, Duration::ZERO, 1.0).unwrap().as_secs())
             .collect();
         assert_eq!(waits, [1, 2, 4, 8, 10, 10]);
     }
 
     #[test]
     fn jitter_is_full() {
-        assert_eq!(
-            POLICY.wait_after(&transient(), 3, Duration::ZERO, 0.0),
-            Some(Duration::ZERO)
-        );
-        assert_eq!(
-            POLICY.wait_after(&transient(), 3, Duration::ZERO, 0.5),
-            Some(Duration::from_secs(4))
-        );
+        assert_eq!(POLICY.wait_after(&transient(), 3, Duration::ZERO, 0.0), Some(Duration::ZERO));
+        assert_eq!(POLICY.wait_after(&transient(), 3, Duration::ZERO, 0.5), Some(Duration::from_secs(4)));
     }
 
     #[test]
     fn the_clouds_own_delay_is_never_cut_short() {
-        let error = Error::Throttled {
-            retry_after: Some(Duration::from_secs(20)),
-        };
-        assert_eq!(
-            POLICY.wait_after(&error, 0, Duration::ZERO, 0.0),
-            Some(Duration::from_secs(20))
-        );
-        assert_eq!(
-            POLICY.wait_after(&error, 9, Duration::ZERO, 1.0),
-            Some(Duration::from_secs(25))
-        );
-        assert_eq!(
-            POLICY.wait_after(&error, 0, Duration::from_secs(50), 0.0),
-            None
-        );
+        let error = Error::Throttled { retry_after: Some(Duration::from_secs(20)) };
+        assert_eq!(POLICY.wait_after(&error, 0, Duration::ZERO, 0.0), Some(Duration::from_secs(20)));
+        assert_eq!(POLICY.wait_after(&error, 9, Duration::ZERO, 1.0), Some(Duration::from_secs(25)));
+        assert_eq!(POLICY.wait_after(&error, 0, Duration::from_secs(50), 0.0), None);
     }
 
     #[test]
     fn final_errors_and_spent_budgets_end_it() {
-        assert_eq!(
-            POLICY.wait_after(&Error::Quota("full".into()), 0, Duration::ZERO, 0.5),
-            None
-        );
-        assert_eq!(
-            POLICY.wait_after(&transient(), 0, Duration::from_secs(60), 1.0),
-            None
-        );
-        assert_eq!(
-            POLICY.wait_after(&transient(), u32::MAX, Duration::ZERO, 1.0),
-            Some(POLICY.cap)
-        );
+        assert_eq!(POLICY.wait_after(&Error::Quota("full".into()), 0, Duration::ZERO, 0.5), None);
+        assert_eq!(POLICY.wait_after(&transient(), 0, Duration::from_secs(60), 1.0), None);
+        assert_eq!(POLICY.wait_after(&transient(), u32::MAX, Duration::ZERO, 1.0), Some(POLICY.cap));
     }
 
     #[tokio::test(start_paused = true)]
     async fn it_tries_until_it_works() {
-        let result = retry(&POLICY, |n| async move {
-            if n < 3 { Err(transient()) } else { Ok(n) }
-        })
-        .await;
+        let result = retry(&POLICY, |n| async move { if n < 3 { Err(transient()) } else { Ok(n) } }).await;
         assert_eq!(result.unwrap(), 3);
     }
 

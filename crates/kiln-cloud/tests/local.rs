@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use kiln_cloud::{Cloud, Error, InstanceStatus, NewImage, NewVolume, Rebuild, label};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{BOOT_ID, LONG, Site, inside, labels, root, try_inside};
+use support::{LONG, Site, boot_id, inside, labels, root, try_inside};
 use tokio::time::{Instant, sleep, timeout};
 
 #[tokio::test]
@@ -27,38 +27,21 @@ async fn an_instance_knows_itself() {
     assert!(uptime <= before.elapsed().as_secs_f64() + 1.0, "{uptime}");
 
     let get = |id: &str, path: &str| {
-        inside(
-            id,
-            &[
-                "curl",
-                "-sf",
-                &format!("http://169.254.169.254/openstack/latest/{path}"),
-            ],
-        )
+        inside(id, &["curl", "-sf", &format!("http://169.254.169.254/openstack/latest/{path}")])
     };
     for instance in [one, two] {
-        let meta: serde_json::Value =
-            serde_json::from_str(&get(&instance.id, "meta_data.json")).unwrap();
+        let meta: serde_json::Value = serde_json::from_str(&get(&instance.id, "meta_data.json")).unwrap();
         assert_eq!(meta["uuid"], *instance.id);
         assert_eq!(meta["name"], *instance.name);
         assert_eq!(meta["meta"][label::CLUSTER], "t-self");
         assert_eq!(meta["public_keys"]["kiln"], "ssh-ed25519 AAAA test");
-        assert_eq!(
-            get(&instance.id, "user_data"),
-            format!("secret of {}", instance.name)
-        );
+        assert_eq!(get(&instance.id, "user_data"), format!("secret of {}", instance.name));
         let drive = "/mnt/config/openstack/latest";
         assert_eq!(
             inside(&instance.id, &["cat", &format!("{drive}/user_data")]),
             get(&instance.id, "user_data")
         );
-        assert_eq!(
-            inside(
-                &instance.id,
-                &["stat", "-c", "%a %U", &format!("{drive}/user_data")]
-            ),
-            "600 root"
-        );
+        assert_eq!(inside(&instance.id, &["stat", "-c", "%a %U", &format!("{drive}/user_data")]), "600 root");
         assert!(try_inside(&instance.id, &["touch", &format!("{drive}/x")]).is_none());
     }
     assert!(get(&one.id, "network_data.json").contains(&one.address.unwrap().to_string()));
@@ -70,27 +53,10 @@ async fn an_instance_knows_itself() {
     assert!(get(&one.id, "meta_data.json").contains(label::NODE));
 
     // They reach each other, and the outside through the host.
-    inside(
-        &one.id,
-        &["ping", "-c1", "-W5", &two.address.unwrap().to_string()],
-    );
+    inside(&one.id, &["ping", "-c1", "-W5", &two.address.unwrap().to_string()]);
     assert!(inside(&one.id, &["ip", "route"]).contains("default via"));
-    assert!(
-        site.cloud
-            .console_log(&one.id, 500)
-            .await
-            .unwrap()
-            .contains("Reached target")
-    );
-    assert_eq!(
-        site.cloud
-            .console_log(&one.id, 3)
-            .await
-            .unwrap()
-            .lines()
-            .count(),
-        3
-    );
+    assert!(site.cloud.console_log(&one.id, 500).await.unwrap().contains("Reached target"));
+    assert_eq!(site.cloud.console_log(&one.id, 3).await.unwrap().lines().count(), 3);
     site.finish().await;
 }
 
@@ -100,27 +66,18 @@ async fn power_and_rebuild() {
         return;
     };
     let cloud = &site.cloud;
-    let new = NewVolume {
-        name: "t-power-state".into(),
-        size_gib: 1,
-        labels: labels("t-power"),
-    };
+    let new = NewVolume { name: "t-power-state".into(), size_gib: 1, labels: labels("t-power") };
     let volume = cloud.create_volume(new).await.unwrap();
     let made = site.boot(vec![site.with_volume("n1", &volume.id)]).await;
     let one = &made[0];
     assert_eq!(
-        cloud
-            .volume_by_name("t-power-state")
-            .await
-            .unwrap()
-            .unwrap()
-            .attached_to,
-        [one.id.clone()]
+        cloud.volume_by_name("t-power-state").await.unwrap().unwrap().attached_to,
+        std::slice::from_ref(&one.id)
     );
     let state = "/mnt/volumes/t-power-state/file";
     inside(&one.id, &["touch", "/root/mark", state]);
 
-    let boot = || inside(&one.id, &["cat", BOOT_ID]);
+    let boot = || boot_id(&one.id).unwrap();
     for hard in [true, false] {
         let old = boot();
         cloud.reboot(&one.id, hard).await.unwrap();
@@ -142,37 +99,22 @@ async fn power_and_rebuild() {
         let stopped = cloud.stop(&one.id, hard).await.unwrap();
         assert_eq!(stopped.status, InstanceStatus::Stopped);
         cloud.stop(&one.id, hard).await.unwrap();
-        assert_eq!(
-            cloud.start(&one.id).await.unwrap().status,
-            InstanceStatus::Active
-        );
+        assert_eq!(cloud.start(&one.id).await.unwrap().status, InstanceStatus::Active);
         assert!(site.answers(one, 22).await);
         inside(&one.id, &["ls", "/root/mark"]);
     }
 
     let old = boot();
-    let rebuild = Rebuild {
-        image: site.image.id.clone(),
-        user_data: "new".into(),
-        labels: labels("t-power"),
-    };
-    assert_eq!(
-        cloud.rebuild(&one.id, rebuild).await.unwrap().status,
-        InstanceStatus::Rebuilding
-    );
+    let rebuild =
+        Rebuild { image: site.image.id.clone(), user_data: "new".into(), labels: labels("t-power") };
+    assert_eq!(cloud.rebuild(&one.id, rebuild).await.unwrap().status, InstanceStatus::Rebuilding);
     site.active(std::slice::from_ref(&one.id)).await;
     site.await_boot_after(one, &old).await;
     let now = cloud.instance(&one.id).await.unwrap();
-    assert_eq!(
-        (now.address, &now.volumes),
-        (one.address, &vec![volume.id.clone()])
-    );
+    assert_eq!((now.address, &now.volumes), (one.address, &vec![volume.id.clone()]));
     assert!(try_inside(&one.id, &["ls", "/root/mark"]).is_none());
     inside(&one.id, &["ls", state]);
-    assert_eq!(
-        inside(&one.id, &["cat", "/mnt/config/openstack/latest/user_data"]),
-        "new"
-    );
+    assert_eq!(inside(&one.id, &["cat", "/mnt/config/openstack/latest/user_data"]), "new");
 
     // Switched off from inside.
     let _ = try_inside(&one.id, &["systemctl", "poweroff"]);
@@ -182,10 +124,7 @@ async fn power_and_rebuild() {
         }
     };
     timeout(LONG, off).await.unwrap();
-    assert!(matches!(
-        cloud.delete_volume(&volume.id).await,
-        Err(Error::Conflict(_))
-    ));
+    assert!(matches!(cloud.delete_volume(&volume.id).await, Err(Error::Conflict(_))));
     site.finish().await;
 }
 
@@ -203,10 +142,7 @@ async fn images_come_from_instances() {
         labels: labels("t-image"),
         properties: [("a".into(), "b".into())].into(),
     };
-    assert!(matches!(
-        cloud.create_image(&builder.id, new()).await,
-        Err(Error::Conflict(_))
-    ));
+    assert!(matches!(cloud.create_image(&builder.id, new()).await, Err(Error::Conflict(_))));
     cloud.stop(&builder.id, false).await.unwrap();
     let image = cloud.create_image(&builder.id, new()).await.unwrap();
     assert_eq!(cloud.image(&image.id).await.unwrap().properties["a"], "b");
@@ -216,12 +152,8 @@ async fn images_come_from_instances() {
     assert!(site.answers(&builder, 22).await);
     inside(&builder.id, &["ls", "/root/baked"]);
     inside(&builder.id, &["touch", "/root/later"]);
-    let made = site
-        .boot(vec![kiln_cloud::NewInstance {
-            image: image.id.clone(),
-            ..site.wanted("n1")
-        }])
-        .await;
+    let made =
+        site.boot(vec![kiln_cloud::NewInstance { image: image.id.clone(), ..site.wanted("n1") }]).await;
     cloud.delete(&builder.id).await.unwrap();
     let one = &made[0];
     inside(&one.id, &["ls", "/root/baked"]);
@@ -231,11 +163,8 @@ async fn images_come_from_instances() {
 
     // An image in use can be deleted; its user does not notice, even over a reboot.
     cloud.delete_image(&image.id).await.unwrap();
-    assert!(matches!(
-        cloud.image(&image.id).await,
-        Err(Error::NotFound { kind: "image", .. })
-    ));
-    let old = inside(&one.id, &["cat", BOOT_ID]);
+    assert!(matches!(cloud.image(&image.id).await, Err(Error::NotFound { kind: "image", .. })));
+    let old = boot_id(&one.id).unwrap();
     cloud.reboot(&one.id, true).await.unwrap();
     site.await_boot_after(one, &old).await;
     inside(&one.id, &["ls", "/root/baked"]);
@@ -247,9 +176,7 @@ async fn many_at_once_and_one_name_once() {
     let Some(site) = Site::new("t-bulk").await else {
         return;
     };
-    let made = site
-        .boot((0..6).map(|n| site.wanted(&format!("n{n}"))).collect())
-        .await;
+    let made = site.boot((0..6).map(|n| site.wanted(&format!("n{n}"))).collect()).await;
     let mut addresses: Vec<_> = made.iter().map(|i| i.address.unwrap()).collect();
     addresses.dedup();
     assert_eq!(addresses.len(), 6);
@@ -258,16 +185,10 @@ async fn many_at_once_and_one_name_once() {
     assert!(matches!(again, Err(Error::Conflict(_))), "{again:?}");
     for bad in ["", "UP", "a_b", "../x"] {
         let refused = site.cloud.create(vec![site.wanted(bad)]).await.remove(0);
-        assert!(
-            matches!(refused, Err(Error::Invalid(_))),
-            "{bad}: {refused:?}"
-        );
+        assert!(matches!(refused, Err(Error::Invalid(_))), "{bad}: {refused:?}");
     }
     assert_eq!(site.cloud.instances("t-bulk").await.unwrap().len(), 6);
-    assert!(matches!(
-        site.cloud.delete_network(&site.network.id).await,
-        Err(Error::Conflict(_))
-    ));
+    assert!(matches!(site.cloud.delete_network(&site.network.id).await, Err(Error::Conflict(_))));
     site.cloud.delete(&made[0].id).await.unwrap();
     site.cloud.delete(&made[0].id).await.unwrap();
     assert_eq!(site.cloud.instances("t-bulk").await.unwrap().len(), 5);
@@ -280,17 +201,7 @@ async fn security_groups_let_in_what_they_say() {
         return;
     };
     let one = site.boot(vec![site.wanted("n1")]).await.remove(0);
-    inside(
-        &one.id,
-        &[
-            "systemd-run",
-            "--quiet",
-            "python3",
-            "-m",
-            "http.server",
-            "8080",
-        ],
-    );
+    inside(&one.id, &["systemd-run", "--quiet", "python3", "-m", "http.server", "8080"]);
     let listening = async {
         while try_inside(&one.id, &["curl", "-sf", "http://127.0.0.1:8080/"]).is_none() {
             sleep(Duration::from_millis(20)).await;
@@ -298,11 +209,7 @@ async fn security_groups_let_in_what_they_say() {
     };
     timeout(LONG, listening).await.unwrap();
     let address = (one.address.unwrap(), 8080);
-    let attempt = timeout(
-        Duration::from_secs(1),
-        tokio::net::TcpStream::connect(address),
-    )
-    .await;
+    let attempt = timeout(Duration::from_secs(1), tokio::net::TcpStream::connect(address)).await;
     assert!(!matches!(attempt, Ok(Ok(_))), "the port is open");
     assert!(site.answers(&one, 22).await);
     site.finish().await;
@@ -321,20 +228,7 @@ async fn a_clusters_token_opens_that_cluster_only() {
     let status = |token: &str| {
         let header = format!("Authorization: Bearer {token}");
         let address = format!("{url}/v1/instances/{}", one.id);
-        inside(
-            &one.id,
-            &[
-                "curl",
-                "-s",
-                "-o",
-                "/dev/null",
-                "-w",
-                "%{http_code}",
-                "-H",
-                &header,
-                &address,
-            ],
-        )
+        inside(&one.id, &["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", &header, &address])
     };
     assert_eq!(
         (status("right"), status("wrong"), status("none")),
@@ -345,46 +239,25 @@ async fn a_clusters_token_opens_that_cluster_only() {
     assert_eq!(own.instances("t-token").await.unwrap().len(), 1);
     own.reboot(&one.id, true).await.unwrap();
     let made = own.create(vec![site.wanted("n2")]).await.remove(0).unwrap();
-    own.wait_active(
-        std::slice::from_ref(&made.id),
-        Instant::now() + LONG,
-        |_| {},
-    )
-    .await
-    .unwrap();
+    own.wait_active(std::slice::from_ref(&made.id), Instant::now() + LONG, |_| {}).await.unwrap();
     own.delete(&made.id).await.unwrap();
 
     let other = Cloud::local_at(url, "wrong");
     assert!(other.instances("t-token").await.unwrap().is_empty());
-    assert!(matches!(
-        other.instance(&one.id).await,
-        Err(Error::NotFound { .. })
-    ));
-    assert!(matches!(
-        other.create(vec![site.wanted("n3")]).await.remove(0),
-        Err(Error::Unauthorized(_))
-    ));
+    assert!(matches!(other.instance(&one.id).await, Err(Error::NotFound { .. })));
+    assert!(matches!(other.create(vec![site.wanted("n3")]).await.remove(0), Err(Error::Unauthorized(_))));
     let mut stolen = site.wanted("n3");
     stolen.labels = labels("t-other");
     assert!(matches!(
         other.create(vec![stolen]).await.remove(0),
-        Err(Error::NotFound {
-            kind: "network",
-            ..
-        })
+        Err(Error::NotFound { kind: "network", .. })
     ));
-    assert!(matches!(
-        other.grant("t-token", "x").await,
-        Err(Error::Unauthorized(_))
-    ));
+    assert!(matches!(other.grant("t-token", "x").await, Err(Error::Unauthorized(_))));
     assert!(matches!(other.retire().await, Err(Error::Unauthorized(_))));
 
     site.cloud.revoke("t-token").await.unwrap();
     site.cloud.revoke("t-other").await.unwrap();
-    assert!(matches!(
-        own.instances("t-token").await,
-        Err(Error::Unauthorized(_))
-    ));
+    assert!(matches!(own.instances("t-token").await, Err(Error::Unauthorized(_))));
     site.finish().await;
 }
 
@@ -394,38 +267,22 @@ async fn the_daemon_may_die() {
         return;
     };
     let one = site.boot(vec![site.wanted("n1")]).await.remove(0);
-    let boot = inside(&one.id, &["cat", BOOT_ID]);
+    let boot = boot_id(&one.id).unwrap();
     let kill_daemon = || {
-        let pid = fs::read_to_string(root().join("daemon.lock"))
-            .unwrap()
-            .trim()
-            .parse()
-            .unwrap();
+        let pid = fs::read_to_string(root().join("daemon.lock")).unwrap().trim().parse().unwrap();
         kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
     };
     kill_daemon();
-    assert_eq!(inside(&one.id, &["cat", BOOT_ID]), boot);
+    assert_eq!(boot_id(&one.id).unwrap(), boot);
     assert_eq!(site.status(&one.id).await, InstanceStatus::Active);
-    inside(
-        &one.id,
-        &[
-            "curl",
-            "-sf",
-            "http://169.254.169.254/openstack/latest/meta_data.json",
-        ],
-    );
+    inside(&one.id, &["curl", "-sf", "http://169.254.169.254/openstack/latest/meta_data.json"]);
 
     // Accepted, but the daemon dies over it: the next one finishes the work.
-    let accepted = site
-        .cloud
-        .create(vec![site.wanted("n2")])
-        .await
-        .remove(0)
-        .unwrap();
+    let accepted = site.cloud.create(vec![site.wanted("n2")]).await.remove(0).unwrap();
     kill_daemon();
     site.active(std::slice::from_ref(&accepted.id)).await;
     assert!(site.answers(&accepted, 22).await);
-    assert_eq!(inside(&one.id, &["cat", BOOT_ID]), boot);
+    assert_eq!(boot_id(&one.id).unwrap(), boot);
     site.finish().await;
 }
 
@@ -435,47 +292,134 @@ async fn faults_are_retried_or_told() {
         return;
     };
     let inject = |text: &str| fs::write(root().join("faults.json"), text).unwrap();
-    inject(
-        r#"{"create": {"fail": 2, "status": 429, "retry_after": 0}, "list": {"fail": 1, "status": 503}}"#,
-    );
-    let one = site
-        .cloud
-        .create(vec![site.wanted("n1")])
-        .await
-        .remove(0)
-        .unwrap();
+    inject(r#"{"create": {"fail": 2, "status": 429, "retry_after": 0}, "list": {"fail": 1, "status": 503}}"#);
+    let one = site.cloud.create(vec![site.wanted("n1")]).await.remove(0).unwrap();
     site.active(std::slice::from_ref(&one.id)).await;
 
     inject(r#"{"create": {"fail": 1, "status": 403, "message": "no more cores"}}"#);
     let refused = site.cloud.create(vec![site.wanted("n2")]).await.remove(0);
-    assert!(
-        matches!(&refused, Err(Error::Quota(words)) if words == "no more cores"),
-        "{refused:?}"
-    );
+    assert!(matches!(&refused, Err(Error::Quota(words)) if words == "no more cores"), "{refused:?}");
 
     inject(r#"{"build": {"fail": 1, "message": "no valid host"}}"#);
-    let doomed = site
-        .cloud
-        .create(vec![site.wanted("n3")])
-        .await
-        .remove(0)
-        .unwrap();
-    let error = site
-        .cloud
-        .wait_active(
-            &[one.id.clone(), doomed.id.clone()],
-            Instant::now() + LONG,
-            |_| {},
-        )
-        .await;
+    let doomed = site.cloud.create(vec![site.wanted("n3")]).await.remove(0).unwrap();
+    let error =
+        site.cloud.wait_active(&[one.id.clone(), doomed.id.clone()], Instant::now() + LONG, |_| {}).await;
     assert_eq!(error.unwrap_err().to_string(), "n3: no valid host");
 
     // A broken instance can be rebuilt.
-    let rebuild = Rebuild {
-        image: site.image.id.clone(),
-        user_data: String::new(),
-        labels: labels("t-faults"),
+    let rebuild =
+        Rebuild { image: site.image.id.clone(), user_data: String::new(), labels: labels("t-faults") };
+    site.cloud.rebuild(&doomed.id, rebuild).await.unwrap();
+    site.active(std::slice::from_ref(&doomed.id)).await;
+    site.finish().await;
+}    inside(&one.id, &["systemd-run", "--quiet", "/usr/sbin/sshd", "-D", "-p", "8080"]);
+    let listening = async {
+        while try_inside(&one.id, &["ss", "-Htln", "sport = :8080"]).is_none_or(|s| s.is_empty()) {
+            sleep(Duration::from_millis(20)).await;
+        }
     };
+    timeout(LONG, listening).await.unwrap();
+    let address = (one.address.unwrap(), 8080);
+    let attempt = timeout(Duration::from_secs(1), tokio::net::TcpStream::connect(address)).await;
+    assert!(!matches!(attempt, Ok(Ok(_))), "the port is open");
+    assert!(site.answers(&one, 22).await);
+    site.finish().await;
+}
+
+#[tokio::test]
+async fn a_clusters_token_opens_that_cluster_only() {
+    let Some(site) = Site::new("t-token").await else {
+        return;
+    };
+    let one = site.boot(vec![site.wanted("n1")]).await.remove(0);
+    site.cloud.grant("t-token", "right").await.unwrap();
+    site.cloud.grant("t-other", "wrong").await.unwrap();
+    let url = site.network.api_url.as_deref().unwrap();
+    // From where the control node would ask.
+    let status = |token: &str| {
+        let header = format!("Authorization: Bearer {token}");
+        let address = format!("{url}/v1/instances/{}", one.id);
+        inside(&one.id, &["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", &header, &address])
+    };
+    assert_eq!(
+        (status("right"), status("wrong"), status("none")),
+        ("200".into(), "404".into(), "401".into())
+    );
+
+    let own = Cloud::local_at(url, "right");
+    assert_eq!(own.instances("t-token").await.unwrap().len(), 1);
+    own.reboot(&one.id, true).await.unwrap();
+    let made = own.create(vec![site.wanted("n2")]).await.remove(0).unwrap();
+    own.wait_active(std::slice::from_ref(&made.id), Instant::now() + LONG, |_| {}).await.unwrap();
+    own.delete(&made.id).await.unwrap();
+
+    let other = Cloud::local_at(url, "wrong");
+    assert!(other.instances("t-token").await.unwrap().is_empty());
+    assert!(matches!(other.instance(&one.id).await, Err(Error::NotFound { .. })));
+    assert!(matches!(other.create(vec![site.wanted("n3")]).await.remove(0), Err(Error::Unauthorized(_))));
+    let mut stolen = site.wanted("n3");
+    stolen.labels = labels("t-other");
+    assert!(matches!(
+        other.create(vec![stolen]).await.remove(0),
+        Err(Error::NotFound { kind: "network", .. })
+    ));
+    assert!(matches!(other.grant("t-token", "x").await, Err(Error::Unauthorized(_))));
+    assert!(matches!(other.retire().await, Err(Error::Unauthorized(_))));
+
+    site.cloud.revoke("t-token").await.unwrap();
+    site.cloud.revoke("t-other").await.unwrap();
+    assert!(matches!(own.instances("t-token").await, Err(Error::Unauthorized(_))));
+    site.finish().await;
+}
+
+#[tokio::test]
+async fn the_daemon_may_die() {
+    let Some(site) = Site::new("t-killed").await else {
+        return;
+    };
+    let one = site.boot(vec![site.wanted("n1")]).await.remove(0);
+    let boot = boot_id(&one.id).unwrap();
+    let kill_daemon = || {
+        let pid = fs::read_to_string(root().join("daemon.lock")).unwrap().trim().parse().unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    };
+    kill_daemon();
+    assert_eq!(boot_id(&one.id).unwrap(), boot);
+    assert_eq!(site.status(&one.id).await, InstanceStatus::Active);
+    inside(&one.id, &["curl", "-sf", "http://169.254.169.254/openstack/latest/meta_data.json"]);
+
+    // Accepted, but the daemon dies over it: the next one finishes the work.
+    let accepted = site.cloud.create(vec![site.wanted("n2")]).await.remove(0).unwrap();
+    kill_daemon();
+    site.active(std::slice::from_ref(&accepted.id)).await;
+    assert!(site.answers(&accepted, 22).await);
+    assert_eq!(boot_id(&one.id).unwrap(), boot);
+    site.finish().await;
+}
+
+#[tokio::test]
+async fn faults_are_retried_or_told() {
+    let Some(site) = Site::new("t-faults").await else {
+        return;
+    };
+    let inject = |text: &str| fs::write(root().join("faults.json"), text).unwrap();
+    inject(r#"{"create": {"fail": 2, "status": 429, "retry_after": 0}, "list": {"fail": 1, "status": 503}}"#);
+    let one = site.cloud.create(vec![site.wanted("n1")]).await.remove(0).unwrap();
+    site.active(std::slice::from_ref(&one.id)).await;
+
+    inject(r#"{"create": {"fail": 1, "status": 403, "message": "no more cores"}}"#);
+    let refused = site.cloud.create(vec![site.wanted("n2")]).await.remove(0);
+    assert!(matches!(&refused, Err(Error::Quota(words)) if words == "no more cores"), "{refused:?}");
+
+    inject(r#"{"build": {"fail": 1, "message": "no valid host"}}"#);
+    let doomed = site.cloud.create(vec![site.wanted("n3")]).await.remove(0).unwrap();
+    let error =
+        site.cloud.wait_active(&[one.id.clone(), doomed.id.clone()], Instant::now() + LONG, |_| {}).await;
+    assert_eq!(error.unwrap_err().to_string(), "n3: no valid host");
+
+    // A broken instance can be rebuilt.
+    let rebuild =
+        Rebuild { image: site.image.id.clone(), user_data: String::new(), labels: labels("t-faults") };
     site.cloud.rebuild(&doomed.id, rebuild).await.unwrap();
     site.active(std::slice::from_ref(&doomed.id)).await;
     site.finish().await;

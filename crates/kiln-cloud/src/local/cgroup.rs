@@ -14,8 +14,7 @@ use crate::{Error, Result};
 pub fn hierarchy() -> Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts")
         .map_err(|e| Error::Failed(format!("/proc/self/mounts: {e}")))?;
-    find_mount(&mounts)
-        .ok_or_else(|| Error::Failed("this host has no cgroup version 2 mounted".into()))
+    find_mount(&mounts).ok_or_else(|| Error::Failed("this host has no cgroup version 2 mounted".into()))
 }
 
 fn find_mount(mounts: &str) -> Option<PathBuf> {
@@ -27,8 +26,7 @@ fn find_mount(mounts: &str) -> Option<PathBuf> {
 }
 
 pub fn create(dir: &Path) -> Result<()> {
-    fs::create_dir_all(dir)
-        .map_err(|e| Error::Failed(format!("cannot make cgroup {}: {e}", dir.display())))
+    fs::create_dir_all(dir).map_err(|e| Error::Failed(format!("cannot make cgroup {}: {e}", dir.display())))
 }
 
 /// For handing to a child, which joins by writing to it.
@@ -56,11 +54,7 @@ pub fn children(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
     };
-    entries
-        .flatten()
-        .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
-        .map(|e| e.path())
-        .collect()
+    entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()).collect()
 }
 
 /// Waits until nobody is left. `false` if somebody still is when the time is up.
@@ -83,13 +77,9 @@ pub fn destroy(dir: &Path) -> Result<()> {
     // A directory that was killed must not be booted in again (newer systemds lose services), hence the removal.
     let _ = fs::write(dir.join("cgroup.kill"), "1");
     if !wait_empty(dir, Duration::from_secs(20)) {
-        return Err(Error::Failed(format!(
-            "processes in {} do not end",
-            dir.display()
-        )));
+        return Err(Error::Failed(format!("processes in {} do not end", dir.display())));
     }
-    remove_tree(dir)
-        .map_err(|e| Error::Failed(format!("cannot remove cgroup {}: {e}", dir.display())))
+    remove_tree(dir).map_err(|e| Error::Failed(format!("cannot remove cgroup {}: {e}", dir.display())))
 }
 
 fn remove_tree(dir: &Path) -> io::Result<()> {
@@ -117,10 +107,7 @@ mod tests {
     #[test]
     fn the_tree_is_found_on_hybrid_and_pure_hosts() {
         let hybrid = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
-        assert_eq!(
-            find_mount(hybrid),
-            Some(PathBuf::from("/sys/fs/cgroup/unified"))
-        );
+        assert_eq!(find_mount(hybrid), Some(PathBuf::from("/sys/fs/cgroup/unified")));
         let pure = "cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n";
         assert_eq!(find_mount(pure), Some(PathBuf::from("/sys/fs/cgroup")));
         assert_eq!(find_mount("proc /proc proc rw 0 0\n"), None);

@@ -9,15 +9,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 
-use super::wire::{
-    Fault, GrantRequest, Outcome, PowerRequest, Retired, SourceRequest, SourceStatus,
-};
+use super::wire::{Fault, GrantRequest, Outcome, PowerRequest, Retired, SourceRequest, SourceStatus};
 use super::{executable, launch, names};
 use crate::rate::RateLimit;
 use crate::retry::{Policy, retry};
 use crate::{
-    Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork,
-    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label,
+    Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup,
+    NewVolume, Rebuild, Result, SecurityGroup, Volume, label,
 };
 
 const PAGE: usize = 200;
@@ -59,30 +57,16 @@ impl Driver {
 
     /// The cloud behind an address, for instances of it.
     pub fn at_url(url: &str, token: &str) -> Self {
-        let endpoint = Endpoint {
-            url: url.trim_end_matches('/').to_string(),
-            token: token.to_string(),
-        };
+        let endpoint = Endpoint { url: url.trim_end_matches('/').to_string(), token: token.to_string() };
         Self::new(None, Some(endpoint), executable())
     }
 
     fn new(root: Option<PathBuf>, endpoint: Option<Endpoint>, program: PathBuf) -> Self {
         // Without TLS and proxies the builder has nothing that can fail.
-        let http = reqwest::Client::builder()
-            .no_proxy()
-            .timeout(TIMEOUT)
-            .build()
-            .unwrap_or_default();
-        let inner = Inner {
-            root,
-            endpoint: Mutex::new(endpoint),
-            http,
-            rate: RateLimit::new(50, 50.0),
-            program,
-        };
-        Driver {
-            inner: Arc::new(inner),
-        }
+        let http = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build().unwrap_or_default();
+        let inner =
+            Inner { root, endpoint: Mutex::new(endpoint), http, rate: RateLimit::new(50, 50.0), program };
+        Driver { inner: Arc::new(inner) }
     }
 
     async fn endpoint(&self) -> Result<Endpoint> {
@@ -105,23 +89,13 @@ impl Driver {
         }
     }
 
-    async fn send<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&[u8]>,
-    ) -> Result<T> {
+    async fn send<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<&[u8]>) -> Result<T> {
         self.inner.rate.acquire().await;
         let endpoint = self.endpoint().await?;
-        let mut request = self
-            .inner
-            .http
-            .request(method, format!("{}{path}", endpoint.url))
-            .bearer_auth(&endpoint.token);
+        let mut request =
+            self.inner.http.request(method, format!("{}{path}", endpoint.url)).bearer_auth(&endpoint.token);
         if let Some(body) = body {
-            request = request
-                .header("content-type", "application/json")
-                .body(body.to_vec());
+            request = request.header("content-type", "application/json").body(body.to_vec());
         }
         let response = match request.send().await {
             Ok(response) => response,
@@ -139,10 +113,7 @@ impl Driver {
         match serde_json::from_slice::<Fault>(&text) {
             Ok(fault) => Err(fault.into()),
             Err(_) if status.is_server_error() => Err(Error::Transient(status.to_string())),
-            Err(_) => Err(Error::Invalid(format!(
-                "{status}: {}",
-                String::from_utf8_lossy(&text)
-            ))),
+            Err(_) => Err(Error::Invalid(format!("{status}: {}", String::from_utf8_lossy(&text)))),
         }
     }
 
@@ -157,10 +128,7 @@ impl Driver {
         body: &impl Serialize,
     ) -> Result<T> {
         let body = encode(body)?;
-        retry(&Policy::LOCAL, |_| {
-            self.send(method.clone(), path, Some(&body))
-        })
-        .await
+        retry(&Policy::LOCAL, |_| self.send(method.clone(), path, Some(&body))).await
     }
 
     /// Removing what is gone is done already.
@@ -220,18 +188,12 @@ impl Driver {
     }
 
     /// An instance made by an earlier attempt of the same call, whose answer was lost.
-    async fn made_since(
-        &self,
-        new: &NewInstance,
-        begun: jiff::Timestamp,
-    ) -> Result<Option<Instance>> {
+    async fn made_since(&self, new: &NewInstance, begun: jiff::Timestamp) -> Result<Option<Instance>> {
         let Some(cluster) = new.labels.get(label::CLUSTER) else {
             return Ok(None);
         };
         let all = self.instances(cluster).await?;
-        Ok(all
-            .into_iter()
-            .find(|i| i.name == new.name && i.created >= begun))
+        Ok(all.into_iter().find(|i| i.name == new.name && i.created >= begun))
     }
 
     pub async fn rebuild(&self, id: &str, new: Rebuild) -> Result<Instance> {
@@ -266,11 +228,7 @@ impl Driver {
     }
 
     pub async fn console_log(&self, id: &str, lines: usize) -> Result<String> {
-        self.get(&format!(
-            "{}/console?lines={lines}",
-            item("instances", "instance", id)?
-        ))
-        .await
+        self.get(&format!("{}/console?lines={lines}", item("instances", "instance", id)?)).await
     }
 
     pub async fn images(&self) -> Result<Vec<Image>> {
@@ -290,22 +248,12 @@ impl Driver {
         self.remove(&item("images", "image", id)?).await
     }
 
-    pub async fn source_image(
-        &self,
-        suite: &str,
-        progress: &(dyn Fn(&str) + Sync),
-    ) -> Result<Image> {
+    pub async fn source_image(&self, suite: &str, progress: &(dyn Fn(&str) + Sync)) -> Result<Image> {
         let executable = file_of(&self.inner.program)?;
-        let request = SourceRequest {
-            suite: suite.to_string(),
-            executable,
-        };
+        let request = SourceRequest { suite: suite.to_string(), executable };
         let mut last = String::new();
         loop {
-            match self
-                .call(Method::POST, "/v1/source-image", &request)
-                .await?
-            {
+            match self.call(Method::POST, "/v1/source-image", &request).await? {
                 SourceStatus::Ready { image } => return Ok(*image),
                 SourceStatus::Failed { fault } => return Err(fault.into()),
                 SourceStatus::Running { step } => {
@@ -353,8 +301,7 @@ impl Driver {
 
     pub async fn security_groups(&self, cluster: &str) -> Result<Vec<SecurityGroup>> {
         names::check_name(cluster)?;
-        self.get(&format!("/v1/security-groups?cluster={cluster}"))
-            .await
+        self.get(&format!("/v1/security-groups?cluster={cluster}")).await
     }
 
     pub async fn create_security_group(&self, new: NewSecurityGroup) -> Result<SecurityGroup> {
@@ -362,8 +309,7 @@ impl Driver {
     }
 
     pub async fn delete_security_group(&self, id: &str) -> Result<()> {
-        self.remove(&item("security-groups", "security group", id)?)
-            .await
+        self.remove(&item("security-groups", "security group", id)?).await
     }
 
     pub async fn flavors(&self) -> Result<Vec<Flavor>> {
@@ -373,11 +319,8 @@ impl Driver {
     pub async fn grant(&self, cluster: &str, token: &str) -> Result<()> {
         names::check_name(cluster)?;
         // Only the digest leaves this process.
-        let request = GrantRequest {
-            token_sha256: names::sha256_hex(token.as_bytes()),
-        };
-        self.call(Method::PUT, &format!("/v1/grants/{cluster}"), &request)
-            .await
+        let request = GrantRequest { token_sha256: names::sha256_hex(token.as_bytes()) };
+        self.call(Method::PUT, &format!("/v1/grants/{cluster}"), &request).await
     }
 
     pub async fn revoke(&self, cluster: &str) -> Result<()> {
@@ -420,10 +363,7 @@ fn item(collection: &str, kind: &'static str, id: &str) -> Result<String> {
     if plain {
         Ok(format!("/v1/{collection}/{id}"))
     } else {
-        Err(Error::NotFound {
-            kind,
-            name: id.to_string(),
-        })
+        Err(Error::NotFound { kind, name: id.to_string() })
     }
 }
 
@@ -432,8 +372,7 @@ fn file_of(program: &Path) -> Result<PathBuf> {
     if program != Path::new("/proc/self/exe") {
         return Ok(program.to_path_buf());
     }
-    std::env::current_exe()
-        .map_err(|e| Error::Failed(format!("cannot find this program's file: {e}")))
+    std::env::current_exe().map_err(|e| Error::Failed(format!("cannot find this program's file: {e}")))
 }
 
 fn transient(error: &reqwest::Error) -> Error {

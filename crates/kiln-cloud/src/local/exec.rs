@@ -19,18 +19,12 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], input: &str) -> Result<St
         // A program that ends early breaks the pipe; its exit status tells the story better.
         let _ = stdin.write_all(input.as_bytes());
     }
-    let output = child
-        .wait_with_output()
-        .map_err(|e| Error::Failed(format!("{program}: {e}")))?;
+    let output = child.wait_with_output().map_err(|e| Error::Failed(format!("{program}: {e}")))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Error::Failed(format!(
-        "{program} failed ({}): {}",
-        output.status,
-        said.trim()
-    )))
+    Err(Error::Failed(format!("{program} failed ({}): {}", output.status, said.trim())))
 }
 
 /// Feeds commands to `ip`, one per line, stopping at the first that fails.

@@ -3,21 +3,11 @@
 
 use crate::{Error, Flavor, Result};
 
-const ALL: [(&str, u32, u64); 5] = [
-    ("tiny", 1, 512),
-    ("small", 1, 2048),
-    ("medium", 2, 4096),
-    ("large", 4, 8192),
-    ("xlarge", 8, 16384),
-];
+const ALL: [(&str, u32, u64); 5] =
+    [("tiny", 1, 512), ("small", 1, 2048), ("medium", 2, 4096), ("large", 4, 8192), ("xlarge", 8, 16384)];
 
 pub fn all() -> Vec<Flavor> {
-    ALL.map(|(name, cpus, memory_mib)| Flavor {
-        name: name.into(),
-        cpus,
-        memory_mib,
-    })
-    .to_vec()
+    ALL.map(|(name, cpus, memory_mib)| Flavor { name: name.into(), cpus, memory_mib }).to_vec()
 }
 
 pub fn check(name: &str) -> Result<()> {
@@ -25,8 +15,5 @@ pub fn check(name: &str) -> Result<()> {
         return Ok(());
     }
     let known: Vec<_> = ALL.iter().map(|(n, ..)| *n).collect();
-    Err(Error::Invalid(format!(
-        "there is no flavor {name}; there are {}",
-        known.join(", ")
-    )))
+    Err(Error::Invalid(format!("there is no flavor {name}; there are {}", known.join(", "))))
 }

@@ -19,19 +19,13 @@ const START: Duration = Duration::from_secs(30);
 pub async fn find(root: &Path, http: &reqwest::Client) -> Option<Endpoint> {
     let port = fs::read_to_string(root.join("port")).ok()?;
     let token = fs::read_to_string(root.join("token")).ok()?;
-    let endpoint = Endpoint {
-        url: format!("http://127.0.0.1:{}", port.trim()),
-        token: token.trim().to_string(),
-    };
+    let endpoint =
+        Endpoint { url: format!("http://127.0.0.1:{}", port.trim()), token: token.trim().to_string() };
     let ping = http
         .get(format!("{}/v1/ping", endpoint.url))
         .bearer_auth(&endpoint.token)
         .timeout(Duration::from_secs(5));
-    ping.send()
-        .await
-        .ok()
-        .filter(|r| r.status().is_success())
-        .map(|_| endpoint)
+    ping.send().await.ok().filter(|r| r.status().is_success()).map(|_| endpoint)
 }
 
 /// Starts the daemon unless it runs, and returns when it answers.
@@ -39,25 +33,13 @@ pub async fn ensure(root: &Path, program: &Path, http: &reqwest::Client) -> Resu
     if let Some(endpoint) = find(root, http).await {
         return Ok(endpoint);
     }
-    let failed = |e: std::io::Error| {
-        Error::Failed(format!(
-            "cannot start the local cloud in {}: {e}",
-            root.display()
-        ))
-    };
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(root)
-        .map_err(failed)?;
+    let failed =
+        |e: std::io::Error| Error::Failed(format!("cannot start the local cloud in {}: {e}", root.display()));
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(failed)?;
     // Two that start at the same time: the second waits and finds the first one's daemon.
     let path = root.join("start.lock");
     let _starting = tokio::task::spawn_blocking(move || -> std::io::Result<fs::File> {
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path)?;
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
         flock(&file, FlockOperation::LockExclusive)?;
         Ok(file)
     })
@@ -69,12 +51,7 @@ pub async fn ensure(root: &Path, program: &Path, http: &reqwest::Client) -> Resu
     }
 
     let log = root.join("daemon.log");
-    let output = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(&log)
-        .map_err(failed)?;
+    let output = OpenOptions::new().create(true).append(true).mode(0o600).open(&log).map_err(failed)?;
     let said_before = output.metadata().map_or(0, |m| m.len());
     let mut command = Command::new(program);
     command
@@ -95,13 +72,9 @@ pub async fn ensure(root: &Path, program: &Path, http: &reqwest::Client) -> Resu
         if ended.is_some() || Instant::now() >= end {
             let text = fs::read(&log).unwrap_or_default();
             let said = String::from_utf8_lossy(
-                text.get(usize::try_from(said_before).unwrap_or(0)..)
-                    .unwrap_or_default(),
+                text.get(usize::try_from(said_before).unwrap_or(0)..).unwrap_or_default(),
             );
-            return Err(Error::Failed(format!(
-                "the local cloud's daemon did not start: {}",
-                said.trim()
-            )));
+            return Err(Error::Failed(format!("the local cloud's daemon did not start: {}", said.trim())));
         }
         sleep(Duration::from_millis(20)).await;
     };

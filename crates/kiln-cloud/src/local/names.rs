@@ -8,14 +8,7 @@ use crate::{Error, Result};
 pub fn new_id() -> String {
     let n = (rand::random::<u128>() & !(0xf000_c000_u128 << 48)) | (0x4000_8000_u128 << 48);
     let h = format!("{n:032x}");
-    format!(
-        "{}-{}-{}-{}-{}",
-        &h[..8],
-        &h[8..12],
-        &h[12..16],
-        &h[16..20],
-        &h[20..]
-    )
+    format!("{}-{}-{}-{}-{}", &h[..8], &h[8..12], &h[12..16], &h[16..20], &h[20..])
 }
 
 /// `^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`, at most 63 characters: what DNS and Slurm accept as a node name.
@@ -28,10 +21,7 @@ pub fn check_name(name: &str) -> Result<()> {
     if good {
         Ok(())
     } else {
-        Err(Error::Invalid(format!(
-            "`{}` is not a valid name",
-            name.escape_default()
-        )))
+        Err(Error::Invalid(format!("`{}` is not a valid name", name.escape_default())))
     }
 }
 
@@ -48,18 +38,7 @@ mod tests {
         for good in ["a", "n1", "compute-0", "0"] {
             assert!(check_name(good).is_ok(), "{good}");
         }
-        for bad in [
-            "",
-            "-a",
-            "a-",
-            "A",
-            "a b",
-            "a/b",
-            "a.b",
-            "../x",
-            "a\n",
-            &"x".repeat(64),
-        ] {
+        for bad in ["", "-a", "a-", "A", "a b", "a/b", "a.b", "../x", "a\n", &"x".repeat(64)] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
     }

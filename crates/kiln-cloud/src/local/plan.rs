@@ -44,11 +44,7 @@ pub struct Port {
 
 impl Port {
     pub fn names(id: &str) -> (String, String) {
-        let short: String = id
-            .chars()
-            .filter(char::is_ascii_hexdigit)
-            .take(12)
-            .collect();
+        let short: String = id.chars().filter(char::is_ascii_hexdigit).take(12).collect();
         (format!("kiln-{id}"), format!("kv{short}"))
     }
 }
@@ -59,12 +55,7 @@ impl BootPlan {
     /// and keep their promises. Directory renames are copies, so that an upper layer can become part of an
     /// image as it is.
     pub fn overlay_options(&self, work: &Path) -> String {
-        let lower: Vec<_> = self
-            .layers
-            .iter()
-            .rev()
-            .map(|l| l.display().to_string())
-            .collect();
+        let lower: Vec<_> = self.layers.iter().rev().map(|l| l.display().to_string()).collect();
         format!(
             "lowerdir={},upperdir={},workdir={},volatile,redirect_dir=off,metacopy=off,index=off,xino=off",
             lower.join(":"),
@@ -97,17 +88,10 @@ impl BootPlan {
         args.push(format!("--machine={}", self.hostname));
         args.push(format!("--hostname={}", self.hostname));
         args.push(format!("--uuid={}", self.id.replace('-', "")));
-        args.push(format!(
-            "--network-namespace-path=/run/netns/{}",
-            self.port.netns
-        ));
+        args.push(format!("--network-namespace-path=/run/netns/{}", self.port.netns));
         args.push(format!("--resolv-conf={resolv_conf}"));
         for bind in &self.binds {
-            let option = if bind.read_only {
-                "--bind-ro"
-            } else {
-                "--bind"
-            };
+            let option = if bind.read_only { "--bind-ro" } else { "--bind" };
             args.push(format!("{option}={}:{}", bind.from.display(), bind.to));
         }
         args
@@ -126,11 +110,7 @@ mod tests {
             cgroup: "/c".into(),
             layers: vec!["/l/base".into(), "/l/extra".into()],
             upper: "/l/mine".into(),
-            binds: vec![Bind {
-                from: "/v/1".into(),
-                to: "/mnt/volumes/state".into(),
-                read_only: true,
-            }],
+            binds: vec![Bind { from: "/v/1".into(), to: "/mnt/volumes/state".into(), read_only: true }],
             port: Port {
                 netns: "kiln-0f".into(),
                 link: "kv0f".into(),

@@ -11,15 +11,7 @@ use crate::{Result, Rule};
 /// Makes the port as new: whatever a previous boot left in the namespace is gone, as on a real machine.
 pub fn plug(port: &Port) -> Result<()> {
     unplug(port);
-    let Port {
-        netns,
-        link,
-        bridge,
-        address,
-        prefix,
-        gateway,
-        ..
-    } = port;
+    let Port { netns, link, bridge, address, prefix, gateway, .. } = port;
     exec::ip(&format!(
         "netns add {netns}\n\
          link add {link} type veth peer name eth0 netns {netns}\n\
@@ -70,10 +62,7 @@ fn security_rules(rules: &[Rule]) -> String {
             IpNet::V6(_) => "ip6",
         };
         let from = rule.from.trunc();
-        let port = rule
-            .tcp_port
-            .map(|port| format!(" tcp dport {port}"))
-            .unwrap_or_default();
+        let port = rule.tcp_port.map(|port| format!(" tcp dport {port}")).unwrap_or_default();
         let _ = writeln!(text, "  {family} saddr {from}{port} accept");
     }
     text.push_str(" }\n}\n");
@@ -87,18 +76,9 @@ mod tests {
     #[test]
     fn rules_become_nft() {
         let rules = [
-            Rule {
-                from: "10.0.0.7/8".parse().unwrap(),
-                tcp_port: None,
-            },
-            Rule {
-                from: "0.0.0.0/0".parse().unwrap(),
-                tcp_port: Some(22),
-            },
-            Rule {
-                from: "::/0".parse().unwrap(),
-                tcp_port: Some(22),
-            },
+            Rule { from: "10.0.0.7/8".parse().unwrap(), tcp_port: None },
+            Rule { from: "0.0.0.0/0".parse().unwrap(), tcp_port: Some(22) },
+            Rule { from: "::/0".parse().unwrap(), tcp_port: Some(22) },
         ];
         let text = security_rules(&rules);
         assert!(text.contains("policy drop"));

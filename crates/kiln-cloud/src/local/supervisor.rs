@@ -24,8 +24,8 @@ const CONSOLE_KEEP: u64 = 1 << 20;
 /// Runs the instance whose directory is given until it is off, and returns nspawn's exit status.
 /// Call it on the main thread.
 pub fn run_instance(dir: &Path) -> Result<i32> {
-    let text = fs::read(dir.join(plan::FILE))
-        .map_err(|e| Error::Failed(format!("{}: {e}", dir.display())))?;
+    let text =
+        fs::read(dir.join(plan::FILE)).map_err(|e| Error::Failed(format!("{}: {e}", dir.display())))?;
     let plan: BootPlan =
         serde_json::from_slice(&text).map_err(|e| Error::Failed(format!("{}: {e}", plan::FILE)))?;
     let result = run_boots(dir, &plan);
@@ -74,20 +74,13 @@ fn run_boot(dir: &Path, plan: &BootPlan, group: &Path) -> Result<i32> {
     command
         .args(plan.nspawn_arguments(&root, resolv_conf()))
         .env_clear()
-        .env(
-            "PATH",
-            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        )
+        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .env("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1")
         .stdin(Stdio::null())
         .stdout(console)
         .stderr(errors);
     let mounts = vec![
-        Mount {
-            kind: c"tmpfs",
-            target: c"/run/systemd/nspawn".into(),
-            options: c"mode=0700".into(),
-        },
+        Mount { kind: c"tmpfs", target: c"/run/systemd/nspawn".into(), options: c"mode=0700".into() },
         Mount {
             kind: c"overlay",
             target: c_string(&root)?,
@@ -97,34 +90,24 @@ fn run_boot(dir: &Path, plan: &BootPlan, group: &Path) -> Result<i32> {
     sys::in_cgroup(&mut command, cgroup::procs(group)?);
     sys::with_private_mounts(&mut command, mounts);
     sys::fresh_uptime_for_children().map_err(|e| failed("time namespace", e))?;
-    let mut child = command
-        .spawn()
-        .map_err(|e| failed("cannot start systemd-nspawn", e))?;
+    let mut child = command.spawn().map_err(|e| failed("cannot start systemd-nspawn", e))?;
     let status = child.wait().map_err(|e| failed("systemd-nspawn", e))?;
     // Stragglers inside would keep the root busy.
     cgroup::wait_empty(group, Duration::from_secs(1));
-    Ok(status
-        .code()
-        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
 
 fn c_string(value: &(impl AsRef<std::ffi::OsStr> + ?Sized)) -> Result<CString> {
     use std::os::unix::ffi::OsStrExt as _;
-    CString::new(value.as_ref().as_bytes())
-        .map_err(|_| Error::Failed("a path contains a zero byte".into()))
+    CString::new(value.as_ref().as_bytes()).map_err(|_| Error::Failed("a path contains a zero byte".into()))
 }
 
 /// The host's own resolver if it can be reached from elsewhere, else the one behind its local stub.
 fn resolv_conf() -> &'static str {
     let text = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    let stub = text
-        .lines()
-        .any(|line| line.trim_start().starts_with("nameserver") && line.contains("127.0.0.53"));
-    if stub {
-        "replace-uplink"
-    } else {
-        "replace-host"
-    }
+    let stub =
+        text.lines().any(|line| line.trim_start().starts_with("nameserver") && line.contains("127.0.0.53"));
+    if stub { "replace-uplink" } else { "replace-host" }
 }
 
 fn trim(console: &Path) -> std::io::Result<()> {

@@ -43,18 +43,9 @@ pub fn with_private_mounts(command: &mut Command, mounts: Vec<Mount>) {
     unsafe {
         command.pre_exec(move || {
             unshare_unsafe(UnshareFlags::NEWNS)?;
-            mount_change(
-                c"/",
-                MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC,
-            )?;
+            mount_change(c"/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
             for m in &mounts {
-                mount(
-                    c"kiln",
-                    m.target.as_c_str(),
-                    m.kind,
-                    MountFlags::empty(),
-                    m.options.as_c_str(),
-                )?;
+                mount(c"kiln", m.target.as_c_str(), m.kind, MountFlags::empty(), m.options.as_c_str())?;
             }
             Ok(())
         });
@@ -68,8 +59,5 @@ pub fn fresh_uptime_for_children() -> io::Result<()> {
     unsafe { unshare_unsafe(UnshareFlags::NEWTIME)? };
     let uptime = std::fs::read_to_string("/proc/uptime")?;
     let seconds = uptime.split('.').next().unwrap_or("0");
-    std::fs::write(
-        "/proc/self/timens_offsets",
-        format!("boottime -{seconds} 0\n"),
-    )
+    std::fs::write("/proc/self/timens_offsets", format!("boottime -{seconds} 0\n"))
 }

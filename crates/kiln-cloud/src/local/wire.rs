@@ -49,17 +49,11 @@ impl Code {
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        let plain = |code, message| Fault {
-            code,
-            message,
-            kind: None,
-            retry_after: None,
-        };
+        let plain = |code, message| Fault { code, message, kind: None, retry_after: None };
         match error {
-            Error::NotFound { kind, name } => Fault {
-                kind: Some(kind.into()),
-                ..plain(Code::NotFound, name)
-            },
+            Error::NotFound { kind, name } => {
+                Fault { kind: Some(kind.into()), ..plain(Code::NotFound, name) }
+            }
             Error::Conflict(m) => plain(Code::Conflict, m),
             Error::Unauthorized(m) => plain(Code::Unauthorized, m),
             Error::Invalid(m) => plain(Code::Invalid, m),
@@ -78,18 +72,13 @@ impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         let message = fault.message;
         match fault.code {
-            Code::NotFound => Error::NotFound {
-                kind: known_kind(fault.kind.as_deref()),
-                name: message,
-            },
+            Code::NotFound => Error::NotFound { kind: known_kind(fault.kind.as_deref()), name: message },
             Code::Conflict => Error::Conflict(message),
             Code::Unauthorized => Error::Unauthorized(message),
             Code::Invalid => Error::Invalid(message),
             Code::Quota => Error::Quota(message),
             Code::Throttled => Error::Throttled {
-                retry_after: fault
-                    .retry_after
-                    .and_then(|s| Duration::try_from_secs_f64(s).ok()),
+                retry_after: fault.retry_after.and_then(|s| Duration::try_from_secs_f64(s).ok()),
             },
             Code::Transient => Error::Transient(message),
             Code::Failed => Error::Failed(message),
@@ -98,18 +87,8 @@ impl From<Fault> for Error {
 }
 
 fn known_kind(kind: Option<&str>) -> &'static str {
-    let all = [
-        "instance",
-        "image",
-        "volume",
-        "network",
-        "security group",
-        "grant",
-        "metadata",
-    ];
-    all.into_iter()
-        .find(|k| Some(*k) == kind)
-        .unwrap_or("resource")
+    let all = ["instance", "image", "volume", "network", "security group", "grant", "metadata"];
+    all.into_iter().find(|k| Some(*k) == kind).unwrap_or("resource")
 }
 
 /// One answer of a bulk request.
@@ -177,17 +156,12 @@ mod tests {
     #[test]
     fn errors_survive_the_journey() {
         let errors = [
-            Error::NotFound {
-                kind: "image",
-                name: "x".into(),
-            },
+            Error::NotFound { kind: "image", name: "x".into() },
             Error::Conflict("taken".into()),
             Error::Unauthorized("no".into()),
             Error::Invalid("bad".into()),
             Error::Quota("full".into()),
-            Error::Throttled {
-                retry_after: Some(Duration::from_millis(1500)),
-            },
+            Error::Throttled { retry_after: Some(Duration::from_millis(1500)) },
             Error::Transient("later".into()),
             Error::Failed("broken".into()),
         ];

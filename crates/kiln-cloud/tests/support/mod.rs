@@ -27,27 +27,11 @@ pub fn root() -> PathBuf {
 fn program() -> PathBuf {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
-        let build = [
-            "build",
-            "--quiet",
-            "--package",
-            "kiln-cloud",
-            "--example",
-            "local-cloud",
-        ];
-        assert!(
-            Command::new(env!("CARGO"))
-                .args(build)
-                .status()
-                .unwrap()
-                .success()
-        );
+        let build = ["build", "--quiet", "--package", "kiln-cloud", "--example", "local-cloud"];
+        assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
     });
     let test = std::env::current_exe().unwrap();
-    test.ancestors()
-        .nth(2)
-        .unwrap()
-        .join("examples/local-cloud")
+    test.ancestors().nth(2).unwrap().join("examples/local-cloud")
 }
 
 /// Tests look at the whole host, so they take turns: within this process, and with others on the same root.
@@ -79,22 +63,12 @@ impl Site {
         LazyLock::force(&HOST_TURN);
         let cloud = Cloud::local_with(root(), program());
         destroy(&cloud, cluster).await;
-        let image = cloud
-            .source_image("bookworm", &|step| eprintln!("source image: {step}"))
-            .await
-            .unwrap();
+        let image = cloud.source_image("bookworm", &|step| eprintln!("source image: {step}")).await.unwrap();
         let network = cloud
-            .create_network(NewNetwork {
-                name: cluster.into(),
-                cidr: None,
-                labels: labels(cluster),
-            })
+            .create_network(NewNetwork { name: cluster.into(), cidr: None, labels: labels(cluster) })
             .await
             .unwrap();
-        let ssh = Rule {
-            from: "0.0.0.0/0".parse().unwrap(),
-            tcp_port: Some(22),
-        };
+        let ssh = Rule { from: "0.0.0.0/0".parse().unwrap(), tcp_port: Some(22) };
         let group = cloud
             .create_security_group(NewSecurityGroup {
                 name: cluster.into(),
@@ -103,14 +77,7 @@ impl Site {
             })
             .await
             .unwrap();
-        Some(Site {
-            cloud,
-            cluster,
-            image,
-            network,
-            group,
-            _turn: turn,
-        })
+        Some(Site { cloud, cluster, image, network, group, _turn: turn })
     }
 
     pub fn wanted(&self, name: &str) -> NewInstance {
@@ -129,25 +96,13 @@ impl Site {
     }
 
     pub fn with_volume(&self, name: &str, volume: &str) -> NewInstance {
-        let volumes = vec![Attachment {
-            volume: volume.into(),
-            read_only: false,
-        }];
-        NewInstance {
-            volumes,
-            ..self.wanted(name)
-        }
+        let volumes = vec![Attachment { volume: volume.into(), read_only: false }];
+        NewInstance { volumes, ..self.wanted(name) }
     }
 
     /// Creates them and waits until their SSH servers answer.
     pub async fn boot(&self, wanted: Vec<NewInstance>) -> Vec<Instance> {
-        let made: Vec<_> = self
-            .cloud
-            .create(wanted)
-            .await
-            .into_iter()
-            .map(Result::unwrap)
-            .collect();
+        let made: Vec<_> = self.cloud.create(wanted).await.into_iter().map(Result::unwrap).collect();
         let ids: Vec<_> = made.iter().map(|i| i.id.clone()).collect();
         MADE.lock().unwrap().extend(ids.clone());
         self.active(&ids).await;
@@ -162,10 +117,7 @@ impl Site {
     }
 
     pub async fn active(&self, ids: &[String]) {
-        self.cloud
-            .wait_active(ids, Instant::now() + LONG, |_| {})
-            .await
-            .unwrap();
+        self.cloud.wait_active(ids, Instant::now() + LONG, |_| {}).await.unwrap();
     }
 
     /// Whether a port can be reached before long.
@@ -186,7 +138,7 @@ impl Site {
     /// Waits until the inside has booted anew, with an SSH server that answers.
     pub async fn await_boot_after(&self, instance: &Instance, old_boot: &str) {
         let changed = async {
-            while try_inside(&instance.id, &["cat", BOOT_ID]).is_none_or(|id| id == old_boot) {
+            while boot_id(&instance.id).is_none_or(|id| id == old_boot) {
                 sleep(Duration::from_millis(20)).await;
             }
         };
@@ -203,9 +155,8 @@ impl Site {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        if timeout(Duration::from_secs(10), gone).await.is_err() {
-            panic!("left behind: {:#?}", leftovers(&self.network.id));
-        }
+        let clean = timeout(Duration::from_secs(10), gone).await.is_ok();
+        assert!(clean, "left behind: {:#?}", leftovers(&self.network.id));
     }
 }
 
@@ -235,13 +186,7 @@ pub async fn destroy(cloud: &Cloud, cluster: &str) {
     for instance in cloud.instances(cluster).await.unwrap() {
         cloud.delete(&instance.id).await.unwrap();
     }
-    for image in cloud
-        .images()
-        .await
-        .unwrap()
-        .iter()
-        .filter(|i| i.labels == labels(cluster))
-    {
+    for image in cloud.images().await.unwrap().iter().filter(|i| i.labels == labels(cluster)) {
         cloud.delete_image(&image.id).await.unwrap();
     }
     for volume in cloud.volumes(cluster).await.unwrap() {
@@ -266,32 +211,29 @@ fn mark() -> String {
 
 fn cgroup() -> PathBuf {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let line = mounts
-        .lines()
-        .find(|l| l.split(' ').nth(2) == Some("cgroup2"))
-        .unwrap();
+    let line = mounts.lines().find(|l| l.split(' ').nth(2) == Some("cgroup2")).unwrap();
     Path::new(line.split(' ').nth(1).unwrap()).join(format!("kiln-{}", mark()))
 }
 
-pub const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-
-/// Runs a command inside an instance, in all its namespaces. `None` if it cannot be entered.
-pub fn try_inside(id: &str, command: &[&str]) -> Option<String> {
-    let boots = fs::read_dir(cgroup().join(id)).ok()?;
-    let init = boots.flatten().find_map(|boot| {
+/// The first process of the present boot, in the host's numbering.
+fn init(id: &str) -> Option<String> {
+    fs::read_dir(cgroup().join(id)).ok()?.flatten().find_map(|boot| {
         let scope = boot.path().join("payload/init.scope/cgroup.procs");
-        fs::read_to_string(scope)
-            .ok()?
-            .lines()
-            .next()
-            .map(String::from)
-    })?;
-    let output = Command::new("nsenter")
-        .args(["-a", "-t", &init])
-        .args(command)
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
+        fs::read_to_string(scope).ok()?.lines().next().map(String::from)
+    })
+}
+
+/// Changes with every boot. Read from outside: a process that enters a system about to go down would hold it up.
+pub fn boot_id(id: &str) -> Option<String> {
+    let path = format!("/proc/{}/root/proc/sys/kernel/random/boot_id", init(id)?);
+    fs::read_to_string(path).ok()
+}
+
+/// Runs a command inside an instance, in all its namespaces. `None` if that fails.
+pub fn try_inside(id: &str, command: &[&str]) -> Option<String> {
+    let init = init(id)?;
+    let output =
+        Command::new("nsenter").args(["-a", "-t", &init]).args(command).stdin(Stdio::null()).output().ok()?;
     output.status.success().then(|| text(&output))
 }
 
@@ -313,18 +255,10 @@ fn leftovers(network: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let root = root();
     let root = root.to_str().unwrap();
-    let short: String = network
-        .chars()
-        .filter(char::is_ascii_hexdigit)
-        .take(12)
-        .collect();
+    let short: String = network.chars().filter(char::is_ascii_hexdigit).take(12).collect();
     let mine = |line: &str| line.contains(&mark()) || line.contains(&short) || line.contains(root);
     let mut look = |what: &str, text: &str| {
-        found.extend(
-            text.lines()
-                .filter(|l| mine(l))
-                .map(|l| format!("{what}: {l}")),
-        );
+        found.extend(text.lines().filter(|l| mine(l)).map(|l| format!("{what}: {l}")));
     };
     look("link", &run("ip", &["-o", "link"]));
     look("firewall", &run("nft", &["list", "tables"]));
@@ -338,18 +272,11 @@ fn leftovers(network: &str) -> BTreeSet<String> {
         found.extend(entries.map(|e| format!("directory: {}", e.path().display())));
     }
     for id in MADE.lock().unwrap().iter() {
-        let link = id
-            .chars()
-            .filter(char::is_ascii_hexdigit)
-            .take(12)
-            .collect::<String>();
+        let link = id.chars().filter(char::is_ascii_hexdigit).take(12).collect::<String>();
         found.extend(
-            [
-                format!("/run/netns/kiln-{id}"),
-                format!("/sys/class/net/kv{link}"),
-            ]
-            .into_iter()
-            .filter(|p| Path::new(p).exists()),
+            [format!("/run/netns/kiln-{id}"), format!("/sys/class/net/kv{link}")]
+                .into_iter()
+                .filter(|p| Path::new(p).exists()),
         );
     }
     found

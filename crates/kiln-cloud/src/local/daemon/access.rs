@@ -43,28 +43,19 @@ impl Caller {
         if self.may_see(thing) {
             Ok(thing)
         } else {
-            Err(Error::NotFound {
-                kind: T::KIND,
-                name: thing.id().to_string(),
-            })
+            Err(Error::NotFound { kind: T::KIND, name: thing.id().to_string() })
         }
     }
 
     pub fn check_root(&self) -> Result<()> {
         match self {
             Caller::Root => Ok(()),
-            Caller::Cluster(own) => Err(Error::Unauthorized(format!(
-                "the token is for cluster {own} only"
-            ))),
+            Caller::Cluster(own) => Err(Error::Unauthorized(format!("the token is for cluster {own} only"))),
         }
     }
 
     /// A cluster's token cannot make, or turn something into, another cluster's.
     pub fn check_labels(&self, labels: &Labels) -> Result<()> {
-        if self.may_see(labels) {
-            Ok(())
-        } else {
-            self.check_root()
-        }
+        if self.may_see(labels) { Ok(()) } else { self.check_root() }
     }
 }

@@ -29,14 +29,9 @@ fn server_error() -> u16 {
 
 impl Fault {
     fn error(&self) -> Error {
-        let message = self
-            .message
-            .clone()
-            .unwrap_or_else(|| "injected fault".into());
+        let message = self.message.clone().unwrap_or_else(|| "injected fault".into());
         match self.status {
-            429 => Error::Throttled {
-                retry_after: self.retry_after.map(Duration::from_secs),
-            },
+            429 => Error::Throttled { retry_after: self.retry_after.map(Duration::from_secs) },
             401 => Error::Unauthorized(message),
             403 => Error::Quota(message),
             409 => Error::Conflict(message),

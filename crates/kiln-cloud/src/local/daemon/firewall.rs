@@ -18,12 +18,8 @@ pub const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 impl Daemon {
     /// Makes the host's rules match the networks on record.
     pub fn sync_firewall(&self) -> Result<()> {
-        let networks: Vec<_> = self
-            .world()
-            .networks
-            .iter()
-            .map(|n| (networks::bridge(&n.id), n.cidr))
-            .collect();
+        let networks: Vec<_> =
+            self.world().networks.iter().map(|n| (networks::bridge(&n.id), n.cidr)).collect();
         let table = format!("kiln-{}", self.mark);
         if networks.is_empty() {
             exec::nft(&format!("add table ip {table}\ndelete table ip {table}\n"))?;
@@ -91,8 +87,8 @@ mod tests {
         ];
         let text = rules("kiln-x", &networks, 4000);
         assert_eq!(text.matches("masquerade").count(), 2);
-        assert!(text.contains(
-            "iifname \"kb2\" ip daddr 169.254.169.254 tcp dport 80 dnat to 10.213.2.1:4000"
-        ));
+        assert!(
+            text.contains("iifname \"kb2\" ip daddr 169.254.169.254 tcp dport 80 dnat to 10.213.2.1:4000")
+        );
     }
 }

@@ -9,18 +9,11 @@ use crate::{Error, Image, NewImage, Result};
 impl Daemon {
     /// Reading is for everybody: an image holds software, no secrets.
     pub fn images(&self) -> Vec<Image> {
-        self.world()
-            .images
-            .iter()
-            .map(|record| record.image.clone())
-            .collect()
+        self.world().images.iter().map(|record| record.image.clone()).collect()
     }
 
     pub fn image(&self, id: &str) -> Result<Image> {
-        self.world()
-            .images
-            .get(id)
-            .map(|record| record.image.clone())
+        self.world().images.get(id).map(|record| record.image.clone())
     }
 
     /// The instance's writable layer becomes the image's top layer as it is, and the instance goes on with
@@ -32,17 +25,10 @@ impl Daemon {
         let _only_one = lock(&only_one);
         let mut record = self.record(caller, instance)?;
         if record.phase != Phase::Ready || cgroup::populated(&self.instance_cgroup(instance)) {
-            return Err(Error::Conflict(format!(
-                "instance {} is not stopped",
-                record.name
-            )));
+            return Err(Error::Conflict(format!("instance {} is not stopped", record.name)));
         }
         let upper = self.make_upper(&record)?;
-        let below: u64 = record
-            .layers
-            .iter()
-            .map(|l| layers::size(&self.layer_dir(l)))
-            .sum();
+        let below: u64 = record.layers.iter().map(|l| layers::size(&self.layer_dir(l))).sum();
         let size_bytes = below + layers::size(&upper);
         // The overlay did not sync; an image must survive what an instance need not.
         sync(&upper)?;
@@ -61,10 +47,7 @@ impl Daemon {
         let mut world = self.world();
         // In this order a crash in between costs nothing: the instance merely has one layer more.
         world.instances.put(record)?;
-        world.images.put(ImageRecord {
-            image: image.clone(),
-            layers: stack,
-        })?;
+        world.images.put(ImageRecord { image: image.clone(), layers: stack })?;
         Ok(image)
     }
 

@@ -17,12 +17,8 @@ impl Daemon {
             Phase::Building => InstanceStatus::Building,
             Phase::Rebuilding => InstanceStatus::Rebuilding,
             Phase::Deleting => InstanceStatus::Deleting,
-            Phase::Failed { reason } => InstanceStatus::Error {
-                reason: reason.clone(),
-            },
-            Phase::Ready if cgroup::populated(&self.instance_cgroup(&record.id)) => {
-                InstanceStatus::Active
-            }
+            Phase::Failed { reason } => InstanceStatus::Error { reason: reason.clone() },
+            Phase::Ready if cgroup::populated(&self.instance_cgroup(&record.id)) => InstanceStatus::Active,
             Phase::Ready => InstanceStatus::Stopped,
         };
         Instance {
@@ -40,20 +36,12 @@ impl Daemon {
     }
 
     /// One page, in the order of ids: those after `marker`.
-    pub fn instances(
-        &self,
-        caller: &Caller,
-        cluster: &str,
-        marker: &str,
-        limit: usize,
-    ) -> Vec<Instance> {
+    pub fn instances(&self, caller: &Caller, cluster: &str, marker: &str, limit: usize) -> Vec<Instance> {
         let records: Vec<_> = self
             .world()
             .instances
             .iter()
-            .filter(|i| {
-                i.cluster() == Some(cluster) && caller.may_see(*i) && i.id.as_str() > marker
-            })
+            .filter(|i| i.cluster() == Some(cluster) && caller.may_see(*i) && i.id.as_str() > marker)
             .take(limit)
             .cloned()
             .collect();
@@ -72,15 +60,8 @@ impl Daemon {
         check_user_data(&new.user_data)?;
         check_ssh_key(&new.ssh_key)?;
         let mut world = self.world();
-        if world
-            .instances
-            .iter()
-            .any(|i| i.name == new.name && i.cluster() == new.labels.cluster())
-        {
-            return Err(Error::Conflict(format!(
-                "there is an instance {} already",
-                new.name
-            )));
+        if world.instances.iter().any(|i| i.name == new.name && i.cluster() == new.labels.cluster()) {
+            return Err(Error::Conflict(format!("there is an instance {} already", new.name)));
         }
         let layers = world.images.get(&new.image)?.layers.clone();
         let network = caller.check(world.networks.get(&new.network)?)?;
@@ -112,25 +93,15 @@ impl Daemon {
     }
 
     /// Takes the request; from now on the instance is of the new image.
-    pub fn accept_rebuild(
-        &self,
-        caller: &Caller,
-        id: &str,
-        new: Rebuild,
-    ) -> Result<InstanceRecord> {
+    pub fn accept_rebuild(&self, caller: &Caller, id: &str, new: Rebuild) -> Result<InstanceRecord> {
         caller.check_labels(&new.labels)?;
         check_user_data(&new.user_data)?;
         let mut world = self.world();
         let mut record = caller.check(world.instances.get(id)?)?.clone();
         if record.phase == Phase::Deleting {
-            return Err(Error::Conflict(format!(
-                "instance {} is being deleted",
-                record.name
-            )));
+            return Err(Error::Conflict(format!("instance {} is being deleted", record.name)));
         }
-        record
-            .layers
-            .clone_from(&world.images.get(&new.image)?.layers);
+        record.layers.clone_from(&world.images.get(&new.image)?.layers);
         record.image = new.image;
         record.user_data = new.user_data;
         record.labels = new.labels;
@@ -188,9 +159,7 @@ impl World {
 
 fn check_user_data(user_data: &str) -> Result<()> {
     if user_data.len() > USER_DATA_MAX {
-        return Err(Error::Invalid(format!(
-            "user data is longer than {USER_DATA_MAX} bytes"
-        )));
+        return Err(Error::Invalid(format!("user data is longer than {USER_DATA_MAX} bytes")));
     }
     Ok(())
 }

@@ -24,28 +24,14 @@ impl Daemon {
             // Out of the way under the lock, so that nobody can start to use one; removed after it.
             let world = self.world();
             let mut used: HashSet<&str> = HashSet::new();
-            used.extend(
-                world
-                    .images
-                    .iter()
-                    .flat_map(|i| i.layers.iter().map(String::as_str)),
-            );
-            used.extend(
-                world
-                    .instances
-                    .iter()
-                    .flat_map(|i| i.layers.iter().map(String::as_str)),
-            );
+            used.extend(world.images.iter().flat_map(|i| i.layers.iter().map(String::as_str)));
+            used.extend(world.instances.iter().flat_map(|i| i.layers.iter().map(String::as_str)));
             used.extend(world.instances.iter().map(|i| i.upper.as_str()));
             let Ok(entries) = fs::read_dir(self.root.join("layers")) else {
                 return Ok(());
             };
             for entry in entries.flatten() {
-                if !entry
-                    .file_name()
-                    .to_str()
-                    .is_some_and(|name| used.contains(name))
-                {
+                if !entry.file_name().to_str().is_some_and(|name| used.contains(name)) {
                     let to = trash.join(names::new_id());
                     if fs::rename(entry.path(), &to).is_ok() {
                         doomed.push(to);

@@ -35,9 +35,7 @@ impl Daemon {
         let built = self.try_build(&record);
         let phase = match built {
             Ok(()) => Phase::Ready,
-            Err(error) => Phase::Failed {
-                reason: error.to_string(),
-            },
+            Err(error) => Phase::Failed { reason: error.to_string() },
         };
         tracing::info!(name = record.name, id, ?phase, took = ?started.elapsed(), "built");
         let settled = self.update(id, |current| {
@@ -113,11 +111,7 @@ impl Daemon {
             rules.extend(world.groups.get(id)?.rules.iter().cloned());
         }
         let config = self.instance_dir(&record.id).join("config");
-        let mut binds = vec![Bind {
-            from: config,
-            to: "/mnt/config".into(),
-            read_only: true,
-        }];
+        let mut binds = vec![Bind { from: config, to: "/mnt/config".into(), read_only: true }];
         for attachment in &record.volumes {
             let volume = world.volumes.get(&attachment.volume)?;
             binds.push(Bind {
@@ -203,16 +197,10 @@ impl Daemon {
         match &record.phase {
             Phase::Ready => {}
             Phase::Failed { reason } => {
-                return Err(Error::Conflict(format!(
-                    "instance {} is broken: {reason}",
-                    record.name
-                )));
+                return Err(Error::Conflict(format!("instance {} is broken: {reason}", record.name)));
             }
             Phase::Building | Phase::Rebuilding | Phase::Deleting => {
-                return Err(Error::Conflict(format!(
-                    "instance {} is being built or deleted",
-                    record.name
-                )));
+                return Err(Error::Conflict(format!("instance {} is being built or deleted", record.name)));
             }
         }
         change(&record)?;
@@ -258,9 +246,7 @@ fn await_first_sign(group: &Path, log: &Path) -> Result<()> {
             let console = std::fs::read_to_string(console).unwrap_or_default();
             let last = console.lines().last().unwrap_or_default();
             return Err(Error::Failed(
-                format!("the instance did not boot: {} {last}", said.trim())
-                    .trim_end()
-                    .to_string(),
+                format!("the instance did not boot: {} {last}", said.trim()).trim_end().to_string(),
             ));
         }
         if Instant::now() >= end {

@@ -13,20 +13,11 @@ use crate::{Error, Network, Result};
 impl Daemon {
     /// The answer to a request for `path` from an instance's address.
     pub fn metadata(&self, from: Ipv4Addr, path: &str) -> Result<String> {
-        let missing = || Error::NotFound {
-            kind: "metadata",
-            name: path.to_string(),
-        };
+        let missing = || Error::NotFound { kind: "metadata", name: path.to_string() };
         let (record, network) = {
             let world = self.world();
-            let mut alive = world
-                .instances
-                .iter()
-                .filter(|i| i.phase != Phase::Deleting);
-            let record = alive
-                .find(|i| i.address == from)
-                .ok_or_else(missing)?
-                .clone();
+            let mut alive = world.instances.iter().filter(|i| i.phase != Phase::Deleting);
+            let record = alive.find(|i| i.address == from).ok_or_else(missing)?.clone();
             let network = world.networks.get(&record.network)?.clone();
             (record, network)
         };
@@ -46,9 +37,7 @@ impl Daemon {
 
     pub fn write_config_drive(&self, record: &InstanceRecord) -> Result<()> {
         let network = self.world().networks.get(&record.network)?.clone();
-        let dir = self
-            .instance_dir(&record.id)
-            .join("config/openstack/latest");
+        let dir = self.instance_dir(&record.id).join("config/openstack/latest");
         store::make_dir(&dir)?;
         FILES.iter().try_for_each(|(name, content)| {
             store::write_file(&dir.join(name), content(record, &network).as_bytes())
@@ -66,10 +55,7 @@ const FILES: [(&str, Content); 4] = [
 ];
 
 fn render(file: &str, record: &InstanceRecord, network: &Network) -> Option<String> {
-    FILES
-        .iter()
-        .find(|(name, _)| *name == file)
-        .map(|(_, content)| content(record, network))
+    FILES.iter().find(|(name, _)| *name == file).map(|(_, content)| content(record, network))
 }
 
 fn meta_data(record: &InstanceRecord, _: &Network) -> String {

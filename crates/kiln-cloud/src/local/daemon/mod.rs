@@ -125,9 +125,7 @@ impl Daemon {
         let world = self.world();
         world.instances.is_empty()
             && world.networks.is_empty()
-            && !lock(&self.sources)
-                .values()
-                .any(source::Progress::is_running)
+            && !lock(&self.sources).values().any(source::Progress::is_running)
     }
 }
 
@@ -135,10 +133,7 @@ impl Daemon {
 fn check_root(root: &Path) -> Result<()> {
     let text = root.to_str().unwrap_or("");
     if !root.is_absolute() || text.is_empty() || text.contains([':', ',', '\\', '"', '\n', ' ']) {
-        return Err(Error::Invalid(format!(
-            "{} cannot be the root of a local cloud",
-            root.display()
-        )));
+        return Err(Error::Invalid(format!("{} cannot be the root of a local cloud", root.display())));
     }
     Ok(())
 }

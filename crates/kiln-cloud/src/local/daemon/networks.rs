@@ -15,11 +15,7 @@ use crate::{Error, Network, NewNetwork, NewSecurityGroup, Result, SecurityGroup}
 const LINKS: &str = "/sys/class/net";
 
 pub fn bridge(id: &str) -> String {
-    let short: String = id
-        .chars()
-        .filter(char::is_ascii_hexdigit)
-        .take(12)
-        .collect();
+    let short: String = id.chars().filter(char::is_ascii_hexdigit).take(12).collect();
     format!("kb{short}")
 }
 
@@ -47,15 +43,8 @@ impl Daemon {
         let routes = host_routes()?;
         let network = {
             let mut world = self.world();
-            if world
-                .networks
-                .iter()
-                .any(|n| n.name == new.name && n.cluster() == new.labels.cluster())
-            {
-                return Err(Error::Conflict(format!(
-                    "there is a network {} already",
-                    new.name
-                )));
+            if world.networks.iter().any(|n| n.name == new.name && n.cluster() == new.labels.cluster()) {
+                return Err(Error::Conflict(format!("there is a network {} already", new.name)));
             }
             let mut taken: Vec<_> = world.networks.iter().map(|n| n.cidr).collect();
             taken.extend(routes);
@@ -70,9 +59,7 @@ impl Daemon {
             world.networks.put(network.clone())?;
             network
         };
-        let made = self
-            .make_bridge(&network)
-            .and_then(|()| self.sync_firewall());
+        let made = self.make_bridge(&network).and_then(|()| self.sync_firewall());
         if let Err(error) = made {
             let _ = self.delete_network(&Caller::Root, &network.id);
             return Err(error);
@@ -85,10 +72,7 @@ impl Daemon {
             let mut world = self.world();
             caller.check(world.networks.get(id)?)?;
             if let Some(user) = world.instances.iter().find(|i| i.network == id) {
-                return Err(Error::Conflict(format!(
-                    "instance {} is on the network",
-                    user.name
-                )));
+                return Err(Error::Conflict(format!("instance {} is on the network", user.name)));
             }
             // First from the records, under the lock, so that no instance can join what is going.
             world.networks.remove(id)?;
@@ -99,12 +83,7 @@ impl Daemon {
 
     /// Bridges of this root that no network on record has: left by a deletion that was cut short.
     pub fn remove_stray_bridges(&self) {
-        let known: Vec<_> = self
-            .world()
-            .networks
-            .iter()
-            .map(|n| bridge(&n.id))
-            .collect();
+        let known: Vec<_> = self.world().networks.iter().map(|n| bridge(&n.id)).collect();
         let Ok(links) = std::fs::read_dir(LINKS) else {
             return;
         };
@@ -140,38 +119,18 @@ impl Daemon {
 
     pub fn security_groups(&self, caller: &Caller, cluster: &str) -> Vec<SecurityGroup> {
         let world = self.world();
-        world
-            .groups
-            .iter()
-            .filter(|g| g.cluster() == Some(cluster) && caller.may_see(*g))
-            .cloned()
-            .collect()
+        world.groups.iter().filter(|g| g.cluster() == Some(cluster) && caller.may_see(*g)).cloned().collect()
     }
 
-    pub fn create_security_group(
-        &self,
-        caller: &Caller,
-        new: NewSecurityGroup,
-    ) -> Result<SecurityGroup> {
+    pub fn create_security_group(&self, caller: &Caller, new: NewSecurityGroup) -> Result<SecurityGroup> {
         caller.check_labels(&new.labels)?;
         names::check_name(&new.name)?;
         let mut world = self.world();
-        if world
-            .groups
-            .iter()
-            .any(|g| g.name == new.name && g.cluster() == new.labels.cluster())
-        {
-            return Err(Error::Conflict(format!(
-                "there is a security group {} already",
-                new.name
-            )));
+        if world.groups.iter().any(|g| g.name == new.name && g.cluster() == new.labels.cluster()) {
+            return Err(Error::Conflict(format!("there is a security group {} already", new.name)));
         }
-        let group = SecurityGroup {
-            id: names::new_id(),
-            name: new.name,
-            labels: new.labels,
-            rules: new.rules,
-        };
+        let group =
+            SecurityGroup { id: names::new_id(), name: new.name, labels: new.labels, rules: new.rules };
         world.groups.put(group.clone())?;
         Ok(group)
     }
@@ -179,15 +138,8 @@ impl Daemon {
     pub fn delete_security_group(&self, caller: &Caller, id: &str) -> Result<()> {
         let mut world = self.world();
         caller.check(world.groups.get(id)?)?;
-        if let Some(user) = world
-            .instances
-            .iter()
-            .find(|i| i.security_groups.iter().any(|g| g == id))
-        {
-            return Err(Error::Conflict(format!(
-                "instance {} is in the security group",
-                user.name
-            )));
+        if let Some(user) = world.instances.iter().find(|i| i.security_groups.iter().any(|g| g == id)) {
+            return Err(Error::Conflict(format!("instance {} is in the security group", user.name)));
         }
         world.groups.remove(id)
     }
@@ -198,16 +150,12 @@ impl World {
     pub fn free_address(&self, network: &Network, wanted: Option<IpAddr>) -> Result<Ipv4Addr> {
         let taken = |a: Ipv4Addr| {
             a == gateway(network.cidr)
-                || self
-                    .instances
-                    .iter()
-                    .any(|i| i.network == network.id && i.address == a)
+                || self.instances.iter().any(|i| i.network == network.id && i.address == a)
         };
         match wanted {
-            Some(IpAddr::V4(a)) if !is_host(network.cidr, a) => Err(Error::Invalid(format!(
-                "{a} is not an address of {}",
-                network.cidr
-            ))),
+            Some(IpAddr::V4(a)) if !is_host(network.cidr, a) => {
+                Err(Error::Invalid(format!("{a} is not an address of {}", network.cidr)))
+            }
             Some(IpAddr::V4(a)) if taken(a) => Err(Error::Conflict(format!("{a} is taken"))),
             Some(IpAddr::V4(a)) => Ok(a),
             Some(a) => Err(Error::Invalid(format!("{a} is not an IPv4 address"))),
@@ -247,11 +195,7 @@ fn parse_routes(text: &str) -> Vec<Ipv4Net> {
     let kinds = ["local", "broadcast", "unreachable", "blackhole", "prohibit"];
     text.lines()
         .filter_map(|line| line.split_whitespace().find(|word| !kinds.contains(word)))
-        .filter_map(|word| {
-            word.parse()
-                .ok()
-                .or_else(|| word.parse::<Ipv4Addr>().ok().map(Ipv4Net::from))
-        })
+        .filter_map(|word| word.parse().ok().or_else(|| word.parse::<Ipv4Addr>().ok().map(Ipv4Net::from)))
         .filter(|net: &Ipv4Net| net.prefix_len() > 0)
         .collect()
 }
@@ -266,9 +210,7 @@ fn choose(wanted: Option<Ipv4Net>, taken: &[Ipv4Net], mark: &str) -> Result<Ipv4
             return Err(Error::Invalid(format!("{cidr} cannot be a network here")));
         }
         if let Some(other) = taken.iter().find(|t| overlaps(cidr, **t)) {
-            return Err(Error::Conflict(format!(
-                "{cidr} overlaps {other}, which this host uses"
-            )));
+            return Err(Error::Conflict(format!("{cidr} overlaps {other}, which this host uses")));
         }
         return Ok(cidr);
     }
@@ -293,29 +235,14 @@ mod tests {
 
     #[test]
     fn a_free_network_is_chosen() {
-        let taken = [
-            "10.213.255.0/24".parse().unwrap(),
-            "10.213.0.1/32".parse().unwrap(),
-        ];
-        assert_eq!(
-            choose(None, &taken, "ff00").unwrap().to_string(),
-            "10.213.1.0/24"
-        );
-        assert!(matches!(
-            choose(None, &["10.0.0.0/8".parse().unwrap()], "00"),
-            Err(Error::Quota(_))
-        ));
+        let taken = ["10.213.255.0/24".parse().unwrap(), "10.213.0.1/32".parse().unwrap()];
+        assert_eq!(choose(None, &taken, "ff00").unwrap().to_string(), "10.213.1.0/24");
+        assert!(matches!(choose(None, &["10.0.0.0/8".parse().unwrap()], "00"), Err(Error::Quota(_))));
     }
 
     #[test]
     fn a_wanted_network_must_be_free_and_proper() {
-        let want = |s: &str| {
-            choose(
-                Some(s.parse().unwrap()),
-                &["10.1.2.0/24".parse().unwrap()],
-                "00",
-            )
-        };
+        let want = |s: &str| choose(Some(s.parse().unwrap()), &["10.1.2.0/24".parse().unwrap()], "00");
         assert!(want("10.1.3.0/24").is_ok());
         assert!(matches!(want("10.1.0.0/16"), Err(Error::Conflict(_))));
         assert!(matches!(want("10.1.3.1/24"), Err(Error::Invalid(_))));

@@ -18,25 +18,14 @@ impl Daemon {
         let (networks, instances) = {
             let world = self.world();
             let networks: Vec<_> = world.networks.iter().cloned().collect();
-            let instances: Vec<_> = world
-                .instances
-                .iter()
-                .map(|i| (i.id.clone(), i.phase.clone()))
-                .collect();
+            let instances: Vec<_> = world.instances.iter().map(|i| (i.id.clone(), i.phase.clone())).collect();
             (networks, instances)
         };
         // After a restart of the host the bridges are gone.
-        networks
-            .iter()
-            .try_for_each(|network| self.make_bridge(network))?;
+        networks.iter().try_for_each(|network| self.make_bridge(network))?;
         self.remove_stray_bridges();
         self.sync_firewall()?;
-        self.remove_strays(
-            &instances
-                .iter()
-                .map(|(id, _)| id.as_str())
-                .collect::<Vec<_>>(),
-        )?;
+        self.remove_strays(&instances.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>())?;
 
         let mut unbuilt = Vec::new();
         for (id, phase) in instances {
@@ -82,9 +71,7 @@ impl Daemon {
 }
 
 fn list(dir: &Path) -> Vec<std::path::PathBuf> {
-    fs::read_dir(dir)
-        .map(|entries| entries.flatten().map(|e| e.path()).collect())
-        .unwrap_or_default()
+    fs::read_dir(dir).map(|entries| entries.flatten().map(|e| e.path()).collect()).unwrap_or_default()
 }
 
 fn file_name(path: &Path) -> Option<&str> {

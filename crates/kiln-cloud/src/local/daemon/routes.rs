@@ -15,13 +15,11 @@ use super::access::Caller;
 use super::records::GrantRecord;
 use super::server::{Server, blocking};
 use super::{Daemon, lock};
-use crate::local::wire::{
-    Fault, GrantRequest, Outcome, PowerRequest, Retired, SourceRequest, SourceStatus,
-};
+use crate::local::wire::{Fault, GrantRequest, Outcome, PowerRequest, Retired, SourceRequest, SourceStatus};
 use crate::local::{flavor, names};
 use crate::{
-    Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork,
-    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume,
+    Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup,
+    NewVolume, Rebuild, Result, SecurityGroup, Volume,
 };
 
 type App = State<Arc<Server>>;
@@ -61,8 +59,8 @@ pub struct Failure(Error);
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let fault = Fault::from(self.0);
-        let status = StatusCode::from_u16(fault.code.http_status())
-            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status =
+            StatusCode::from_u16(fault.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         (status, Json(fault)).into_response()
     }
 }
@@ -118,15 +116,9 @@ async fn ping(State(server): App, _: Caller) -> Reply<()> {
     server.perform("ping", |_| Ok(())).await
 }
 
-async fn instances(
-    State(server): App,
-    caller: Caller,
-    Query(page): Query<Page>,
-) -> Reply<Vec<Instance>> {
+async fn instances(State(server): App, caller: Caller, Query(page): Query<Page>) -> Reply<Vec<Instance>> {
     server
-        .perform("list", move |d| {
-            Ok(d.instances(&caller, &page.cluster, &page.marker, page.limit.min(1000)))
-        })
+        .perform("list", move |d| Ok(d.instances(&caller, &page.cluster, &page.marker, page.limit.min(1000))))
         .await
 }
 
@@ -137,9 +129,7 @@ async fn create(
 ) -> Reply<Vec<Outcome<Instance>>> {
     let reply = server
         .perform("create", move |d| {
-            let accepted = new
-                .into_iter()
-                .map(|n| d.accept(&caller, n).map(|record| d.show(&record)));
+            let accepted = new.into_iter().map(|n| d.accept(&caller, n).map(|record| d.show(&record)));
             Ok(accepted.map(Outcome::from).collect::<Vec<_>>())
         })
         .await?;
@@ -152,17 +142,11 @@ async fn create(
 }
 
 async fn instance(State(server): App, caller: Caller, Path(id): Path<String>) -> Reply<Instance> {
-    server
-        .perform("get", move |d| {
-            d.record(&caller, &id).map(|record| d.show(&record))
-        })
-        .await
+    server.perform("get", move |d| d.record(&caller, &id).map(|record| d.show(&record))).await
 }
 
 async fn delete_instance(State(server): App, caller: Caller, Path(id): Path<String>) -> Reply<()> {
-    server
-        .perform("delete", move |d| d.delete(&caller, &id))
-        .await
+    server.perform("delete", move |d| d.delete(&caller, &id)).await
 }
 
 async fn rebuild(
@@ -172,10 +156,7 @@ async fn rebuild(
     Json(new): Json<Rebuild>,
 ) -> Reply<Instance> {
     let reply = server
-        .perform("rebuild", move |d| {
-            d.accept_rebuild(&caller, &id, new)
-                .map(|record| d.show(&record))
-        })
+        .perform("rebuild", move |d| d.accept_rebuild(&caller, &id, new).map(|record| d.show(&record)))
         .await?;
     server.build(reply.id.clone());
     Ok(reply)
@@ -187,12 +168,7 @@ async fn reboot(
     Path(id): Path<String>,
     Json(how): Json<PowerRequest>,
 ) -> Reply<Instance> {
-    server
-        .perform("reboot", move |d| {
-            d.reboot(&caller, &id, how.hard)
-                .map(|record| d.show(&record))
-        })
-        .await
+    server.perform("reboot", move |d| d.reboot(&caller, &id, how.hard).map(|record| d.show(&record))).await
 }
 
 async fn stop(
@@ -201,19 +177,11 @@ async fn stop(
     Path(id): Path<String>,
     Json(how): Json<PowerRequest>,
 ) -> Reply<Instance> {
-    server
-        .perform("stop", move |d| {
-            d.stop(&caller, &id, how.hard).map(|record| d.show(&record))
-        })
-        .await
+    server.perform("stop", move |d| d.stop(&caller, &id, how.hard).map(|record| d.show(&record))).await
 }
 
 async fn start(State(server): App, caller: Caller, Path(id): Path<String>) -> Reply<Instance> {
-    server
-        .perform("start", move |d| {
-            d.start(&caller, &id).map(|record| d.show(&record))
-        })
-        .await
+    server.perform("start", move |d| d.start(&caller, &id).map(|record| d.show(&record))).await
 }
 
 async fn set_labels(
@@ -223,10 +191,7 @@ async fn set_labels(
     Json(labels): Json<Labels>,
 ) -> Reply<Instance> {
     server
-        .perform("set_labels", move |d| {
-            d.set_labels(&caller, &id, labels)
-                .map(|record| d.show(&record))
-        })
+        .perform("set_labels", move |d| d.set_labels(&caller, &id, labels).map(|record| d.show(&record)))
         .await
 }
 
@@ -241,9 +206,7 @@ async fn console(
     Path(id): Path<String>,
     Query(how): Query<Lines>,
 ) -> Reply<String> {
-    server
-        .perform("console", move |d| d.console(&caller, &id, how.lines))
-        .await
+    server.perform("console", move |d| d.console(&caller, &id, how.lines)).await
 }
 
 async fn create_image(
@@ -252,9 +215,7 @@ async fn create_image(
     Path(id): Path<String>,
     Json(new): Json<NewImage>,
 ) -> Reply<Image> {
-    server
-        .perform("create_image", move |d| d.create_image(&caller, &id, new))
-        .await
+    server.perform("create_image", move |d| d.create_image(&caller, &id, new)).await
 }
 
 async fn images(State(server): App, _: Caller) -> Reply<Vec<Image>> {
@@ -266,9 +227,7 @@ async fn image(State(server): App, _: Caller, Path(id): Path<String>) -> Reply<I
 }
 
 async fn delete_image(State(server): App, caller: Caller, Path(id): Path<String>) -> Reply<()> {
-    server
-        .perform("delete_image", move |d| d.delete_image(&caller, &id))
-        .await
+    server.perform("delete_image", move |d| d.delete_image(&caller, &id)).await
 }
 
 async fn source_image(
@@ -296,11 +255,7 @@ struct VolumeQuery {
     name: Option<String>,
 }
 
-async fn volumes(
-    State(server): App,
-    caller: Caller,
-    Query(query): Query<VolumeQuery>,
-) -> Reply<Vec<Volume>> {
+async fn volumes(State(server): App, caller: Caller, Query(query): Query<VolumeQuery>) -> Reply<Vec<Volume>> {
     server
         .perform("volumes", move |d| match (query.cluster, query.name) {
             (_, Some(name)) => Ok(d.volume_by_name(&caller, &name).into_iter().collect()),
@@ -310,37 +265,21 @@ async fn volumes(
         .await
 }
 
-async fn create_volume(
-    State(server): App,
-    caller: Caller,
-    Json(new): Json<NewVolume>,
-) -> Reply<Volume> {
-    server
-        .perform("create_volume", move |d| d.create_volume(&caller, new))
-        .await
+async fn create_volume(State(server): App, caller: Caller, Json(new): Json<NewVolume>) -> Reply<Volume> {
+    server.perform("create_volume", move |d| d.create_volume(&caller, new)).await
 }
 
 async fn delete_volume(State(server): App, caller: Caller, Path(id): Path<String>) -> Reply<()> {
-    server
-        .perform("delete_volume", move |d| d.delete_volume(&caller, &id))
-        .await
+    server.perform("delete_volume", move |d| d.delete_volume(&caller, &id)).await
 }
 
 async fn networks(State(server): App, caller: Caller, Query(of): Query<Of>) -> Reply<Vec<Network>> {
-    server
-        .perform("networks", move |d| Ok(d.networks(&caller, &of.cluster)))
-        .await
+    server.perform("networks", move |d| Ok(d.networks(&caller, &of.cluster))).await
 }
 
-async fn create_network(
-    State(server): App,
-    caller: Caller,
-    Json(new): Json<NewNetwork>,
-) -> Reply<Network> {
+async fn create_network(State(server): App, caller: Caller, Json(new): Json<NewNetwork>) -> Reply<Network> {
     let owner = caller.clone();
-    let reply = server
-        .perform("create_network", move |d| d.create_network(&caller, new))
-        .await?;
+    let reply = server.perform("create_network", move |d| d.create_network(&caller, new)).await?;
     if let Err(error) = server.open_gateway(&reply).await {
         let id = reply.id.clone();
         let _ = blocking({
@@ -355,23 +294,13 @@ async fn create_network(
 
 async fn delete_network(State(server): App, caller: Caller, Path(id): Path<String>) -> Reply<()> {
     let gateway = id.clone();
-    let reply = server
-        .perform("delete_network", move |d| d.delete_network(&caller, &id))
-        .await?;
+    let reply = server.perform("delete_network", move |d| d.delete_network(&caller, &id)).await?;
     server.close_gateway(&gateway);
     Ok(reply)
 }
 
-async fn groups(
-    State(server): App,
-    caller: Caller,
-    Query(of): Query<Of>,
-) -> Reply<Vec<SecurityGroup>> {
-    server
-        .perform("security_groups", move |d| {
-            Ok(d.security_groups(&caller, &of.cluster))
-        })
-        .await
+async fn groups(State(server): App, caller: Caller, Query(of): Query<Of>) -> Reply<Vec<SecurityGroup>> {
+    server.perform("security_groups", move |d| Ok(d.security_groups(&caller, &of.cluster))).await
 }
 
 async fn create_group(
@@ -379,19 +308,11 @@ async fn create_group(
     caller: Caller,
     Json(new): Json<NewSecurityGroup>,
 ) -> Reply<SecurityGroup> {
-    server
-        .perform("create_security_group", move |d| {
-            d.create_security_group(&caller, new)
-        })
-        .await
+    server.perform("create_security_group", move |d| d.create_security_group(&caller, new)).await
 }
 
 async fn delete_group(State(server): App, caller: Caller, Path(id): Path<String>) -> Reply<()> {
-    server
-        .perform("delete_security_group", move |d| {
-            d.delete_security_group(&caller, &id)
-        })
-        .await
+    server.perform("delete_security_group", move |d| d.delete_security_group(&caller, &id)).await
 }
 
 async fn flavors(State(server): App, _: Caller) -> Reply<Vec<Flavor>> {
@@ -408,10 +329,7 @@ async fn grant(
         .perform("grant", move |d| {
             caller.check_root()?;
             names::check_name(&cluster)?;
-            d.world().grants.put(GrantRecord {
-                cluster,
-                token_sha256: new.token_sha256,
-            })
+            d.world().grants.put(GrantRecord { cluster, token_sha256: new.token_sha256 })
         })
         .await
 }
@@ -430,9 +348,7 @@ async fn retire(State(server): App, caller: Caller) -> Reply<Retired> {
     let reply = server
         .perform("retire", move |d| {
             caller.check_root()?;
-            Ok(Retired {
-                retired: d.is_unused(),
-            })
+            Ok(Retired { retired: d.is_unused() })
         })
         .await?;
     if reply.retired {
@@ -453,14 +369,8 @@ async fn metadata(
     uri: axum::http::Uri,
 ) -> std::result::Result<String, Failure> {
     let IpAddr::V4(from) = peer.ip() else {
-        return Err(Failure(Error::NotFound {
-            kind: "metadata",
-            name: uri.path().into(),
-        }));
+        return Err(Failure(Error::NotFound { kind: "metadata", name: uri.path().into() }));
     };
     let path = uri.path().to_string();
-    server
-        .perform("metadata", move |d| d.metadata(from, &path))
-        .await
-        .map(|Json(text)| text)
+    server.perform("metadata", move |d| d.metadata(from, &path)).await.map(|Json(text)| text)
 }

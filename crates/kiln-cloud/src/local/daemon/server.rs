@@ -78,9 +78,9 @@ impl Server {
     /// Listens for instances of a network: API and metadata.
     pub async fn open_gateway(self: &Arc<Self>, network: &Network) -> Result<()> {
         let address = (networks::gateway(network.cidr), self.daemon.port);
-        let listener = TcpListener::bind(address).await.map_err(|e| {
-            Error::Failed(format!("cannot listen on {}:{}: {e}", address.0, address.1))
-        })?;
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|e| Error::Failed(format!("cannot listen on {}:{}: {e}", address.0, address.1)))?;
         let service = service(self);
         let task = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, service).await {
@@ -109,9 +109,7 @@ impl Server {
     }
 }
 
-pub async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => Err(Error::Failed(format!("the daemon stumbled: {error}"))),
@@ -129,15 +127,12 @@ fn take_lock(root: &Path) -> Result<std::fs::File> {
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {
             // For people: who serves this root.
-            file.set_len(0)
-                .and_then(|()| writeln!(file, "{}", std::process::id()))
-                .map_err(failed)?;
+            file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(failed)?;
             Ok(file)
         }
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Conflict(format!(
-            "a daemon serves {} already",
-            root.display()
-        ))),
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(Error::Conflict(format!("a daemon serves {} already", root.display())))
+        }
         Err(e) => Err(failed(e.into())),
     }
 }
@@ -156,10 +151,7 @@ fn token(root: &Path) -> Result<String> {
 /// The port is chosen once: instances of networks remember it.
 async fn listen(root: &Path) -> Result<(TcpListener, u16)> {
     let path = root.join("port");
-    if let Some(port) = std::fs::read_to_string(&path)
-        .ok()
-        .and_then(|p| p.trim().parse::<u16>().ok())
-    {
+    if let Some(port) = std::fs::read_to_string(&path).ok().and_then(|p| p.trim().parse::<u16>().ok()) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             .await
             .map_err(|e| Error::Failed(format!("cannot listen on port {port}: {e}")))?;

@@ -18,7 +18,7 @@ use crate::local::wire::{SourceRequest, SourceStatus};
 use crate::{Error, Image, Result};
 
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,openssh-server,iproute2,nftables,ca-certificates,\
-                        iputils-ping,netbase,procps,python3-minimal,curl";
+                        iputils-ping,netbase,procps,curl";
 
 /// Timers and terminals of no use in an instance that is thrown away.
 const MASKED: [&str; 8] = [
@@ -71,12 +71,7 @@ impl Daemon {
             i.properties.get(SYSTEM) == Some(&system) && i.properties.get(PROGRAM) == Some(&program)
         });
         if let Some(record) = found {
-            return Ok((
-                SourceStatus::Ready {
-                    image: Box::new(record.image),
-                },
-                false,
-            ));
+            return Ok((SourceStatus::Ready { image: Box::new(record.image) }, false));
         }
         let mut sources = lock(&self.sources);
         let status = match sources.get(&request.suite) {
@@ -85,15 +80,11 @@ impl Daemon {
             }
             // Told once; the next request tries again.
             Some(Progress::Failed(error)) => {
-                let status = SourceStatus::Failed {
-                    fault: error.clone().into(),
-                };
+                let status = SourceStatus::Failed { fault: error.clone().into() };
                 sources.remove(&request.suite);
                 return Ok((status, false));
             }
-            _ => SourceStatus::Running {
-                step: "starting".into(),
-            },
+            _ => SourceStatus::Running { step: "starting".into() },
         };
         sources.insert(request.suite.clone(), Progress::Running("starting".into()));
         Ok((status, true))
@@ -123,13 +114,9 @@ impl Daemon {
             id: names::new_id(),
             name: format!("debian-{}", request.suite),
             labels: BTreeMap::new(),
-            properties: [
-                (SYSTEM, system),
-                (PROGRAM, program),
-                ("suite", request.suite.clone()),
-            ]
-            .map(|(k, v)| (k.to_string(), v))
-            .into(),
+            properties: [(SYSTEM, system), (PROGRAM, program), ("suite", request.suite.clone())]
+                .map(|(k, v)| (k.to_string(), v))
+                .into(),
             size_bytes: layers::size(&base) + layers::size(&top),
             created: jiff::Timestamp::now(),
         };
@@ -147,18 +134,13 @@ impl Daemon {
             .images
             .iter()
             .map(|record| &record.image)
-            .filter(|i| {
-                i.properties.get(SYSTEM) == image.properties.get(SYSTEM) && i.created < recent
-            })
+            .filter(|i| i.properties.get(SYSTEM) == image.properties.get(SYSTEM) && i.created < recent)
             .map(|i| i.id.clone())
             .collect();
         let mut layers = Vec::new();
         for dir in dirs {
             // The name stays where the directory is a layer of another image already.
-            let id = dir
-                .file_name()
-                .map(|n| n.to_string_lossy().into_owned())
-                .unwrap_or_default();
+            let id = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             let layer = self.layer_dir(&id);
             if dir != layer {
                 fs::rename(&dir, &layer)
@@ -178,21 +160,13 @@ impl Daemon {
     }
 
     fn find_image(&self, wanted: impl Fn(&Image) -> bool) -> Option<ImageRecord> {
-        self.world()
-            .images
-            .iter()
-            .find(|record| wanted(&record.image))
-            .cloned()
+        self.world().images.iter().find(|record| wanted(&record.image)).cloned()
     }
 
     fn bootstrap(&self, suite: &str, dir: &Path) -> Result<()> {
         let failed = |e: std::io::Error| Error::Failed(format!("cannot run mmdebstrap: {e}"));
         let mut command = Command::new("mmdebstrap");
-        command.args([
-            "--variant=minbase",
-            "--format=directory",
-            &format!("--include={PACKAGES}"),
-        ]);
+        command.args(["--variant=minbase", "--format=directory", &format!("--include={PACKAGES}")]);
         command.arg("--aptopt=Acquire::Languages \"none\"");
         command.arg("--dpkgopt=force-unsafe-io");
         if suite == "forky" {
@@ -209,14 +183,10 @@ impl Daemon {
         let mut child = command.spawn().map_err(failed)?;
         let mut last = Vec::new();
         if let Some(stderr) = child.stderr.take() {
-            for line in BufReader::new(stderr)
-                .split(b'\n')
-                .map_while(std::io::Result::ok)
-            {
+            for line in BufReader::new(stderr).split(b'\n').map_while(std::io::Result::ok) {
                 let line = String::from_utf8_lossy(&line).trim().to_string();
                 if let Some(step) = line.strip_prefix("I: ") {
-                    lock(&self.sources)
-                        .insert(suite.to_string(), Progress::Running(step.to_string()));
+                    lock(&self.sources).insert(suite.to_string(), Progress::Running(step.to_string()));
                 }
                 last.push(line);
                 let excess = last.len().saturating_sub(12);
@@ -224,10 +194,7 @@ impl Daemon {
             }
         }
         if !child.wait().map_err(failed)?.success() {
-            return Err(Error::Failed(format!(
-                "mmdebstrap failed: {}",
-                last.join("\n")
-            )));
+            return Err(Error::Failed(format!("mmdebstrap failed: {}", last.join("\n"))));
         }
         generalize(dir).map_err(|e| Error::Failed(format!("cannot prepare {}: {e}", dir.display())))
     }
@@ -240,15 +207,9 @@ fn system_digest(suite: &str) -> String {
 
 /// By size and time: reading a hundred megabytes on every request would be felt.
 fn program_digest(executable: &Path) -> Result<String> {
-    let data = fs::metadata(executable)
-        .map_err(|e| Error::Failed(format!("{}: {e}", executable.display())))?;
-    let facts = format!(
-        "{} {}.{} {}",
-        data.len(),
-        data.mtime(),
-        data.mtime_nsec(),
-        node_unit()
-    );
+    let data =
+        fs::metadata(executable).map_err(|e| Error::Failed(format!("{}: {e}", executable.display())))?;
+    let facts = format!("{} {}.{} {}", data.len(), data.mtime(), data.mtime_nsec(), node_unit());
     Ok(names::sha256_hex(facts.as_bytes()))
 }
 
@@ -284,15 +245,7 @@ fn install_program(dir: &Path, executable: &Path) -> Result<()> {
         let units = dir.join("etc/systemd/system");
         fs::create_dir_all(&bin)?;
         fs::create_dir_all(units.join("multi-user.target.wants"))?;
-        for path in [
-            "",
-            "usr",
-            "usr/local",
-            "usr/local/bin",
-            "etc",
-            "etc/systemd",
-            "etc/systemd/system",
-        ] {
+        for path in ["", "usr", "usr/local", "usr/local/bin", "etc", "etc/systemd", "etc/systemd/system"] {
             fs::set_permissions(dir.join(path), fs::Permissions::from_mode(0o755))?;
         }
         fs::copy(executable, bin.join("kiln"))?;

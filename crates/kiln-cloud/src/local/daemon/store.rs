@@ -24,12 +24,8 @@ pub fn make_dir(path: &Path) -> Result<()> {
 pub fn write_file(path: &Path, content: &[u8]) -> Result<()> {
     let write = || -> io::Result<()> {
         let temporary = path.with_extension("tmp");
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)?;
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&temporary, path)?;
@@ -52,10 +48,9 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
 
 pub fn remove_file(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::Failed(format!(
-            "cannot remove {}: {e}",
-            path.display()
-        ))),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(Error::Failed(format!("cannot remove {}: {e}", path.display())))
+        }
         _ => Ok(()),
     }
 }
@@ -63,10 +58,9 @@ pub fn remove_file(path: &Path) -> Result<()> {
 /// Removes a directory and everything in it; it may be gone already.
 pub fn remove_tree(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::Failed(format!(
-            "cannot remove {}: {e}",
-            path.display()
-        ))),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(Error::Failed(format!("cannot remove {}: {e}", path.display())))
+        }
         _ => Ok(()),
     }
 }
@@ -87,14 +81,12 @@ impl<T: Record> Table<T> {
     pub fn load(dir: PathBuf) -> Result<Self> {
         make_dir(&dir)?;
         let mut rows = BTreeMap::new();
-        let entries =
-            fs::read_dir(&dir).map_err(|e| Error::Failed(format!("{}: {e}", dir.display())))?;
+        let entries = fs::read_dir(&dir).map_err(|e| Error::Failed(format!("{}: {e}", dir.display())))?;
         for path in entries.flatten().map(|e| e.path()) {
             if path.extension().is_none_or(|e| e != "json") {
                 continue;
             }
-            let text =
-                fs::read(&path).map_err(|e| Error::Failed(format!("{}: {e}", path.display())))?;
+            let text = fs::read(&path).map_err(|e| Error::Failed(format!("{}: {e}", path.display())))?;
             let row: T = serde_json::from_slice(&text)
                 .map_err(|e| Error::Failed(format!("{}: {e}", path.display())))?;
             rows.insert(row.id().to_string(), row);
@@ -103,10 +95,7 @@ impl<T: Record> Table<T> {
     }
 
     pub fn get(&self, id: &str) -> Result<&T> {
-        self.rows.get(id).ok_or_else(|| Error::NotFound {
-            kind: T::KIND,
-            name: id.to_string(),
-        })
+        self.rows.get(id).ok_or_else(|| Error::NotFound { kind: T::KIND, name: id.to_string() })
     }
 
     pub fn put(&mut self, row: T) -> Result<()> {
@@ -142,22 +131,15 @@ mod tests {
     #[test]
     fn what_was_put_is_there_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
-        let row = VolumeRecord {
-            id: "v1".into(),
-            name: "state".into(),
-            size_gib: 1,
-            labels: BTreeMap::new(),
-        };
+        let row =
+            VolumeRecord { id: "v1".into(), name: "state".into(), size_gib: 1, labels: BTreeMap::new() };
         let mut table = Table::load(dir.path().to_path_buf()).unwrap();
         table.put(row).unwrap();
         fs::write(dir.path().join("v2.tmp"), "half").unwrap();
 
         let mut table: Table<VolumeRecord> = Table::load(dir.path().to_path_buf()).unwrap();
         assert_eq!(table.get("v1").unwrap().name, "state");
-        assert!(matches!(
-            table.get("v2"),
-            Err(Error::NotFound { kind: "volume", .. })
-        ));
+        assert!(matches!(table.get("v2"), Err(Error::NotFound { kind: "volume", .. })));
         table.remove("v1").unwrap();
         let table: Table<VolumeRecord> = Table::load(dir.path().to_path_buf()).unwrap();
         assert!(table.is_empty());

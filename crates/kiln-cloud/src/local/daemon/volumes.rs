@@ -9,20 +9,13 @@ use crate::{Error, NewVolume, Result, Volume};
 impl Daemon {
     pub fn volumes(&self, caller: &Caller, cluster: &str) -> Vec<Volume> {
         let world = self.world();
-        let own = world
-            .volumes
-            .iter()
-            .filter(|v| v.cluster() == Some(cluster) && caller.may_see(*v));
+        let own = world.volumes.iter().filter(|v| v.cluster() == Some(cluster) && caller.may_see(*v));
         own.map(|v| world.show_volume(v)).collect()
     }
 
     pub fn volume_by_name(&self, caller: &Caller, name: &str) -> Option<Volume> {
         let world = self.world();
-        world
-            .volumes
-            .iter()
-            .find(|v| v.name == name && caller.may_see(*v))
-            .map(|v| world.show_volume(v))
+        world.volumes.iter().find(|v| v.name == name && caller.may_see(*v)).map(|v| world.show_volume(v))
     }
 
     /// Names are unique in the whole cloud: that is how volumes made by hand are referred to.
@@ -31,17 +24,10 @@ impl Daemon {
         names::check_name(&new.name)?;
         let mut world = self.world();
         if world.volumes.iter().any(|v| v.name == new.name) {
-            return Err(Error::Conflict(format!(
-                "there is a volume {} already",
-                new.name
-            )));
+            return Err(Error::Conflict(format!("there is a volume {} already", new.name)));
         }
-        let record = VolumeRecord {
-            id: names::new_id(),
-            name: new.name,
-            size_gib: new.size_gib,
-            labels: new.labels,
-        };
+        let record =
+            VolumeRecord { id: names::new_id(), name: new.name, size_gib: new.size_gib, labels: new.labels };
         let data = self.volume_dir(&record.id).join("data");
         store::make_dir(&data)?;
         std::fs::set_permissions(&data, std::os::unix::fs::PermissionsExt::from_mode(0o755))
@@ -55,9 +41,7 @@ impl Daemon {
             let mut world = self.world();
             caller.check(world.volumes.get(id)?)?;
             if let Some(user) = world.attached_to(id).first() {
-                return Err(Error::Conflict(format!(
-                    "the volume is attached to instance {user}"
-                )));
+                return Err(Error::Conflict(format!("the volume is attached to instance {user}")));
             }
             world.volumes.remove(id)?;
         }
@@ -67,10 +51,7 @@ impl Daemon {
 
 impl World {
     fn attached_to(&self, volume: &str) -> Vec<String> {
-        let users = self
-            .instances
-            .iter()
-            .filter(|i| i.volumes.iter().any(|a| a.volume == volume));
+        let users = self.instances.iter().filter(|i| i.volumes.iter().any(|a| a.volume == volume));
         users.map(|i| i.id.clone()).collect()
     }
 
