@@ -228,7 +228,9 @@ fn judge(ids: &[String], seen: &[Instance]) -> Result<Option<Vec<String>>> {
             InstanceStatus::Building
             | InstanceStatus::Rebuilding
             | InstanceStatus::Stopped
-            | InstanceStatus::Deleting => waiting.push(instance.name.clone()),
+            | InstanceStatus::Deleting => {
+                waiting.push(format!("{} ({})", instance.name, instance.status.word()));
+            }
         }
     }
     Ok((!waiting.is_empty()).then_some(waiting))
@@ -259,7 +261,7 @@ mod tests {
         let active = || instance("a", InstanceStatus::Active);
         assert_eq!(
             judge(&ids, &[active(), instance("b", InstanceStatus::Building)]).unwrap(),
-            Some(vec!["name-b".to_string()])
+            Some(vec!["name-b (building)".to_string()])
         );
         assert_eq!(judge(&ids, &[active(), instance("b", InstanceStatus::Active)]).unwrap(), None);
     }

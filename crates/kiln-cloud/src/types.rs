@@ -48,6 +48,20 @@ pub enum InstanceStatus {
     },
 }
 
+impl InstanceStatus {
+    /// As people say it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            InstanceStatus::Building => "building",
+            InstanceStatus::Rebuilding => "rebuilding",
+            InstanceStatus::Active => "active",
+            InstanceStatus::Stopped => "stopped",
+            InstanceStatus::Deleting => "deleting",
+            InstanceStatus::Error { .. } => "error",
+        }
+    }
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NewInstance {
     pub name: String,

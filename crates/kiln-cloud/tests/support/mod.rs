@@ -23,6 +23,11 @@ pub fn root() -> PathBuf {
     std::env::var_os("KILN_TEST_ROOT").map_or_else(|| "/var/tmp/kiln-test".into(), PathBuf::from)
 }
 
+/// `KILN_TEST_SUITE`: the same tests on another Debian.
+fn suite() -> String {
+    std::env::var("KILN_TEST_SUITE").unwrap_or_else(|_| "bookworm".into())
+}
+
 /// The example that stands in for the `kiln` program. `cargo test --test local` alone would not build it.
 fn program() -> PathBuf {
     static BUILT: Once = Once::new();
@@ -63,7 +68,7 @@ impl Site {
         LazyLock::force(&HOST_TURN);
         let cloud = Cloud::local_with(root(), program());
         destroy(&cloud, cluster).await;
-        let image = cloud.source_image("bookworm", &|step| eprintln!("source image: {step}")).await.unwrap();
+        let image = cloud.source_image(&suite(), &|step| eprintln!("source image: {step}")).await.unwrap();
         let network = cloud
             .create_network(NewNetwork { name: cluster.into(), cidr: None, labels: labels(cluster) })
             .await

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use ipnet::Ipv4Net;
 
-use super::{Daemon, networks, store};
+use super::{Daemon, forward, networks, store};
 use crate::Result;
 use crate::local::exec;
 
@@ -21,6 +21,8 @@ impl Daemon {
         let networks: Vec<_> =
             self.world().networks.iter().map(|n| (networks::bridge(&n.id), n.cidr)).collect();
         let table = format!("kiln-{}", self.mark);
+        let bridges: Vec<_> = networks.iter().map(|(bridge, _)| bridge.clone()).collect();
+        forward::allow(&bridges, &table)?;
         if networks.is_empty() {
             exec::nft(&format!("add table ip {table}\ndelete table ip {table}\n"))?;
             return self.restore_forwarding();
@@ -57,8 +59,7 @@ impl Daemon {
 }
 
 fn rules(table: &str, networks: &[(String, Ipv4Net)], port: u16) -> String {
-    let mut nat = String::new();
-    let mut metadata = String::new();
+    let (mut nat, mut metadata, mut apart) = (String::new(), String::new(), String::new());
     for (bridge, cidr) in networks {
         let gateway = networks::gateway(*cidr);
         let _ = writeln!(nat, "  ip saddr {cidr} oifname != \"{bridge}\" masquerade");
@@ -66,12 +67,15 @@ fn rules(table: &str, networks: &[(String, Ipv4Net)], port: u16) -> String {
             metadata,
             "  iifname \"{bridge}\" ip daddr {METADATA} tcp dport 80 dnat to {gateway}:{port}"
         );
+        // Networks of different clusters do not meet, also not those of another root.
+        let _ = writeln!(apart, "  iifname \"{bridge}\" oifname != \"{bridge}\" oifname \"kb*\" drop");
     }
     // Adding before deleting makes the deletion valid whether or not the table was there.
     format!(
         "add table ip {table}\ndelete table ip {table}\ntable ip {table} {{\n \
          chain postrouting {{\n  type nat hook postrouting priority srcnat;\n{nat} }}\n \
-         chain prerouting {{\n  type nat hook prerouting priority dstnat;\n{metadata} }}\n}}\n"
+         chain prerouting {{\n  type nat hook prerouting priority dstnat;\n{metadata} }}\n \
+         chain forward {{\n  type filter hook forward priority filter;\n{apart} }}\n}}\n"
     )
 }
 

@@ -5,6 +5,7 @@
 mod access;
 mod faults;
 mod firewall;
+mod forward;
 mod images;
 mod instances;
 mod layers;
