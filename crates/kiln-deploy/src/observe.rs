@@ -55,7 +55,7 @@ impl Deployment<'_> {
         let of_nodes = |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
         Ok(Observed {
             networks: networks.into_iter().filter(|n| of_nodes(&n.labels)).collect(),
-            security_groups,
+            security_groups: security_groups.into_iter().filter(|g| of_nodes(&g.labels)).collect(),
             volumes,
             instances: instances.into_iter().filter(|i| of_nodes(&i.labels)).collect(),
             images,

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use kiln_cloud::{Cloud, Image, InstanceStatus, Labels, NewImage, NewInstance, NewNetwork, label};
+use kiln_cloud::{
+    Cloud, Image, InstanceStatus, Labels, NewImage, NewInstance, NewNetwork, NewSecurityGroup, Rule, label,
+};
 use kiln_site::{Identity, UserData};
 use kiln_ssh::{Host, Ssh};
 
@@ -52,6 +54,12 @@ pub enum BuildError {
 
 const ROLE: &str = "build";
 
+/// Where the build instance lives.
+struct Place {
+    network: String,
+    security_group: String,
+}
+
 /// The name of the instance that builds images for a cluster.
 pub fn instance_name(cluster: &str) -> String {
     format!("{cluster}-build")
@@ -84,7 +92,16 @@ impl Builder<'_> {
                 labels: self.labels(),
             })
             .await?;
-        let result = self.build_on(recipe, source, &network.id).await;
+        let group = self
+            .cloud
+            .create_security_group(NewSecurityGroup {
+                name: instance_name(self.cluster),
+                labels: self.labels(),
+                rules: vec![Rule { from: ipnet::Ipv4Net::default().into(), tcp_port: Some(22) }],
+            })
+            .await?;
+        let place = Place { network: network.id, security_group: group.id };
+        let result = self.build_on(recipe, source, place).await;
         if let Err(error) = result {
             let console = self.console().await;
             if self.keep_on_failure {
@@ -98,9 +115,9 @@ impl Builder<'_> {
         result
     }
 
-    async fn build_on(&self, recipe: &Recipe, source: &Image, network: &str) -> Result<Image, BuildError> {
+    async fn build_on(&self, recipe: &Recipe, source: &Image, place: Place) -> Result<Image, BuildError> {
         self.say(&recipe.name, "booting the build instance");
-        let (id, host) = self.boot(source, network).await?;
+        let (id, host) = self.boot(source, place).await?;
         self.step(recipe, &host, &steps::INSTALL_KILN, &[], self.kiln).await?;
         if let Some(mirror) = &recipe.mirror {
             self.step(recipe, &host, &steps::PIN_MIRROR, &[mirror], b"").await?;
@@ -138,7 +155,7 @@ impl Builder<'_> {
         Ok(self.cloud.create_image(&id, new).await?)
     }
 
-    async fn boot(&self, source: &Image, network: &str) -> Result<(String, Host), BuildError> {
+    async fn boot(&self, source: &Image, place: Place) -> Result<(String, Host), BuildError> {
         let name = instance_name(self.cluster);
         let identity = Identity {
             cluster: self.cluster.to_string(),
@@ -154,9 +171,9 @@ impl Builder<'_> {
             name: name.clone(),
             image: source.id.clone(),
             flavor: self.flavor.to_string(),
-            network: network.to_string(),
+            network: place.network,
             address: None,
-            security_groups: Vec::new(),
+            security_groups: vec![place.security_group],
             user_data: serde_json::to_string(&UserData { kiln: identity })?,
             ssh_key: self.ssh_public_key.to_string(),
             labels: self.labels(),
@@ -173,7 +190,7 @@ impl Builder<'_> {
             .find_map(|i| i.address)
             .ok_or_else(|| kiln_cloud::Error::Failed("the build instance has no address".into()))?;
         let host = Host { name, address };
-        self.ssh.wait(&host, Duration::from_secs(300)).await?;
+        self.ssh.wait(&host, Duration::from_secs(120)).await?;
         Ok((instance.id, host))
     }
 
@@ -192,6 +209,9 @@ impl Builder<'_> {
         let is_build = |labels: &Labels| labels.get(label::ROLE).is_some_and(|role| role == ROLE);
         for instance in self.cloud.instances(self.cluster).await?.iter().filter(|i| is_build(&i.labels)) {
             self.cloud.delete(&instance.id).await?;
+        }
+        for group in self.cloud.security_groups(self.cluster).await?.iter().filter(|g| is_build(&g.labels)) {
+            self.cloud.delete_security_group(&group.id).await?;
         }
         for network in self.cloud.networks(self.cluster).await?.iter().filter(|n| is_build(&n.labels)) {
             self.cloud.delete_network(&network.id).await?;

@@ -53,6 +53,11 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
     resources.extend(common::munge(secrets));
     resources.extend(common::users(spec, true));
     resources.extend(common::sshd());
+    // Before slurmdbd: sacctmgr asks this file where slurmdbd is.
+    resources.extend([
+        Resource::File(file("/etc/slurm/slurm.conf", &slurm.text)),
+        Resource::File(file("/etc/slurm/cgroup.conf", cgroup_conf(inventory))),
+    ]);
     resources.extend(accounting::resources(spec, inventory, secrets));
     resources.push(Resource::File(
         file(
@@ -66,8 +71,6 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
         .secret(),
     ));
     resources.extend([
-        Resource::File(file("/etc/slurm/slurm.conf", &slurm.text)),
-        Resource::File(file("/etc/slurm/cgroup.conf", cgroup_conf(inventory))),
         Resource::File(file("/etc/kiln/slurmctld-restart", &slurm.restart)),
         Resource::File(file(
             "/etc/systemd/system/slurmctld.service.d/kiln.conf",

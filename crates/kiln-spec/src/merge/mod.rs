@@ -16,7 +16,7 @@ use crate::written::{
 use crate::{ImageUpdate, Role};
 
 pub(crate) const DEFAULT_IMAGE: &str = "default";
-const DEFAULT_FLAVOR: &str = "default";
+const DEFAULT_FLAVOR: &str = "medium";
 const DEFAULT_SUITE: &str = "bookworm";
 const DEFAULT_SIZE: &str = "10 GiB";
 const DEFAULT_CONCURRENCY: i64 = 10;

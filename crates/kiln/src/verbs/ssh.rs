@@ -14,7 +14,7 @@ use crate::exit::Exit;
 #[derive(Debug, Args)]
 pub struct Ssh {
     node: String,
-    /// What to run instead of a shell
+    /// What to run instead of a shell: one word is given to the remote shell as it is, several are arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
 }
@@ -27,7 +27,11 @@ impl Ssh {
             let ssh = deployment.ssh()?;
             Ok(hosts.first().map(|host| ssh.arguments(host)).unwrap_or_default())
         })?;
-        let command = self.command.iter().map(|word| kiln_ssh::quote(word)).collect::<Vec<_>>().join(" ");
+        // One word is a line for the shell over there, as with ssh; several are arguments and stay what they are.
+        let command = match self.command.as_slice() {
+            [line] => line.clone(),
+            words => words.iter().map(|word| kiln_ssh::quote(word)).collect::<Vec<_>>().join(" "),
+        };
         // ssh takes this process's place, so that terminal, signals and exit code are its own.
         let error = std::process::Command::new("ssh")
             .args(arguments)
