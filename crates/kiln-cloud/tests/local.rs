@@ -261,6 +261,39 @@ async fn a_clusters_token_opens_that_cluster_only() {
     site.finish().await;
 }
 
+fn daemon() -> Pid {
+    Pid::from_raw(fs::read_to_string(root().join("daemon.lock")).unwrap().trim().parse().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_newer_program_takes_over() {
+    let Some(site) = Site::new("t-newer").await else { return };
+    let one = site.boot(vec![site.wanted("n1")]).await.remove(0);
+    let boot = boot_id(&one.id).unwrap();
+    // From a copy of the program, so that replacing it disturbs no other test.
+    let program = root().join("program");
+    let install = || {
+        fs::copy(support::program(), root().join("program.new")).unwrap();
+        fs::rename(root().join("program.new"), &program).unwrap();
+    };
+    let ask = async || {
+        let cloud = Cloud::local_with(root(), program.clone());
+        assert_eq!(cloud.instance(&one.id).await.unwrap().status, InstanceStatus::Active);
+        daemon()
+    };
+    install();
+    kill_process(daemon(), Signal::KILL).unwrap();
+    let first = ask().await;
+    assert_eq!(ask().await, first);
+    install();
+    let second = ask().await;
+    assert_ne!(second, first);
+    assert_eq!(ask().await, second);
+    assert_eq!(boot_id(&one.id).unwrap(), boot);
+    site.finish().await;
+    fs::remove_file(program).unwrap();
+}
+
 #[tokio::test]
 async fn the_daemon_may_die() {
     let Some(site) = Site::new("t-killed").await else {
@@ -268,10 +301,7 @@ async fn the_daemon_may_die() {
     };
     let one = site.boot(vec![site.wanted("n1")]).await.remove(0);
     let boot = boot_id(&one.id).unwrap();
-    let kill_daemon = || {
-        let pid = fs::read_to_string(root().join("daemon.lock")).unwrap().trim().parse().unwrap();
-        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
-    };
+    let kill_daemon = || kill_process(daemon(), Signal::KILL).unwrap();
     kill_daemon();
     assert_eq!(boot_id(&one.id).unwrap(), boot);
     assert_eq!(site.status(&one.id).await, InstanceStatus::Active);

@@ -9,8 +9,9 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use tokio::time::{Instant, sleep};
 
-use super::driver::Endpoint;
+use super::client::Endpoint;
 use super::sys;
+use super::wire::{Pong, Retired};
 use crate::{Error, Result};
 
 const START: Duration = Duration::from_secs(30);
@@ -28,10 +29,39 @@ pub async fn find(root: &Path, http: &reqwest::Client) -> Option<Endpoint> {
     ping.send().await.ok().filter(|r| r.status().is_success()).map(|_| endpoint)
 }
 
+/// Asks a daemon whose program was replaced to make way for the new one. `false`: it stays, because it is
+/// up to date or has something under way. Instances run on in either case.
+async fn made_way(endpoint: &Endpoint, http: &reqwest::Client) -> bool {
+    let ask = async {
+        let ping = http.get(format!("{}/v1/ping", endpoint.url)).bearer_auth(&endpoint.token);
+        let Pong { outdated } = ping.send().await?.error_for_status()?.json().await?;
+        if !outdated {
+            return Ok(false);
+        }
+        let hand_over = http.post(format!("{}/v1/hand-over", endpoint.url)).bearer_auth(&endpoint.token);
+        let answer: Retired = hand_over.send().await?.error_for_status()?.json().await?;
+        Ok::<_, reqwest::Error>(answer.retired)
+    };
+    ask.await.unwrap_or(false)
+}
+
+/// Waits until the daemon of a root no longer answers.
+pub async fn await_end(root: &Path, http: &reqwest::Client) {
+    for _ in 0..250 {
+        if find(root, http).await.is_none() {
+            return;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Starts the daemon unless it runs, and returns when it answers.
 pub async fn ensure(root: &Path, program: &Path, http: &reqwest::Client) -> Result<Endpoint> {
     if let Some(endpoint) = find(root, http).await {
-        return Ok(endpoint);
+        if !made_way(&endpoint, http).await {
+            return Ok(endpoint);
+        }
+        await_end(root, http).await;
     }
     let failed =
         |e: std::io::Error| Error::Failed(format!("cannot start the local cloud in {}: {e}", root.display()));

@@ -4,6 +4,7 @@
 //! each instance. Needs Linux, root and systemd-nspawn; not systemd as PID 1, Docker or KVM.
 
 mod cgroup;
+mod client;
 mod daemon;
 mod driver;
 mod exec;

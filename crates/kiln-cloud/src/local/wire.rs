@@ -144,6 +144,12 @@ pub struct GrantRequest {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Pong {
+    /// The daemon's program file has been replaced since it was started.
+    pub outdated: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Retired {
     /// `false`: there are instances or networks left, so the daemon stays.
     pub retired: bool,

@@ -29,7 +29,7 @@ fn suite() -> String {
 }
 
 /// The example that stands in for the `kiln` program. `cargo test --test local` alone would not build it.
-fn program() -> PathBuf {
+pub fn program() -> PathBuf {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
         let build = ["build", "--quiet", "--package", "kiln-cloud", "--example", "local-cloud"];

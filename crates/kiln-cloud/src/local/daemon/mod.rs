@@ -21,6 +21,7 @@ mod store;
 mod volumes;
 
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -55,6 +56,26 @@ pub struct Daemon {
     sources: Mutex<HashMap<String, source::Progress>>,
     faults: Mutex<()>,
     last_request: Mutex<Instant>,
+    program: Option<Program>,
+}
+
+/// The file this daemon was started from.
+struct Program {
+    path: PathBuf,
+    identity: (u64, u64, i64, i64),
+}
+
+impl Program {
+    fn own() -> Option<Program> {
+        let path = std::env::current_exe().ok()?;
+        let identity = Self::identity(&path)?;
+        Some(Program { path, identity })
+    }
+
+    fn identity(path: &Path) -> Option<(u64, u64, i64, i64)> {
+        let data = std::fs::metadata(path).ok()?;
+        Some((data.dev(), data.ino(), data.mtime(), data.mtime_nsec()))
+    }
 }
 
 /// A poisoned lock means a panic elsewhere; the records are written through, so what is there is sound.
@@ -93,6 +114,7 @@ impl Daemon {
             sources: Mutex::default(),
             faults: Mutex::default(),
             last_request: Mutex::new(Instant::now()),
+            program: Program::own(),
         })
     }
 
@@ -119,6 +141,13 @@ impl Daemon {
 
     fn volume_dir(&self, id: &str) -> PathBuf {
         self.root.join("volumes").join(id)
+    }
+
+    /// Whether a newer program is in place of the one this daemon runs.
+    fn is_outdated(&self) -> bool {
+        self.program
+            .as_ref()
+            .is_some_and(|own| Program::identity(&own.path).is_some_and(|now| now != own.identity))
     }
 
     /// Nothing runs and nothing could: only images and volumes, if anything, are left.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, RwLock, Semaphore};
 use tokio::task::{AbortHandle, spawn_blocking};
 
 use super::{Daemon, check_root, lock, networks, routes, store};
@@ -25,6 +25,8 @@ pub struct Server {
     pub daemon: Arc<Daemon>,
     pub builders: Semaphore,
     pub end: Notify,
+    /// Read by whoever is at work; writable when nobody is.
+    pub work: RwLock<()>,
     gateways: Mutex<HashMap<String, AbortHandle>>,
 }
 
@@ -44,6 +46,7 @@ pub async fn serve(root: &Path) -> Result<()> {
         daemon: Arc::new(daemon),
         builders: Semaphore::new(BUILDERS),
         end: Notify::new(),
+        work: RwLock::new(()),
         gateways: Mutex::default(),
     });
     let unbuilt = {
@@ -64,6 +67,8 @@ pub async fn serve(root: &Path) -> Result<()> {
         () = idle(&server.daemon) => tracing::info!("nothing to do"),
         () = terminated() => tracing::info!("told to end"),
     }
+    // The lock on the root is held until everything under way is done: the next daemon finds no one at work.
+    let _nobody_at_work = server.work.write().await;
     server.daemon.leave();
     Ok(())
 }
@@ -97,12 +102,22 @@ impl Server {
         }
     }
 
+    /// Ends the daemon when the answer that announces it has left.
+    pub fn end_soon(self: &Arc<Self>) {
+        let server = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            server.end.notify_one();
+        });
+    }
+
     /// Builds an instance in the background.
     pub fn build(self: &Arc<Self>, id: String) {
         let server = Arc::clone(self);
         tokio::spawn(async move {
             // Never closed, so the permit always comes.
             let _permit = server.builders.acquire().await;
+            let _at_work = server.work.read().await;
             let daemon = Arc::clone(&server.daemon);
             let _ = spawn_blocking(move || daemon.build(&id)).await;
         });
@@ -124,7 +139,16 @@ fn take_lock(root: &Path) -> Result<std::fs::File> {
         .write(true)
         .open(root.join("daemon.lock"))
         .map_err(failed)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    // A daemon that makes way needs a moment.
+    let mut tries = 100;
+    let locked = loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) if tries > 0 => tries -= 1,
+            other => break other,
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    match locked {
         Ok(()) => {
             // For people: who serves this root.
             file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(failed)?;

@@ -1,0 +1,149 @@
+//! Talking to the daemon: finding it, sending, trying again.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Mutex;
+
+use super::launch;
+use super::wire::Fault;
+use crate::rate::RateLimit;
+use crate::retry::{Policy, retry};
+use crate::{Error, Result};
+
+/// Longer than the longest operation that is answered at its end, an orderly stop.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+#[derive(Clone)]
+pub struct Endpoint {
+    pub url: String,
+    pub token: String,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+pub struct Client {
+    /// `None`: the daemon is elsewhere and not ours to start.
+    pub root: Option<PathBuf>,
+    /// The `kiln` program: starts the daemon, goes into source images.
+    pub program: PathBuf,
+    pub http: reqwest::Client,
+    endpoint: Mutex<Option<Endpoint>>,
+    rate: RateLimit,
+}
+
+impl Client {
+    pub fn new(root: Option<PathBuf>, endpoint: Option<Endpoint>, program: PathBuf) -> Self {
+        // Without TLS and proxies the builder has nothing that can fail.
+        let http = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build().unwrap_or_default();
+        Client { root, program, http, endpoint: Mutex::new(endpoint), rate: RateLimit::new(50, 50.0) }
+    }
+
+    async fn endpoint(&self) -> Result<Endpoint> {
+        let mut cached = self.endpoint.lock().await;
+        if let Some(endpoint) = &*cached {
+            return Ok(endpoint.clone());
+        }
+        let Some(root) = &self.root else {
+            return Err(Error::Failed("no address".into()));
+        };
+        let endpoint = launch::ensure(root, &self.program, &self.http).await?;
+        *cached = Some(endpoint.clone());
+        Ok(endpoint)
+    }
+
+    /// The daemon may have ended since the last call; the next one looks again.
+    pub async fn forget_endpoint(&self) {
+        if self.root.is_some() {
+            *self.endpoint.lock().await = None;
+        }
+    }
+
+    async fn send<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<&[u8]>) -> Result<T> {
+        self.rate.acquire().await;
+        let endpoint = self.endpoint().await?;
+        let mut request =
+            self.http.request(method, format!("{}{path}", endpoint.url)).bearer_auth(&endpoint.token);
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body.to_vec());
+        }
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => {
+                self.forget_endpoint().await;
+                return Err(transient(&error));
+            }
+        };
+        let status = response.status();
+        let text = response.bytes().await.map_err(|e| transient(&e))?;
+        if status.is_success() {
+            return serde_json::from_slice(&text)
+                .map_err(|e| Error::Failed(format!("unexpected answer to {path}: {e}")));
+        }
+        match serde_json::from_slice::<Fault>(&text) {
+            Ok(fault) => Err(fault.into()),
+            Err(_) if status.is_server_error() => Err(Error::Transient(status.to_string())),
+            Err(_) => Err(Error::Invalid(format!("{status}: {}", String::from_utf8_lossy(&text)))),
+        }
+    }
+
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        retry(&Policy::LOCAL, |_| self.send(Method::GET, path, None)).await
+    }
+
+    pub async fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T> {
+        self.call_counting(method, path, body).await.map(|(answer, _)| answer)
+    }
+
+    /// Removing what is gone is done already.
+    pub async fn remove(&self, path: &str) -> Result<()> {
+        match retry(&Policy::LOCAL, |_| self.send(Method::DELETE, path, None)).await {
+            Err(Error::NotFound { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Like [`Client::call`]; also says how many attempts failed before the one that was answered.
+    pub async fn call_counting<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &(impl Serialize + ?Sized),
+    ) -> Result<(T, u32)> {
+        let body = encode(body)?;
+        let mut failed = 0;
+        let answer = retry(&Policy::LOCAL, |attempt| {
+            failed = attempt;
+            self.send(method.clone(), path, Some(&body))
+        })
+        .await?;
+        Ok((answer, failed))
+    }
+}
+
+fn encode(body: &(impl Serialize + ?Sized)) -> Result<Vec<u8>> {
+    serde_json::to_vec(body).map_err(|e| Error::Invalid(e.to_string()))
+}
+
+fn transient(error: &reqwest::Error) -> Error {
+    // reqwest's own message names the address only; the cause is below.
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(below) = cause.source() {
+        cause = below;
+    }
+    Error::Transient(cause.to_string())
+}
