@@ -255,6 +255,18 @@ mod tests {
         }
     }
 
+    /// Callers run these on any thread of their runtime.
+    #[tokio::test]
+    async fn calls_can_be_spawned() {
+        fn sendable<T: Send>(_: T) {}
+        let cloud = Cloud::local("/nowhere".into());
+        sendable(cloud.create(vec![]));
+        sendable(cloud.instances("c"));
+        sendable(cloud.source_image("s", &|_| {}));
+        sendable(cloud.wait_active(&[], Instant::now(), |_| {}));
+        sendable(cloud.retire());
+    }
+
     #[test]
     fn waiting_ends_when_all_are_active() {
         let ids = ["a".to_string(), "b".to_string()];

@@ -312,6 +312,16 @@ async fn the_daemon_may_die() {
     kill_daemon();
     site.active(std::slice::from_ref(&accepted.id)).await;
     assert!(site.answers(&accepted, 22).await);
+
+    // The same in the middle of a deletion.
+    let deletion = tokio::spawn({
+        let (cloud, id) = (site.cloud.clone(), accepted.id.clone());
+        async move { cloud.delete(&id).await }
+    });
+    tokio::task::yield_now().await;
+    kill_daemon();
+    deletion.await.unwrap().unwrap();
+    assert!(matches!(site.cloud.instance(&accepted.id).await, Err(Error::NotFound { .. })));
     assert_eq!(boot_id(&one.id).unwrap(), boot);
     site.finish().await;
 }

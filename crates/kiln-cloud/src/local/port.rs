@@ -1,4 +1,7 @@
 //! An instance's network: a namespace, a cable to the bridge, an address, and the security groups' rules.
+//!
+//! The rules are in the instance's own namespace, so its root could lift them: they keep others out, they
+//! do not guard against the instance itself.
 
 use std::fmt::Write as _;
 

@@ -20,7 +20,7 @@ pub const LONG: Duration = Duration::from_secs(60);
 
 /// Kept between runs: it holds the source image, whose making takes a minute.
 pub fn root() -> PathBuf {
-    std::env::var_os("KILN_TEST_ROOT").map_or_else(|| "/var/tmp/kiln-test".into(), PathBuf::from)
+    std::env::var_os("KILN_TEST_ROOT").map_or_else(|| "/var/tmp/kiln-cloud-test".into(), PathBuf::from)
 }
 
 /// `KILN_TEST_SUITE`: the same tests on another Debian.

@@ -1,18 +1,16 @@
-//! The host's side of the networks: forwarding, address translation, and the way to the metadata.
+//! The host's side of the networks: address translation, and the way to the metadata.
 //!
 //! Everything is in one nftables table per root, replaced as a whole whenever the networks change.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 
 use ipnet::Ipv4Net;
 
-use super::{Daemon, forward, networks, store};
+use super::{Daemon, forward, host, networks};
 use crate::Result;
 use crate::local::exec;
 
-const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
 pub const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 
 impl Daemon {
@@ -25,36 +23,10 @@ impl Daemon {
         forward::allow(&bridges, &table)?;
         if networks.is_empty() {
             exec::nft(&format!("add table ip {table}\ndelete table ip {table}\n"))?;
-            return self.restore_forwarding();
+            return host::restore();
         }
-        self.enable_forwarding()?;
+        host::prepare()?;
         exec::nft(&rules(&table, &networks, self.port))
-    }
-
-    fn forwarding_note(&self) -> PathBuf {
-        self.root.join("forwarding-was-off")
-    }
-
-    fn enable_forwarding(&self) -> Result<()> {
-        let failed = |e| crate::Error::Failed(format!("{FORWARD}: {e}"));
-        if std::fs::read_to_string(FORWARD).map_err(failed)?.trim() == "0" {
-            store::write_file(&self.forwarding_note(), b"")?;
-            std::fs::write(FORWARD, "1").map_err(failed)?;
-        }
-        Ok(())
-    }
-
-    fn restore_forwarding(&self) -> Result<()> {
-        let note = self.forwarding_note();
-        if !note.exists() {
-            return Ok(());
-        }
-        // Another root's instances may rely on it by now.
-        let others = exec::run("nft", &["list", "tables", "ip"], "")?;
-        if !others.lines().any(|line| line.contains(" kiln-")) {
-            let _ = std::fs::write(FORWARD, "0");
-        }
-        store::remove_file(&note)
     }
 }
 

@@ -1,11 +1,25 @@
 //! The daemon: keeps the records, does the work, answers the API and the metadata address.
 //!
+//! Under the root, readable by root only:
+//!
+//! | path | what |
+//! | --- | --- |
+//! | `token`, `port` | what a client on this host needs |
+//! | `daemon.lock`, `daemon.log` | who serves, and what they say |
+//! | `state/KIND/ID.json` | the records |
+//! | `layers/ID/` | directories that root file systems are stacked from |
+//! | `volumes/ID/data/` | what is on the volumes |
+//! | `instances/ID/` | boot plan, config drive, console log |
+//! | `tmp/` | work in progress, emptied at start |
+//! | `faults.json` | failures ordered by a test |
+//!
 //! The core is synchronous code over [`Daemon`]; [`server`] is the thin asynchronous shell around it.
 
 mod access;
 mod faults;
 mod firewall;
 mod forward;
+mod host;
 mod images;
 mod instances;
 mod layers;
