@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -85,6 +86,7 @@ pub async fn ensure(root: &Path, program: &Path, http: &reqwest::Client) -> Resu
     let said_before = output.metadata().map_or(0, |m| m.len());
     let mut command = Command::new(program);
     command
+        .arg0("kiln")
         .args(["local", "daemon", "--root"])
         .arg(root)
         .current_dir("/")

@@ -2,6 +2,7 @@
 
 use std::fs::{OpenOptions, Permissions};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -80,6 +81,7 @@ impl Daemon {
             .map_err(failed)?;
         let mut command = Command::new(executable());
         command
+            .arg0("kiln")
             .args(["local", "instance", "--dir"])
             .arg(&dir)
             .current_dir("/")

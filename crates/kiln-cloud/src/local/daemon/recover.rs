@@ -11,7 +11,8 @@ use crate::local::plan::Port;
 use crate::local::{cgroup, port};
 
 impl Daemon {
-    /// Returns the ids of instances that have to be built.
+    /// Returns the ids of instances that have to be built. What resists is logged and left: one broken thing
+    /// must not keep the rest from being served.
     pub fn recover(&self) -> Result<Vec<String>> {
         store::remove_tree(&self.root.join("tmp"))?;
         store::make_dir(&self.root.join("tmp"))?;
@@ -22,15 +23,17 @@ impl Daemon {
             (networks, instances)
         };
         // After a restart of the host the bridges are gone.
-        networks.iter().try_for_each(|network| self.make_bridge(network))?;
+        for network in &networks {
+            complain("bridge", self.make_bridge(network));
+        }
         self.remove_stray_bridges();
-        self.sync_firewall()?;
+        complain("firewall", self.sync_firewall());
         self.remove_strays(&instances.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>())?;
 
         let mut unbuilt = Vec::new();
         for (id, phase) in instances {
             match phase {
-                Phase::Deleting => self.finish_delete(&id)?,
+                Phase::Deleting => complain("deletion", self.finish_delete(&id)),
                 Phase::Building | Phase::Rebuilding => unbuilt.push(id),
                 Phase::Ready | Phase::Failed { .. } => {}
             }
@@ -44,7 +47,7 @@ impl Daemon {
         let stray = |name: &str| !known.contains(&name);
         for group in cgroup::children(&self.cgroup) {
             if file_name(&group).is_some_and(stray) {
-                cgroup::destroy(&group)?;
+                complain("cgroup", cgroup::destroy(&group));
             }
         }
         for dir in list(&self.root.join("instances")) {
@@ -67,6 +70,12 @@ impl Daemon {
     /// Leaves the host as it was found.
     pub fn leave(&self) {
         let _ = fs::remove_dir(&self.cgroup);
+    }
+}
+
+fn complain(what: &str, result: Result<()>) {
+    if let Err(error) = result {
+        tracing::error!(%error, what, "cannot be brought in order");
     }
 }
 

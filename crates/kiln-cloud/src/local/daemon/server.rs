@@ -55,7 +55,9 @@ pub async fn serve(root: &Path) -> Result<()> {
     };
     let known: Vec<_> = server.daemon.world().networks.iter().cloned().collect();
     for network in &known {
-        server.open_gateway(network).await?;
+        if let Err(error) = server.open_gateway(network).await {
+            tracing::error!(%error, network = network.name, "instances cannot reach the daemon");
+        }
     }
     for id in unbuilt {
         server.build(id);
