@@ -95,6 +95,8 @@ pub struct Rebuild {
     pub image: String,
     /// Secret.
     pub user_data: String,
+    /// OpenSSH public key for root.
+    pub ssh_key: String,
     /// Replace the instance's labels.
     pub labels: Labels,
 }

@@ -105,8 +105,12 @@ async fn power_and_rebuild() {
     }
 
     let old = boot();
-    let rebuild =
-        Rebuild { image: site.image.id.clone(), user_data: "new".into(), labels: labels("t-power") };
+    let rebuild = Rebuild {
+        image: site.image.id.clone(),
+        user_data: "new".into(),
+        ssh_key: "ssh-ed25519 AAAA test".into(),
+        labels: labels("t-power"),
+    };
     assert_eq!(cloud.rebuild(&one.id, rebuild).await.unwrap().status, InstanceStatus::Rebuilding);
     site.active(std::slice::from_ref(&one.id)).await;
     site.await_boot_after(one, &old).await;
@@ -347,8 +351,12 @@ async fn faults_are_retried_or_told() {
     assert_eq!(error.unwrap_err().to_string(), "n3: no valid host");
 
     // A broken instance can be rebuilt.
-    let rebuild =
-        Rebuild { image: site.image.id.clone(), user_data: String::new(), labels: labels("t-faults") };
+    let rebuild = Rebuild {
+        image: site.image.id.clone(),
+        user_data: String::new(),
+        ssh_key: String::new(),
+        labels: labels("t-faults"),
+    };
     site.cloud.rebuild(&doomed.id, rebuild).await.unwrap();
     site.active(std::slice::from_ref(&doomed.id)).await;
     site.finish().await;

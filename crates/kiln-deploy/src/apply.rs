@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kiln_cloud::{
-    Attachment, Instance, InstanceStatus, Labels, NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Rule, label,
+    Attachment, Instance, InstanceStatus, Labels, NewInstance, NewNetwork, NewSecurityGroup, NewVolume,
+    Rebuild, Rule, label,
 };
 use kiln_image::Event;
 use kiln_site::bundle::MountSource;
@@ -33,7 +34,9 @@ impl Deployment<'_> {
     /// Carries out `plan`. Images must be there already.
     pub async fn apply(&self, plan: &Plan) -> Result<()> {
         self.secrets.ensure()?;
-        if let Some(Action::BuildImage { image }) = plan.actions.iter().find(|a| matches!(a, Action::BuildImage { .. })) {
+        if let Some(Action::BuildImage { image }) =
+            plan.actions.iter().find(|a| matches!(a, Action::BuildImage { .. }))
+        {
             return Err(Error::ImageNotBuilt(image.clone()));
         }
         for stage in 0..=3 {
@@ -45,7 +48,9 @@ impl Deployment<'_> {
             // Later stages use what earlier ones made.
             let observed = self.observe().await?;
             let images = targets(self.spec, &observed);
-            let results = bounded(actions, self.spec.concurrency, |action| self.carry_out(action, &observed, &images)).await;
+            let results =
+                bounded(actions, self.spec.concurrency, |action| self.carry_out(action, &observed, &images))
+                    .await;
             collect(results)?;
         }
         self.wait_active().await
@@ -77,10 +82,22 @@ impl Deployment<'_> {
                 done(group.clone(), "image change left to Slurm");
             }
             Action::StartInstances { nodes, .. } => {
-                self.each(nodes, observed, |instance| async move { self.cloud.start(&instance.id).await.map(drop) }, "started").await?;
+                self.each(
+                    nodes,
+                    observed,
+                    |instance| async move { self.cloud.start(&instance.id).await.map(drop) },
+                    "started",
+                )
+                .await?;
             }
             Action::DeleteInstances { nodes, .. } => {
-                self.each(nodes, observed, |instance| async move { self.cloud.delete(&instance.id).await }, "deleted").await?;
+                self.each(
+                    nodes,
+                    observed,
+                    |instance| async move { self.cloud.delete(&instance.id).await },
+                    "deleted",
+                )
+                .await?;
             }
         }
         Ok(())
@@ -113,7 +130,10 @@ impl Deployment<'_> {
         let mut failures = Vec::new();
         for batch in nodes.chunks(self.spec.concurrency.max(1)) {
             self.check_stop()?;
-            let new = batch.iter().map(|name| self.new_instance(name, observed, images)).collect::<Result<Vec<_>>>()?;
+            let new = batch
+                .iter()
+                .map(|name| self.new_instance(name, observed, images))
+                .collect::<Result<Vec<_>>>()?;
             for (name, result) in batch.iter().zip(self.cloud.create(new).await) {
                 match result {
                     Ok(_) => (self.progress)(Event::working(name, "booting")),
@@ -143,6 +163,7 @@ impl Deployment<'_> {
                 let rebuild = Rebuild {
                     labels: self.node_labels(&node, &image),
                     user_data: self.user_data(&node)?,
+                    ssh_key: self.ssh_public_key()?,
                     image,
                 };
                 self.cloud.rebuild(&instance.id, rebuild).await?;
@@ -196,12 +217,14 @@ impl Deployment<'_> {
 
     fn new_instance(&self, name: &str, observed: &Observed, images: &Targets) -> Result<NewInstance> {
         let node = self.spec.node(name).ok_or_else(|| Error::UnknownNode(name.to_string()))?;
-        let network = observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?;
+        let network =
+            observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?;
         let wanted = match node.role {
             Role::Login => vec![cluster_group(self.spec), login_group(self.spec)],
             Role::Control | Role::Compute => vec![cluster_group(self.spec)],
         };
-        let security_groups = observed.security_groups.iter().filter(|g| wanted.contains(&g.name)).map(|g| g.id.clone());
+        let security_groups =
+            observed.security_groups.iter().filter(|g| wanted.contains(&g.name)).map(|g| g.id.clone());
         let image = target(images, &node)?;
         Ok(NewInstance {
             name: name.to_string(),
@@ -254,7 +277,8 @@ impl Deployment<'_> {
             .into_iter()
             .map(|(purpose, read_only)| {
                 let name = volume_name(self.spec, purpose);
-                let volume = observed.volumes.iter().find(|v| v.name == name).or_else(|| observed.attached.get(&name));
+                let volume =
+                    observed.volumes.iter().find(|v| v.name == name).or_else(|| observed.attached.get(&name));
                 let volume = volume.ok_or_else(|| Error::NoVolume(name.clone()))?.id.clone();
                 Ok(Attachment { volume, read_only })
             })
@@ -262,9 +286,13 @@ impl Deployment<'_> {
     }
 
     fn security_group(&self, name: &str, login: bool, observed: &Observed) -> Result<NewSecurityGroup> {
-        let network = observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?;
+        let network =
+            observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?;
         let rule = if login {
-            Rule { from: "0.0.0.0/0".parse().map_err(|_| Error::NotReady("bad rule".into()))?, tcp_port: Some(22) }
+            Rule {
+                from: "0.0.0.0/0".parse().map_err(|_| Error::NotReady("bad rule".into()))?,
+                tcp_port: Some(22),
+            }
         } else {
             Rule { from: network.cidr.into(), tcp_port: None }
         };

@@ -36,7 +36,8 @@ impl Deployment<'_> {
 
     fn release(&self, observed: &Observed) -> Result<Release> {
         let control = self.spec.control.node.as_str();
-        let instance = observed.nodes().get(control).copied().ok_or_else(|| Error::NoInstance(control.to_string()))?;
+        let instance =
+            observed.nodes().get(control).copied().ok_or_else(|| Error::NoInstance(control.to_string()))?;
         let image = observed.images.iter().find(|i| Some(&i.id) == instance.image.as_ref());
         let manifest = image.and_then(Manifest::of);
         manifest.and_then(|m| m.slurm()).ok_or_else(|| Error::NoSlurm(self.spec.control.image.clone()))

@@ -52,7 +52,8 @@ impl Deployment<'_> {
         let (inventory, secrets) = self.site_inputs(&observed)?;
         let ring = self.keys()?;
         let names: Vec<&str> = self.spec.nodes().map(|n| n.name).collect();
-        let keys = names.iter().map(|n| Ok((n.to_string(), ring.node(n)?))).collect::<Result<BTreeMap<_, _>>>()?;
+        let keys =
+            names.iter().map(|n| Ok((n.to_string(), ring.node(n)?))).collect::<Result<BTreeMap<_, _>>>()?;
         let kiln = self.kiln_bytes()?;
         let ssh = self.ssh()?;
         let run = Run {
@@ -67,7 +68,8 @@ impl Deployment<'_> {
             self.cloud.grant(&self.spec.name, secrets.cloud_token.trim()).await?;
         }
         let hosts = self.hosts(&observed, names.iter().copied())?;
-        let results = bounded(hosts.clone(), self.spec.concurrency, |host| self.configure_node(&run, host)).await;
+        let results =
+            bounded(hosts.clone(), self.spec.concurrency, |host| self.configure_node(&run, host)).await;
         let mut configured = Configured { nodes: BTreeMap::new() };
         let mut failures = Vec::new();
         let all = results.len();
@@ -95,7 +97,8 @@ impl Deployment<'_> {
     async fn configure_node(&self, run: &Run<'_>, host: Host) -> Result<ApplyReport> {
         self.check_stop()?;
         let keys = run.keys.get(&host.name).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
-        let bundle = run.site.bundle(&host.name, keys).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
+        let bundle =
+            run.site.bundle(&host.name, keys).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
         run.ssh.wait(&host, SSH_LIMIT).await?;
         if !run.dry_run {
             self.update_kiln(run, &host).await?;
@@ -135,7 +138,8 @@ impl Deployment<'_> {
             // The name of the content: which bundle, sealed to which key.
             let digest = hex::encode(Sha256::digest(format!("{} {}", bundle.digest(), keys.seal_recipient)));
             if there.get(node) != Some(&digest) {
-                let failed = |e: kiln_node::SealError| Error::Seal { node: node.clone(), message: e.to_string() };
+                let failed =
+                    |e: kiln_node::SealError| Error::Seal { node: node.clone(), message: e.to_string() };
                 let sealed = kiln_node::seal(&bundle, &keys.seal_recipient).map_err(failed)?;
                 publication.sealed.insert(node.clone(), STANDARD.encode(sealed));
             }
@@ -160,14 +164,24 @@ impl Deployment<'_> {
                 (self.progress)(Event::done("slurm", format!("{} in service", hostlist::fold(wanted))));
                 return Ok(());
             }
-            (self.progress)(Event::working("slurm", format!("waiting for {}", hostlist::fold(waiting.iter().copied()))));
+            (self.progress)(Event::working(
+                "slurm",
+                format!("waiting for {}", hostlist::fold(waiting.iter().copied())),
+            ));
             if start.elapsed() > SLURM_LIMIT {
                 let describe = |name: &&str| match known.get(name) {
-                    Some(s) => format!("  {name} is {}: {}", s.short(), s.reason.as_deref().unwrap_or("no reason given")),
+                    Some(s) => format!(
+                        "  {name} is {}: {}",
+                        s.short(),
+                        s.reason.as_deref().unwrap_or("no reason given")
+                    ),
                     None => format!("  {name} is unknown to slurmctld"),
                 };
                 let details: Vec<String> = waiting.iter().map(describe).collect();
-                return Err(Error::NotReady(format!("Slurm does not see these nodes in service:\n{}", details.join("\n"))));
+                return Err(Error::NotReady(format!(
+                    "Slurm does not see these nodes in service:\n{}",
+                    details.join("\n")
+                )));
             }
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
@@ -175,7 +189,8 @@ impl Deployment<'_> {
 }
 
 fn is_drained_by_hand(state: &NodeState) -> bool {
-    state.flags.iter().any(|f| f == "DRAIN") && state.reason.as_deref().is_some_and(|r| !r.starts_with("kiln:"))
+    state.flags.iter().any(|f| f == "DRAIN")
+        && state.reason.as_deref().is_some_and(|r| !r.starts_with("kiln:"))
 }
 
 pub(crate) async fn slurm_states(ssh: &Ssh, control: &Host) -> Result<Vec<NodeState>> {
@@ -191,7 +206,10 @@ async fn push(run: &Run<'_>, host: &Host, bundle: &Bundle) -> Result<ApplyReport
     let json = serde_json::to_vec(bundle).map_err(|e| Error::NotReady(e.to_string()))?;
     let output = run.ssh.output(host, &argv, &json).await?;
     let report: ApplyReport = serde_json::from_str(&output.stdout).map_err(|_| {
-        Error::NotReady(format!("{}: `kiln node apply` ended with {}: {}", host.name, output.status, output.stderr))
+        Error::NotReady(format!(
+            "{}: `kiln node apply` ended with {}: {}",
+            host.name, output.status, output.stderr
+        ))
     })?;
     let failed = report.failures();
     if failed.is_empty() {

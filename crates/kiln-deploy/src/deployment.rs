@@ -28,14 +28,20 @@ impl<'a> Deployment<'a> {
     /// `file`: the cluster file; `.kiln` lies beside it. Changes nothing yet.
     pub fn open(spec: &'a Spec, file: &Path, progress: Progress<'a>, stop: Stop<'a>) -> Result<Self> {
         let parent = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let parent = fs::canonicalize(parent)
-            .map_err(|source| Error::File { path: parent.to_path_buf(), did: "found", source })?;
+        let parent = fs::canonicalize(parent).map_err(|source| Error::File {
+            path: parent.to_path_buf(),
+            did: "found",
+            source,
+        })?;
         let dir = parent.join(".kiln");
         let cloud = match &spec.cloud {
             CloudSpec::Local { .. } => Cloud::local(kiln_cloud::local::default_root()),
         };
-        let kiln = std::env::current_exe()
-            .map_err(|source| Error::File { path: "kiln".into(), did: "found", source })?;
+        let kiln = std::env::current_exe().map_err(|source| Error::File {
+            path: "kiln".into(),
+            did: "found",
+            source,
+        })?;
         let secrets = SecretStore::new(dir.join("secrets"));
         Ok(Deployment { spec, cloud, secrets, progress, stop, kiln, dir })
     }

@@ -17,7 +17,10 @@ pub struct Belongings {
 
 impl Belongings {
     pub fn is_empty(&self) -> bool {
-        self.instances.is_empty() && self.security_groups.is_empty() && self.networks.is_empty() && self.volumes.is_empty()
+        self.instances.is_empty()
+            && self.security_groups.is_empty()
+            && self.networks.is_empty()
+            && self.volumes.is_empty()
     }
 }
 

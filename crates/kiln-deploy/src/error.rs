@@ -5,7 +5,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{path} could not be {did}")]
-    File { path: PathBuf, did: &'static str, #[source] source: std::io::Error },
+    File {
+        path: PathBuf,
+        did: &'static str,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("{path} is damaged: {why}")]
     Damaged { path: PathBuf, why: String },
     #[error(transparent)]
@@ -44,10 +49,14 @@ impl Error {
     /// What to do about it, where that is known.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Error::ImageNotBuilt(name) => Some(format!("`kiln image build {name}` builds it; `kiln up` does so by itself")),
+            Error::ImageNotBuilt(name) => {
+                Some(format!("`kiln image build {name}` builds it; `kiln up` does so by itself"))
+            }
             Error::NoInstance(_) => Some("`kiln apply` creates what is missing".into()),
             Error::UnknownNode(_) => Some("`kiln status` lists the nodes".into()),
-            Error::NoVolume(name) => Some(format!("create {name}, or set mode = \"manage\" to let Kiln do it")),
+            Error::NoVolume(name) => {
+                Some(format!("create {name}, or set mode = \"manage\" to let Kiln do it"))
+            }
             Error::Foreign { .. } => Some("rename the cluster, or remove the other one".into()),
             _ => None,
         }

@@ -71,7 +71,10 @@ impl InventoryReport {
         if let Some(key) = self.ssh_keys.first() {
             let _ = writeln!(out, "    ansible_ssh_private_key_file: {}", text(key));
         }
-        let common = format!("-o UserKnownHostsFile=\"{}\" -o HostKeyAlias={{{{ inventory_hostname }}}}", self.known_hosts);
+        let common = format!(
+            "-o UserKnownHostsFile=\"{}\" -o HostKeyAlias={{{{ inventory_hostname }}}}",
+            self.known_hosts
+        );
         let _ = writeln!(out, "    ansible_ssh_common_args: {}", text(&common));
         out.push_str("  hosts:\n");
         for host in &self.hosts {

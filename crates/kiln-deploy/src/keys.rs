@@ -34,8 +34,8 @@ impl KeyRing {
     pub fn node(&self, node: &str) -> Result<NodeKeys> {
         let host = self.host_key(node)?;
         let wrong = |e: ssh_key::Error| Error::Key(e.to_string());
-        let (seal_identity, seal_recipient) = kiln_node::seal_keypair(self.derive("seal", node)?)
-            .map_err(|e| Error::Key(e.to_string()))?;
+        let (seal_identity, seal_recipient) =
+            kiln_node::seal_keypair(self.derive("seal", node)?).map_err(|e| Error::Key(e.to_string()))?;
         Ok(NodeKeys {
             seal_identity,
             seal_recipient,

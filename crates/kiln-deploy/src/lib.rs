@@ -4,8 +4,8 @@
 mod apply;
 mod bundles;
 mod configure;
-mod destroy;
 mod deployment;
+mod destroy;
 mod error;
 mod inventory;
 mod keys;

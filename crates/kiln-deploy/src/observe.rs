@@ -52,7 +52,8 @@ impl Deployment<'_> {
             }
         }
         // Networks and instances of an image build are the builder's own business.
-        let of_nodes = |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
+        let of_nodes =
+            |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
         Ok(Observed {
             networks: networks.into_iter().filter(|n| of_nodes(&n.labels)).collect(),
             security_groups: security_groups.into_iter().filter(|g| of_nodes(&g.labels)).collect(),

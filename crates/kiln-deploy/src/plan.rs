@@ -21,18 +21,49 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub enum Action {
-    BuildImage { image: String },
-    CreateNetwork { name: String, cidr: Option<String> },
-    CreateSecurityGroup { name: String, login: bool },
-    CreateVolume { name: String, size_gib: u64 },
+    BuildImage {
+        image: String,
+    },
+    CreateNetwork {
+        name: String,
+        cidr: Option<String>,
+    },
+    CreateSecurityGroup {
+        name: String,
+        login: bool,
+    },
+    CreateVolume {
+        name: String,
+        size_gib: u64,
+    },
     /// One per group: the cloud is asked in bulk.
-    CreateInstances { group: String, nodes: Vec<String>, image: String },
-    RebuildInstances { group: String, nodes: Vec<String>, from: String, to: String },
+    CreateInstances {
+        group: String,
+        nodes: Vec<String>,
+        image: String,
+    },
+    RebuildInstances {
+        group: String,
+        nodes: Vec<String>,
+        from: String,
+        to: String,
+    },
     /// The image of these nodes changes when Slurm says so.
-    LeaveToSlurm { group: String, nodes: Vec<String>, image: String },
-    StartInstances { group: String, nodes: Vec<String> },
+    LeaveToSlurm {
+        group: String,
+        nodes: Vec<String>,
+        image: String,
+    },
+    StartInstances {
+        group: String,
+        nodes: Vec<String>,
+    },
     /// No longer in the file, or broken and made anew in the same plan.
-    DeleteInstances { group: String, nodes: Vec<String>, reason: String },
+    DeleteInstances {
+        group: String,
+        nodes: Vec<String>,
+        reason: String,
+    },
 }
 
 impl Action {
@@ -104,10 +135,10 @@ fn check_attached(spec: &Spec, observed: &Observed) -> Result<()> {
 
 fn network(spec: &Spec, observed: &Observed) -> Option<Action> {
     let CloudSpec::Local { subnet } = &spec.cloud;
-    observed.networks.is_empty().then(|| Action::CreateNetwork {
-        name: spec.name.clone(),
-        cidr: subnet.map(|net| net.to_string()),
-    })
+    observed
+        .networks
+        .is_empty()
+        .then(|| Action::CreateNetwork { name: spec.name.clone(), cidr: subnet.map(|net| net.to_string()) })
 }
 
 fn security_groups(spec: &Spec, observed: &Observed) -> Vec<Action> {
@@ -135,11 +166,8 @@ fn volumes(spec: &Spec, observed: &Observed) -> Vec<Action> {
         Volume::Manage { size_gib } => Some(*size_gib),
         Volume::Attach { .. } | Volume::None => None,
     };
-    let wanted = [
-        ("state", size(&spec.volumes.state)),
-        ("home", size(&spec.volumes.home)),
-        ("share", Some(1)),
-    ];
+    let wanted =
+        [("state", size(&spec.volumes.state)), ("home", size(&spec.volumes.home)), ("share", Some(1))];
     wanted
         .into_iter()
         .filter_map(|(purpose, size)| Some((volume_name(spec, purpose), size?)))
@@ -217,11 +245,8 @@ impl Need {
 }
 
 fn needs(node: &Node<'_>, instance: Option<&Instance>, target: Option<&str>) -> Vec<Need> {
-    let need = |kind| Need {
-        group: group_label(node),
-        image: target.unwrap_or(node.image).to_string(),
-        kind,
-    };
+    let need =
+        |kind| Need { group: group_label(node), image: target.unwrap_or(node.image).to_string(), kind };
     let Some(instance) = instance else { return vec![need(NeedKind::Create)] };
     if matches!(instance.status, InstanceStatus::Error { .. }) {
         return vec![need(NeedKind::Create)];

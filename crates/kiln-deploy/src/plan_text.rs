@@ -14,8 +14,12 @@ impl fmt::Display for Action {
             Action::CreateNetwork { name, cidr } => {
                 write!(f, "+ network {name} ({})", cidr.as_deref().unwrap_or("a free subnet"))
             }
-            Action::CreateSecurityGroup { name, login: true } => write!(f, "+ security group {name} (SSH from anywhere)"),
-            Action::CreateSecurityGroup { name, login: false } => write!(f, "+ security group {name} (the cluster's own nodes)"),
+            Action::CreateSecurityGroup { name, login: true } => {
+                write!(f, "+ security group {name} (SSH from anywhere)")
+            }
+            Action::CreateSecurityGroup { name, login: false } => {
+                write!(f, "+ security group {name} (the cluster's own nodes)")
+            }
             Action::CreateVolume { name, size_gib } => write!(f, "+ volume {name} ({size_gib} GiB)"),
             Action::CreateInstances { group, nodes, image } => {
                 write!(f, "+ {group}: create {} from {image} ({})", fold(nodes), count(nodes))
@@ -24,9 +28,16 @@ impl fmt::Display for Action {
                 write!(f, "~ {group}: rebuild {} in place, {from} -> {to} ({})", fold(nodes), count(nodes))
             }
             Action::LeaveToSlurm { group, nodes, image } => {
-                write!(f, "= {group}: image change left to Slurm ({}): {} -> {image}", count(nodes), fold(nodes))
+                write!(
+                    f,
+                    "= {group}: image change left to Slurm ({}): {} -> {image}",
+                    count(nodes),
+                    fold(nodes)
+                )
             }
-            Action::StartInstances { group, nodes } => write!(f, "~ {group}: start {} ({})", fold(nodes), count(nodes)),
+            Action::StartInstances { group, nodes } => {
+                write!(f, "~ {group}: start {} ({})", fold(nodes), count(nodes))
+            }
             Action::DeleteInstances { group, nodes, reason } => {
                 write!(f, "- {group}: delete {} ({}), {reason}", fold(nodes), count(nodes))
             }

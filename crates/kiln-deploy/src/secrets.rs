@@ -131,7 +131,11 @@ impl SecretStore {
 
     pub fn read(&self, kind: SecretKind) -> Result<String> {
         let path = self.path(kind);
-        let text = fs::read_to_string(&path).map_err(|source| Error::File { path: path.clone(), did: "read", source })?;
+        let text = fs::read_to_string(&path).map_err(|source| Error::File {
+            path: path.clone(),
+            did: "read",
+            source,
+        })?;
         if text.trim().is_empty() {
             return Err(Error::Damaged { path, why: "it is empty".into() });
         }

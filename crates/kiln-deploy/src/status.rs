@@ -62,7 +62,12 @@ impl Deployment<'_> {
                 seen.status(&node, &observed, &images)
             })
             .collect();
-        Ok(StatusReport { cluster: self.spec.name.clone(), observed: jiff::Timestamp::now(), slurm_error, nodes })
+        Ok(StatusReport {
+            cluster: self.spec.name.clone(),
+            observed: jiff::Timestamp::now(),
+            slurm_error,
+            nodes,
+        })
     }
 
     async fn ask_slurm(&self, observed: &Observed) -> (Vec<NodeState>, Option<String>) {

@@ -227,13 +227,28 @@ impl Builder<'_> {
         self.cloud.console_log(&build.id, 30).await.unwrap_or_default()
     }
 
-    async fn step(&self, recipe: &Recipe, host: &Host, step: &Step, arguments: &[&str], stdin: &[u8]) -> Result<(), BuildError> {
+    async fn step(
+        &self,
+        recipe: &Recipe,
+        host: &Host,
+        step: &Step,
+        arguments: &[&str],
+        stdin: &[u8],
+    ) -> Result<(), BuildError> {
         self.say(&recipe.name, step.says);
         self.script(host, step.says, step.script, arguments, stdin).await
     }
 
-    async fn script(&self, host: &Host, says: &str, script: &str, arguments: &[&str], stdin: &[u8]) -> Result<(), BuildError> {
-        let argv: Vec<&str> = ["sh", "-c", script, "sh"].into_iter().chain(arguments.iter().copied()).collect();
+    async fn script(
+        &self,
+        host: &Host,
+        says: &str,
+        script: &str,
+        arguments: &[&str],
+        stdin: &[u8],
+    ) -> Result<(), BuildError> {
+        let argv: Vec<&str> =
+            ["sh", "-c", script, "sh"].into_iter().chain(arguments.iter().copied()).collect();
         let output = self.ssh.output(host, &argv, stdin).await?;
         if output.status == 0 {
             return Ok(());

@@ -78,8 +78,17 @@ fn packages(spec: &Spec, image: &ImageSpec, source: &Source) -> Vec<String> {
     all.into_iter().map(String::from).collect()
 }
 
-const COMMON: [&str; 9] =
-    ["ca-certificates", "dbus", "iproute2", "munge", "nftables", "openssh-server", "procps", "slurm-client", "sudo"];
+const COMMON: [&str; 9] = [
+    "ca-certificates",
+    "dbus",
+    "iproute2",
+    "munge",
+    "nftables",
+    "openssh-server",
+    "procps",
+    "slurm-client",
+    "sudo",
+];
 
 fn role_packages(role: Role) -> &'static [&'static str] {
     match role {

@@ -27,18 +27,11 @@ pub(crate) struct Accounts {
 impl Accounts {
     pub fn read(tree: &Tree) -> Result<Self, TreeError> {
         let text = |path| {
-            tree.read(path)
-                .map(|bytes| String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
+            tree.read(path).map(|bytes| String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
         };
         Ok(Accounts {
-            users: text("/etc/passwd")?
-                .lines()
-                .filter_map(user_entry)
-                .collect(),
-            groups: text("/etc/group")?
-                .lines()
-                .filter_map(group_entry)
-                .collect(),
+            users: text("/etc/passwd")?.lines().filter_map(user_entry).collect(),
+            groups: text("/etc/group")?.lines().filter_map(group_entry).collect(),
         })
     }
 
@@ -52,15 +45,11 @@ impl Accounts {
 
     /// By name or by number. `root` is 0 even where no table says so.
     pub fn uid(&self, name: &str) -> Option<u32> {
-        self.user(name)
-            .map(|user| user.uid)
-            .or_else(|| number(name))
+        self.user(name).map(|user| user.uid).or_else(|| number(name))
     }
 
     pub fn gid(&self, name: &str) -> Option<u32> {
-        self.group(name)
-            .map(|group| group.gid)
-            .or_else(|| number(name))
+        self.group(name).map(|group| group.gid).or_else(|| number(name))
     }
 
     /// For reports: the name of a number, or the number.
@@ -83,18 +72,12 @@ impl Accounts {
 pub(crate) fn is_valid_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     name.len() <= 32
-        && bytes
-            .next()
-            .is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
 fn number(name: &str) -> Option<u32> {
-    if name == "root" {
-        Some(0)
-    } else {
-        name.parse().ok()
-    }
+    if name == "root" { Some(0) } else { name.parse().ok() }
 }
 
 fn user_entry(line: &str) -> Option<UserEntry> {
@@ -119,11 +102,7 @@ fn group_entry(line: &str) -> Option<GroupEntry> {
     Some(GroupEntry {
         name: name.to_owned(),
         gid: gid.parse().ok()?,
-        members: members
-            .split(',')
-            .filter(|member| !member.is_empty())
-            .map(str::to_owned)
-            .collect(),
+        members: members.split(',').filter(|member| !member.is_empty()).map(str::to_owned).collect(),
     })
 }
 
@@ -133,16 +112,9 @@ mod tests {
 
     #[test]
     fn entries_are_read_and_bad_lines_passed_over() {
-        let user =
-            user_entry("slurm:x:64030:64030:Slurm,,,:/nonexistent:/usr/sbin/nologin").unwrap();
-        assert_eq!(
-            (user.uid, user.shell.as_str()),
-            (64030, "/usr/sbin/nologin")
-        );
-        assert_eq!(
-            group_entry("video:x:44:ann,bob").unwrap().members,
-            ["ann", "bob"]
-        );
+        let user = user_entry("slurm:x:64030:64030:Slurm,,,:/nonexistent:/usr/sbin/nologin").unwrap();
+        assert_eq!((user.uid, user.shell.as_str()), (64030, "/usr/sbin/nologin"));
+        assert_eq!(group_entry("video:x:44:ann,bob").unwrap().members, ["ann", "bob"]);
         assert!(group_entry("empty:x:1:").unwrap().members.is_empty());
         assert_eq!(user_entry("+::::::"), None);
     }

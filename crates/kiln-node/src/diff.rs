@@ -23,9 +23,7 @@ pub(crate) fn unified(path: &str, before: Option<&[u8]>, after: Option<&[u8]>) -
 }
 
 fn text(content: &[u8]) -> Option<&str> {
-    (content.len() <= MAX_BYTES && !content.contains(&0))
-        .then(|| std::str::from_utf8(content).ok())
-        .flatten()
+    (content.len() <= MAX_BYTES && !content.contains(&0)).then(|| std::str::from_utf8(content).ok()).flatten()
 }
 
 fn shorten(diff: &str) -> String {
@@ -44,16 +42,8 @@ mod tests {
 
     #[test]
     fn shows_little_context() {
-        let diff = unified(
-            "/etc/x",
-            Some(b"1\n2\n3\n4\n5\n"),
-            Some(b"1\n2\n3\n4\nfive\n"),
-        )
-        .unwrap();
-        assert_eq!(
-            diff,
-            "--- /etc/x\n+++ /etc/x\n@@ -3,3 +3,3 @@\n 3\n 4\n-5\n+five\n"
-        );
+        let diff = unified("/etc/x", Some(b"1\n2\n3\n4\n5\n"), Some(b"1\n2\n3\n4\nfive\n")).unwrap();
+        assert_eq!(diff, "--- /etc/x\n+++ /etc/x\n@@ -3,3 +3,3 @@\n 3\n 4\n-5\n+five\n");
     }
 
     #[test]

@@ -28,12 +28,8 @@ fn acquire_within(root: &Path, patience: Duration) -> Result<Lock, LockError> {
     let directory = root.join("run");
     std::fs::create_dir_all(&directory).map_err(LockError::Open)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd = rustix::fs::open(
-        directory.join("kiln-apply.lock"),
-        flags,
-        Mode::from_raw_mode(0o600),
-    )
-    .map_err(|errno| LockError::Open(errno.into()))?;
+    let fd = rustix::fs::open(directory.join("kiln-apply.lock"), flags, Mode::from_raw_mode(0o600))
+        .map_err(|errno| LockError::Open(errno.into()))?;
     let deadline = Instant::now() + patience;
     loop {
         match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
@@ -52,10 +48,7 @@ mod tests {
     fn a_second_apply_waits_its_turn() {
         let root = tempfile::tempdir().unwrap();
         let first = acquire(root.path()).unwrap();
-        assert!(matches!(
-            acquire_within(root.path(), Duration::ZERO),
-            Err(LockError::Held)
-        ));
+        assert!(matches!(acquire_within(root.path(), Duration::ZERO), Err(LockError::Held)));
         drop(first);
         assert!(acquire_within(root.path(), Duration::ZERO).is_ok());
     }

@@ -5,11 +5,7 @@ const END: &str = "# kiln: end";
 
 /// The lines of the block; none when there is no block.
 pub(crate) fn lines(text: &str) -> Vec<&str> {
-    text.lines()
-        .skip_while(|line| *line != BEGIN)
-        .skip(1)
-        .take_while(|line| *line != END)
-        .collect()
+    text.lines().skip_while(|line| *line != BEGIN).skip(1).take_while(|line| *line != END).collect()
 }
 
 /// The text with its block replaced, appended, or removed when there are no lines.
@@ -45,10 +41,7 @@ fn push_block<T: AsRef<str>>(result: &mut String, block: &[T]) {
         return;
     }
     let lines = block.iter().map(AsRef::as_ref);
-    for line in std::iter::once(BEGIN)
-        .chain(lines)
-        .chain(std::iter::once(END))
-    {
+    for line in std::iter::once(BEGIN).chain(lines).chain(std::iter::once(END)) {
         result.push_str(line);
         result.push('\n');
     }

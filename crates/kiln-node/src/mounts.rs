@@ -60,10 +60,7 @@ fn find_volume(name: &str, root: &Path) -> Result<Source, SourceError> {
         return Ok(Source::Directory(directory));
     }
     let serial = name.get(..VIRTIO_SERIAL).unwrap_or(name);
-    let exact = [
-        below(BY_ID).join(format!("virtio-{serial}")),
-        below(BY_LABEL).join(label(name)),
-    ];
+    let exact = [below(BY_ID).join(format!("virtio-{serial}")), below(BY_LABEL).join(label(name))];
     if let Some(device) = exact.into_iter().find(|path| path.exists()) {
         return Ok(Source::Device(device));
     }
@@ -80,14 +77,8 @@ fn find_volume(name: &str, root: &Path) -> Result<Source, SourceError> {
         [] => Err(SourceError::NotAttached(name.to_owned())),
         [device] => Ok(Source::Device(device.clone())),
         several => {
-            let several: Vec<_> = several
-                .iter()
-                .map(|path| path.display().to_string())
-                .collect();
-            Err(SourceError::Ambiguous {
-                name: name.to_owned(),
-                found: several.join(", "),
-            })
+            let several: Vec<_> = several.iter().map(|path| path.display().to_string()).collect();
+            Err(SourceError::Ambiguous { name: name.to_owned(), found: several.join(", ") })
         }
     }
 }
@@ -125,10 +116,7 @@ fn search(table: &str, target: &str) -> Option<Mounted> {
 }
 
 fn unescape(field: &str) -> String {
-    field
-        .replace("\\040", " ")
-        .replace("\\011", "\t")
-        .replace("\\134", "\\")
+    field.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 }
 
 #[cfg(test)]
@@ -160,23 +148,11 @@ mod tests {
             Source::Device(scsi.canonicalize().unwrap())
         );
         make("dev/disk/by-id/other-demo-state");
-        assert!(matches!(
-            find_volume("demo-state", root.path()),
-            Err(SourceError::Ambiguous { .. })
-        ));
+        assert!(matches!(find_volume("demo-state", root.path()), Err(SourceError::Ambiguous { .. })));
         let labelled = make("dev/disk/by-label/demo-state");
-        assert_eq!(
-            find_volume("demo-state", root.path()).unwrap(),
-            Source::Device(labelled)
-        );
-        assert!(matches!(
-            find_volume("gone", root.path()),
-            Err(SourceError::NotAttached(_))
-        ));
-        assert!(matches!(
-            find_volume("../etc", root.path()),
-            Err(SourceError::BadVolume(_))
-        ));
+        assert_eq!(find_volume("demo-state", root.path()).unwrap(), Source::Device(labelled));
+        assert!(matches!(find_volume("gone", root.path()), Err(SourceError::NotAttached(_))));
+        assert!(matches!(find_volume("../etc", root.path()), Err(SourceError::BadVolume(_))));
     }
 
     #[test]
@@ -193,10 +169,7 @@ mod tests {
                      23 1 0:21 / /home rw,relatime - nfs4 control:/home rw,vers=4.2\n\
                      24 23 0:22 /x /home ro,relatime - ext4 /dev/vdb rw\n";
         let home = search(table, "/home").unwrap();
-        assert_eq!(
-            (home.source.as_str(), home.read_only, home.device.as_str()),
-            ("/dev/vdb", true, "0:22")
-        );
+        assert_eq!((home.source.as_str(), home.read_only, home.device.as_str()), ("/dev/vdb", true, "0:22"));
         assert_eq!(search(table, "/a b").unwrap().source, "/dev/vda1");
         assert_eq!(search(table, "/no"), None);
     }

@@ -14,18 +14,11 @@ pub enum ProcessError {
     #[error("nothing to run")]
     Empty,
     #[error("cannot run `{program}`")]
-    Start {
-        program: String,
-        source: std::io::Error,
-    },
+    Start { program: String, source: std::io::Error },
     #[error("`{program}` did not end within {seconds} seconds")]
     Timeout { program: String, seconds: u64 },
     #[error("`{program}` {status}{said}")]
-    Failed {
-        program: String,
-        status: String,
-        said: String,
-    },
+    Failed { program: String, status: String, said: String },
 }
 
 #[derive(Debug)]
@@ -48,25 +41,14 @@ impl Output {
             return Ok(self);
         }
         let said = tail(&self.stderr, 5);
-        let said = if said.is_empty() {
-            said
-        } else {
-            format!(": {said}")
-        };
-        Err(ProcessError::Failed {
-            program: self.program,
-            status: self.status,
-            said,
-        })
+        let said = if said.is_empty() { said } else { format!(": {said}") };
+        Err(ProcessError::Failed { program: self.program, status: self.status, said })
     }
 }
 
 /// The last lines that are not blank.
 pub(crate) fn tail(text: &str, count: usize) -> String {
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
@@ -87,18 +69,11 @@ pub(crate) fn run<T: AsRef<str>>(
         .env_clear()
         .envs([("PATH", PATH), ("HOME", "/root"), ("LC_ALL", "C.UTF-8")])
         .current_dir("/")
-        .stdin(if stdin.is_some() {
-            Stdio::piped()
-        } else {
-            Stdio::null()
-        })
+        .stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|source| ProcessError::Start {
-            program: program.clone(),
-            source,
-        })?;
+        .map_err(|source| ProcessError::Start { program: program.clone(), source })?;
 
     let stdout = child.stdout.take().map(Collector::start);
     let stderr = child.stderr.take().map(Collector::start);
@@ -111,18 +86,14 @@ pub(crate) fn run<T: AsRef<str>>(
     let Some(status) = wait(&mut child, limit) else {
         let _ = child.kill();
         let _ = child.wait();
-        return Err(ProcessError::Timeout {
-            program,
-            seconds: limit.as_secs(),
-        });
+        return Err(ProcessError::Timeout { program, seconds: limit.as_secs() });
     };
     Ok(Output {
         program,
         code: status.code(),
-        status: status.code().map_or_else(
-            || "was killed".to_owned(),
-            |code| format!("ended with status {code}"),
-        ),
+        status: status
+            .code()
+            .map_or_else(|| "was killed".to_owned(), |code| format!("ended with status {code}")),
         stdout: stdout.map(Collector::finish).unwrap_or_default(),
         stderr: stderr.map(Collector::finish).unwrap_or_default(),
     })
@@ -171,8 +142,7 @@ impl Collector {
         while !self.thread.is_finished() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
         }
-        String::from_utf8_lossy(&self.kept.lock().unwrap_or_else(PoisonError::into_inner))
-            .into_owned()
+        String::from_utf8_lossy(&self.kept.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 }
 
@@ -185,10 +155,7 @@ mod tests {
         let output = run(&["cat"], Some("hello"), Duration::from_secs(5)).unwrap();
         assert!(output.success());
         assert_eq!(output.stdout, "hello");
-        let error = run(&["ls", "/no/such"], None, Duration::from_secs(5))
-            .unwrap()
-            .checked()
-            .unwrap_err();
+        let error = run(&["ls", "/no/such"], None, Duration::from_secs(5)).unwrap().checked().unwrap_err();
         assert!(error.to_string().contains("No such file"), "{error}");
     }
 
@@ -201,12 +168,7 @@ mod tests {
     #[test]
     fn a_daemon_left_behind_does_not_hold_us_up() {
         let start = Instant::now();
-        run(
-            &["sh", "-c", "sleep 5 & echo up"],
-            None,
-            Duration::from_secs(5),
-        )
-        .unwrap();
+        run(&["sh", "-c", "sleep 5 & echo up"], None, Duration::from_secs(5)).unwrap();
         assert!(start.elapsed() < Duration::from_secs(3));
     }
 

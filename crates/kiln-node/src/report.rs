@@ -46,9 +46,7 @@ impl ApplyReport {
 
     /// What failed and why, a line or more each.
     pub fn failures(&self) -> Vec<String> {
-        self.with(Outcome::Failed)
-            .map(|r| format!("{}: {}", r.id, r.summary))
-            .collect()
+        self.with(Outcome::Failed).map(|r| format!("{}: {}", r.id, r.summary)).collect()
     }
 
     pub fn count(&self, outcome: Outcome) -> usize {
@@ -57,9 +55,7 @@ impl ApplyReport {
 
     /// The reports with this outcome, in the order of the bundle.
     pub fn with(&self, outcome: Outcome) -> impl Iterator<Item = &ResourceReport> {
-        self.resources
-            .iter()
-            .filter(move |report| report.outcome == outcome)
+        self.resources.iter().filter(move |report| report.outcome == outcome)
     }
 }
 
@@ -81,11 +77,7 @@ impl Verdict {
     }
 
     pub fn new(outcome: Outcome, summary: impl Into<String>) -> Self {
-        Verdict {
-            outcome,
-            summary: summary.into(),
-            diff: None,
-        }
+        Verdict { outcome, summary: summary.into(), diff: None }
     }
 
     pub fn with_diff(mut self, diff: Option<String>) -> Self {

@@ -25,10 +25,7 @@ pub enum SealError {
 }
 
 pub fn seal(bundle: &Bundle, recipient: &str) -> Result<Vec<u8>, SealError> {
-    let recipient: age::x25519::Recipient = recipient
-        .trim()
-        .parse()
-        .map_err(|_| SealError::BadRecipient)?;
+    let recipient: age::x25519::Recipient = recipient.trim().parse().map_err(|_| SealError::BadRecipient)?;
     let json = serde_json::to_vec(bundle).map_err(SealError::Encode)?;
     Ok(age::encrypt(&recipient, &json)?)
 }
@@ -39,20 +36,12 @@ pub fn unseal(bytes: &[u8], identity: &str) -> Result<Bundle, SealError> {
 }
 
 /// A bundle that opens but names another node was put in the wrong place, by mistake or by intent.
-pub fn unseal_for(
-    bytes: &[u8],
-    identity: &str,
-    cluster: &str,
-    node: &str,
-) -> Result<Bundle, SealError> {
+pub fn unseal_for(bytes: &[u8], identity: &str, cluster: &str, node: &str) -> Result<Bundle, SealError> {
     let bundle = unseal(bytes, identity)?;
     if bundle.node == node && bundle.cluster == cluster {
         Ok(bundle)
     } else {
-        Err(SealError::WrongNode {
-            found: bundle.node,
-            cluster: bundle.cluster,
-        })
+        Err(SealError::WrongNode { found: bundle.node, cluster: bundle.cluster })
     }
 }
 
@@ -61,10 +50,7 @@ pub fn seal_keypair(seed: [u8; 32]) -> Result<(String, String), SealError> {
     let hrp = Hrp::parse("age-secret-key-").map_err(|_| SealError::BadIdentity)?;
     let text = bech32::encode_upper::<Bech32>(hrp, &seed).map_err(|_| SealError::BadIdentity)?;
     let identity = parse_identity(&text)?;
-    Ok((
-        identity.to_string().expose_secret().to_owned(),
-        identity.to_public().to_string(),
-    ))
+    Ok((identity.to_string().expose_secret().to_owned(), identity.to_public().to_string()))
 }
 
 fn parse_identity(identity: &str) -> Result<age::x25519::Identity, SealError> {
@@ -76,22 +62,14 @@ mod tests {
     use super::*;
 
     fn bundle() -> Bundle {
-        Bundle {
-            cluster: "demo".into(),
-            node: "c1".into(),
-            role: "compute".into(),
-            resources: Vec::new(),
-        }
+        Bundle { cluster: "demo".into(), node: "c1".into(), role: "compute".into(), resources: Vec::new() }
     }
 
     #[test]
     fn a_seed_always_gives_the_same_keys() {
         let (identity, recipient) = seal_keypair([7; 32]).unwrap();
         assert!(identity.starts_with("AGE-SECRET-KEY-1") && recipient.starts_with("age1"));
-        assert_eq!(
-            seal_keypair([7; 32]).unwrap(),
-            (identity.clone(), recipient)
-        );
+        assert_eq!(seal_keypair([7; 32]).unwrap(), (identity.clone(), recipient));
         assert_ne!(seal_keypair([8; 32]).unwrap().0, identity);
     }
 
@@ -101,10 +79,7 @@ mod tests {
         let (other, _) = seal_keypair([2; 32]).unwrap();
         let sealed = seal(&bundle(), &recipient).unwrap();
         assert_eq!(unseal(&sealed, &format!("{identity}\n")).unwrap(), bundle());
-        assert!(matches!(
-            unseal(&sealed, &other),
-            Err(SealError::Decrypt(_))
-        ));
+        assert!(matches!(unseal(&sealed, &other), Err(SealError::Decrypt(_))));
     }
 
     #[test]
@@ -124,14 +99,8 @@ mod tests {
         let (identity, recipient) = seal_keypair([1; 32]).unwrap();
         let sealed = seal(&bundle(), &recipient).unwrap();
         assert!(unseal_for(&sealed, &identity, "demo", "c1").is_ok());
-        assert!(matches!(
-            unseal_for(&sealed, &identity, "demo", "c2"),
-            Err(SealError::WrongNode { .. })
-        ));
-        assert!(matches!(
-            unseal_for(&sealed, &identity, "prod", "c1"),
-            Err(SealError::WrongNode { .. })
-        ));
+        assert!(matches!(unseal_for(&sealed, &identity, "demo", "c2"), Err(SealError::WrongNode { .. })));
+        assert!(matches!(unseal_for(&sealed, &identity, "prod", "c1"), Err(SealError::WrongNode { .. })));
     }
 
     #[test]

@@ -41,10 +41,7 @@ pub enum ShareError {
 pub fn published(share: &Path) -> BTreeMap<String, String> {
     let text = fs::read_to_string(share.join("bundles/index.json")).unwrap_or_default();
     let index: BTreeMap<String, String> = serde_json::from_str(&text).unwrap_or_default();
-    index
-        .into_iter()
-        .filter(|(node, _)| bundle_path(share, node).is_ok_and(|p| p.exists()))
-        .collect()
+    index.into_iter().filter(|(node, _)| bundle_path(share, node).is_ok_and(|p| p.exists())).collect()
 }
 
 /// Writes what was sent, then the index, then removes what is no longer wanted: at every moment a booting node finds
@@ -52,9 +49,7 @@ pub fn published(share: &Path) -> BTreeMap<String, String> {
 pub fn publish(share: &Path, publication: &Publication, kiln: &Path) -> Result<(), ShareError> {
     let before = published(share);
     for (node, sealed) in &publication.sealed {
-        let bytes = STANDARD
-            .decode(sealed)
-            .map_err(|_| ShareError::Encoding(node.clone()))?;
+        let bytes = STANDARD.decode(sealed).map_err(|_| ShareError::Encoding(node.clone()))?;
         write(&bundle_path(share, node)?, &bytes, 0o644)?;
     }
     for node in publication.digests.keys() {
@@ -66,10 +61,7 @@ pub fn publish(share: &Path, publication: &Publication, kiln: &Path) -> Result<(
         let index = serde_json::to_vec_pretty(&publication.digests).unwrap_or_default();
         write(&share.join("bundles/index.json"), &index, 0o644)?;
     }
-    for node in before
-        .keys()
-        .filter(|node| !publication.digests.contains_key(*node))
-    {
+    for node in before.keys().filter(|node| !publication.digests.contains_key(*node)) {
         let path = bundle_path(share, node)?;
         fs::remove_file(&path).map_err(|source| ShareError::Write { path, source })?;
     }
@@ -78,10 +70,7 @@ pub fn publish(share: &Path, publication: &Publication, kiln: &Path) -> Result<(
 
 /// A node that was just rebuilt has its image's binary; it takes this one instead.
 fn publish_kiln(share: &Path, kiln: &Path) -> Result<(), ShareError> {
-    let failed = |source| ShareError::Write {
-        path: kiln.to_path_buf(),
-        source,
-    };
+    let failed = |source| ShareError::Write { path: kiln.to_path_buf(), source };
     let bytes = fs::read(kiln).map_err(failed)?;
     let digest = hex::encode(Sha256::digest(&bytes));
     let sum = share.join("bin/kiln.sha256");
@@ -101,19 +90,13 @@ fn bundle_path(share: &Path, node: &str) -> Result<PathBuf, ShareError> {
 }
 
 fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), ShareError> {
-    let failed = |source| ShareError::Write {
-        path: path.to_path_buf(),
-        source,
-    };
+    let failed = |source| ShareError::Write { path: path.to_path_buf(), source };
     let folder = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder).map_err(failed)?;
     let temporary = path.with_extension("new");
     let mut file = fs::File::create(&temporary).map_err(failed)?;
-    file.set_permissions(fs::Permissions::from_mode(mode))
-        .map_err(failed)?;
-    file.write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .map_err(failed)?;
+    file.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)?;
     fs::rename(&temporary, path).map_err(failed)
 }
 
@@ -123,14 +106,8 @@ mod tests {
 
     fn publication(nodes: &[(&str, &str)]) -> Publication {
         Publication {
-            digests: nodes
-                .iter()
-                .map(|(n, d)| (n.to_string(), d.to_string()))
-                .collect(),
-            sealed: nodes
-                .iter()
-                .map(|(n, d)| (n.to_string(), STANDARD.encode(d)))
-                .collect(),
+            digests: nodes.iter().map(|(n, d)| (n.to_string(), d.to_string())).collect(),
+            sealed: nodes.iter().map(|(n, d)| (n.to_string(), STANDARD.encode(d))).collect(),
         }
     }
 
@@ -142,10 +119,7 @@ mod tests {
         let share = dir.path().join("share");
         publish(&share, &publication(&[("a", "1"), ("b", "2")]), &kiln).unwrap();
         assert_eq!(published(&share).len(), 2);
-        assert_eq!(
-            fs::read_to_string(share.join("bin/kiln")).unwrap(),
-            "binary"
-        );
+        assert_eq!(fs::read_to_string(share.join("bin/kiln")).unwrap(), "binary");
 
         // Unchanged bundles are not sent again.
         let mut second = publication(&[("a", "1")]);

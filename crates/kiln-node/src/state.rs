@@ -52,10 +52,7 @@ pub(crate) struct Manifest {
 impl Manifest {
     /// A manifest that cannot be read counts as empty: the next one replaces it.
     pub fn load(tree: &Tree) -> Result<Self, TreeError> {
-        Ok(tree
-            .read(MANIFEST)?
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default())
+        Ok(tree.read(MANIFEST)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
     }
 
     pub fn save(&self, tree: &Tree) -> Result<(), TreeError> {
@@ -75,8 +72,5 @@ fn save(tree: &Tree, path: &str, value: &impl Serialize) -> Result<(), TreeError
 
 /// Root, on a node.
 pub(crate) fn process_owner() -> Owner {
-    Owner {
-        uid: rustix::process::geteuid().as_raw(),
-        gid: rustix::process::getegid().as_raw(),
-    }
+    Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
 }

@@ -10,8 +10,7 @@ use crate::process::{self, ProcessError};
 pub(crate) const BOOT_UNIT: &str = "kiln-node.service";
 /// Reached only after every unit they want, the boot unit among them.
 const LATE_TARGETS: [&str; 3] = ["multi-user.target", "graphical.target", "default.target"];
-const PROPERTIES: &str =
-    "Id,LoadState,ActiveState,UnitFileState,NeedDaemonReload,ConditionResult,After";
+const PROPERTIES: &str = "Id,LoadState,ActiveState,UnitFileState,NeedDaemonReload,ConditionResult,After";
 const LIMIT: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,10 +46,7 @@ pub(crate) struct Units {
 
 impl Units {
     pub fn new(names: Vec<String>) -> Self {
-        Units {
-            names,
-            ..Units::default()
-        }
+        Units { names, ..Units::default() }
     }
 
     /// States are stale: something ran that may have started or stopped units.
@@ -93,11 +89,7 @@ impl Units {
     }
 
     pub fn finish(&mut self) -> Result<(), ProcessError> {
-        if self.reload_first || self.reload_last {
-            self.reload()
-        } else {
-            Ok(())
-        }
+        if self.reload_first || self.reload_last { self.reload() } else { Ok(()) }
     }
 
     /// `enable`, `disable`, `mask`, `unmask`.
@@ -121,10 +113,7 @@ impl Units {
 
     /// Waiting for a unit that systemd holds back until the boot unit has ended would wait for ourselves.
     fn must_queue(&self, unit: &str) -> bool {
-        let booting = self
-            .states
-            .get(BOOT_UNIT)
-            .is_some_and(|state| state.active == "activating");
+        let booting = self.states.get(BOOT_UNIT).is_some_and(|state| state.active == "activating");
         booting
             && self.states.get(unit).is_some_and(|state| {
                 state.after.iter().any(|other| {
@@ -165,40 +154,21 @@ fn parse(text: &str, units: &[String]) -> HashMap<String, UnitState> {
 
 /// The last lines of a unit's journal, for a report on why it failed.
 pub(crate) fn journal(unit: &str) -> String {
-    let argv = [
-        "journalctl",
-        "--no-pager",
-        "--quiet",
-        "--lines=20",
-        "--output=short-iso",
-        "--unit",
-        unit,
-    ];
-    process::call(&argv)
-        .map(|output| process::tail(&output.stdout, 20))
-        .unwrap_or_default()
+    let argv = ["journalctl", "--no-pager", "--quiet", "--lines=20", "--output=short-iso", "--unit", unit];
+    process::call(&argv).map(|output| process::tail(&output.stdout, 20)).unwrap_or_default()
 }
 
 /// No option and no glob: safe to hand to systemctl.
 pub(crate) fn is_valid_unit(unit: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":_.\\@-".contains(&byte);
-    !unit.starts_with(['-', '.'])
-        && unit.contains('.')
-        && unit.len() < 256
-        && unit.bytes().all(allowed)
+    !unit.starts_with(['-', '.']) && unit.contains('.') && unit.len() < 256 && unit.bytes().all(allowed)
 }
 
 /// A change of this path is one systemd must be told of.
 pub(crate) fn is_unit_path(path: &str) -> bool {
-    [
-        "/etc/systemd/",
-        "/usr/lib/systemd/",
-        "/lib/systemd/",
-        "/usr/local/lib/systemd/",
-        "/run/systemd/",
-    ]
-    .iter()
-    .any(|directory| path.starts_with(directory))
+    ["/etc/systemd/", "/usr/lib/systemd/", "/lib/systemd/", "/usr/local/lib/systemd/", "/run/systemd/"]
+        .iter()
+        .any(|directory| path.starts_with(directory))
 }
 
 #[cfg(test)]
@@ -225,16 +195,9 @@ mod tests {
             ..UnitState::default()
         };
         let mut units = Units::default();
-        units
-            .states
-            .insert("slurmd.service".into(), unit("inactive", &[BOOT_UNIT]));
-        units.states.insert(
-            "munge.service".into(),
-            unit("inactive", &["network.target"]),
-        );
-        units
-            .states
-            .insert(BOOT_UNIT.into(), unit("activating", &[]));
+        units.states.insert("slurmd.service".into(), unit("inactive", &[BOOT_UNIT]));
+        units.states.insert("munge.service".into(), unit("inactive", &["network.target"]));
+        units.states.insert(BOOT_UNIT.into(), unit("activating", &[]));
         assert!(units.must_queue("slurmd.service"));
         assert!(!units.must_queue("munge.service"));
         units.states.insert(BOOT_UNIT.into(), unit("active", &[]));
@@ -244,13 +207,7 @@ mod tests {
     #[test]
     fn unit_names() {
         assert!(is_valid_unit("getty@tty1.service"));
-        for bad in [
-            "--now",
-            "a b.service",
-            "*.service",
-            "slurmd",
-            "../x.service",
-        ] {
+        for bad in ["--now", "a b.service", "*.service", "slurmd", "../x.service"] {
             assert!(!is_valid_unit(bad), "{bad}");
         }
     }

@@ -69,12 +69,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         install(root.path()).unwrap();
         install(root.path()).unwrap();
-        let link = root
-            .path()
-            .join("etc/systemd/system/multi-user.target.wants/kiln-node.service");
-        assert_eq!(
-            std::fs::read_link(link).unwrap(),
-            Path::new("/etc/systemd/system/kiln-node.service")
-        );
+        let link = root.path().join("etc/systemd/system/multi-user.target.wants/kiln-node.service");
+        assert_eq!(std::fs::read_link(link).unwrap(), Path::new("/etc/systemd/system/kiln-node.service"));
     }
 }

@@ -56,7 +56,9 @@ pub fn resources(spec: &Spec, inventory: &Inventory, secrets: &Secrets) -> Vec<R
     vec![
         Resource::File(server),
         Resource::File(client.owned_by("root", 0o600).secret()),
-        Resource::Command(command("clear a half-made database", &["rm", "-rf", DATA_NEW]).unless(&is_installed)),
+        Resource::Command(
+            command("clear a half-made database", &["rm", "-rf", DATA_NEW]).unless(&is_installed),
+        ),
         Resource::Command(
             command(
                 "new database",

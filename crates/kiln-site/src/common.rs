@@ -11,12 +11,28 @@ use crate::make::{command, directory, file, service};
 
 /// Groups that Debian has from the start or that packages make; Kiln gives them no gid of its own.
 const SYSTEM_GROUPS: &[&str] = &[
-    "adm", "audio", "cdrom", "dialout", "disk", "docker", "games", "kvm", "netdev", "plugdev", "render", "staff",
-    "sudo", "systemd-journal", "tape", "users", "video",
+    "adm",
+    "audio",
+    "cdrom",
+    "dialout",
+    "disk",
+    "docker",
+    "games",
+    "kvm",
+    "netdev",
+    "plugdev",
+    "render",
+    "staff",
+    "sudo",
+    "systemd-journal",
+    "tape",
+    "users",
+    "video",
 ];
 
 pub fn hosts(spec: &Spec, inventory: &Inventory) -> Resource {
-    let mut text = String::from("# Written by Kiln.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
+    let mut text =
+        String::from("# Written by Kiln.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n");
     for (name, facts) in &inventory.nodes {
         let _ = writeln!(text, "{} {name}.{} {name}", facts.address, spec.domain);
     }
@@ -28,8 +44,14 @@ pub fn keys(keys: &NodeKeys, secrets: &Secrets) -> Vec<Resource> {
     vec![
         directory("/etc/kiln", "root", 0o755),
         directory("/etc/ssh/kiln-keys", "root", 0o755),
-        Resource::File(file("/var/lib/kiln/seal-key", format!("{}\n", keys.seal_identity)).owned_by("root", 0o600).secret()),
-        Resource::File(file("/etc/ssh/ssh_host_ed25519_key", &keys.ssh_host_key).owned_by("root", 0o600).secret()),
+        Resource::File(
+            file("/var/lib/kiln/seal-key", format!("{}\n", keys.seal_identity))
+                .owned_by("root", 0o600)
+                .secret(),
+        ),
+        Resource::File(
+            file("/etc/ssh/ssh_host_ed25519_key", &keys.ssh_host_key).owned_by("root", 0o600).secret(),
+        ),
         Resource::File(file("/etc/ssh/ssh_host_ed25519_key.pub", format!("{}\n", keys.ssh_host_public))),
         Resource::File(file("/etc/ssh/kiln-keys/root", format!("{}\n", secrets.ssh_public_key))),
     ]
@@ -38,10 +60,7 @@ pub fn keys(keys: &NodeKeys, secrets: &Secrets) -> Vec<Resource> {
 pub fn munge(secrets: &Secrets) -> Vec<Resource> {
     let mut key = file("/etc/munge/munge.key", &secrets.munge_key_base64).owned_by("munge", 0o400).secret();
     key.base64 = true;
-    vec![
-        Resource::File(key),
-        Resource::Service(service("munge.service", &["file:/etc/munge/munge.key"])),
-    ]
+    vec![Resource::File(key), Resource::Service(service("munge.service", &["file:/etc/munge/munge.key"]))]
 }
 
 pub fn journal() -> Vec<Resource> {
@@ -50,10 +69,10 @@ pub fn journal() -> Vec<Resource> {
             "/etc/systemd/journald.conf.d/kiln.conf",
             "# Written by Kiln: keep the journal across reboots, within bounds.\n[Journal]\nStorage=persistent\nSystemMaxUse=200M\n",
         )),
-        Resource::Service(service(
-            "systemd-journald.service",
-            &["file:/etc/systemd/journald.conf.d/kiln.conf"],
-        ).running_only()),
+        Resource::Service(
+            service("systemd-journald.service", &["file:/etc/systemd/journald.conf.d/kiln.conf"])
+                .running_only(),
+        ),
     ]
 }
 
@@ -77,7 +96,11 @@ pub fn limits() -> Resource {
 pub fn users(spec: &Spec, make_home: bool) -> Vec<Resource> {
     let mut resources = groups(spec);
     for user in &spec.users {
-        resources.push(Resource::Group(Group { name: user.name.clone(), gid: Some(user.uid), system: false }));
+        resources.push(Resource::Group(Group {
+            name: user.name.clone(),
+            gid: Some(user.uid),
+            system: false,
+        }));
         resources.push(Resource::User(User {
             name: user.name.clone(),
             uid: user.uid,
@@ -120,7 +143,8 @@ fn groups(spec: &Spec) -> Vec<Resource> {
 
 /// A gid that depends on the name alone, so that a group keeps its files when other groups come and go.
 fn gid_of(name: &str) -> u32 {
-    let hash = name.bytes().fold(2_166_136_261_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(16_777_619));
+    let hash =
+        name.bytes().fold(2_166_136_261_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(16_777_619));
     40_000 + hash % 19_000
 }
 
@@ -135,7 +159,8 @@ pub fn sshd() -> Vec<Resource> {
          Match User root\n    AuthorizedKeysFile /etc/ssh/kiln-keys/root\n",
     );
     let mut ssh = service("ssh.service", &[]);
-    ssh.reload_on = vec!["file:/etc/ssh/sshd_config.d/kiln.conf".into(), "file:/etc/ssh/ssh_host_ed25519_key".into()];
+    ssh.reload_on =
+        vec!["file:/etc/ssh/sshd_config.d/kiln.conf".into(), "file:/etc/ssh/ssh_host_ed25519_key".into()];
     vec![Resource::File(config), Resource::Service(ssh)]
 }
 
@@ -154,9 +179,10 @@ pub fn extras(spec: &Spec, role: Role) -> Vec<Resource> {
         resources.push(resource);
     }
     if !extras.commands.is_empty() {
-        let script = extras.commands.iter().fold(String::from("#!/bin/sh\n# Written by Kiln.\nset -eu\n"), |text, line| {
-            text + line + "\n"
-        });
+        let script = extras
+            .commands
+            .iter()
+            .fold(String::from("#!/bin/sh\n# Written by Kiln.\nset -eu\n"), |text, line| text + line + "\n");
         let script = Resource::File(file("/etc/kiln/site-commands", script).owned_by("root", 0o700));
         watched.push(script.id());
         resources.push(script);

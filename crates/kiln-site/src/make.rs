@@ -31,12 +31,7 @@ impl File {
 }
 
 pub fn directory(path: &str, owner: &str, mode: u32) -> Resource {
-    Resource::Directory(Directory {
-        path: path.into(),
-        mode,
-        owner: owner.into(),
-        group: owner.into(),
-    })
+    Resource::Directory(Directory { path: path.into(), mode, owner: owner.into(), group: owner.into() })
 }
 
 pub fn command(name: &str, argv: &[&str]) -> Command {

@@ -43,8 +43,13 @@ fn spec() -> Spec {
 }
 
 fn inventory(spec: &Spec, release: Release) -> Inventory {
-    let facts = |at: usize| NodeFacts { address: [10, 0, 0, 10 + u8::try_from(at).unwrap()].into(), cpus: 2, memory_mib: 2000 };
-    let nodes: BTreeMap<_, _> = spec.nodes().enumerate().map(|(at, n)| (n.name.to_string(), facts(at))).collect();
+    let facts = |at: usize| NodeFacts {
+        address: [10, 0, 0, 10 + u8::try_from(at).unwrap()].into(),
+        cpus: 2,
+        memory_mib: 2000,
+    };
+    let nodes: BTreeMap<_, _> =
+        spec.nodes().enumerate().map(|(at, n)| (n.name.to_string(), facts(at))).collect();
     Inventory { nodes, release, api_url: "http://10.0.0.1:8000".into() }
 }
 

@@ -33,11 +33,7 @@ impl NodeState {
 
     /// `idle`, `down+drain`: as short as a table wants it.
     pub fn short(&self) -> String {
-        std::iter::once(&self.base)
-            .chain(&self.flags)
-            .map(|s| s.to_lowercase())
-            .collect::<Vec<_>>()
-            .join("+")
+        std::iter::once(&self.base).chain(&self.flags).map(|s| s.to_lowercase()).collect::<Vec<_>>().join("+")
     }
 }
 
@@ -58,9 +54,9 @@ fn parse_line(line: &str) -> Option<NodeState> {
         flags.push("NOT_RESPONDING".to_string());
     }
     // The reason may hold spaces; it ends before `[user@time]` or at the end of the line.
-    let reason = line.split_once(" Reason=").map(|(_, rest)| {
-        rest.split(" [").next().unwrap_or(rest).trim().to_string()
-    });
+    let reason = line
+        .split_once(" Reason=")
+        .map(|(_, rest)| rest.split(" [").next().unwrap_or(rest).trim().to_string());
     Some(NodeState { node, base, flags, reason })
 }
 

@@ -112,12 +112,7 @@ pub(crate) struct Findings<'a> {
 impl<'a> Findings<'a> {
     pub fn new(source: &'a str, file: &'a str) -> Self {
         let breaks = source.match_indices('\n').map(|(i, _)| i + 1);
-        Findings {
-            source,
-            file,
-            lines: std::iter::once(0).chain(breaks).collect(),
-            list: Vec::new(),
-        }
+        Findings { source, file, lines: std::iter::once(0).chain(breaks).collect(), list: Vec::new() }
     }
 
     pub fn source(&self) -> &'a str {
@@ -185,11 +180,7 @@ impl<'a> Findings<'a> {
             self.list.retain(|d| d.severity == Severity::Error);
         }
         self.list.sort_by_key(|d| d.span.start);
-        Diagnostics {
-            file: self.file.to_owned(),
-            source: self.source.to_owned(),
-            list: self.list,
-        }
+        Diagnostics { file: self.file.to_owned(), source: self.source.to_owned(), list: self.list }
     }
 }
 

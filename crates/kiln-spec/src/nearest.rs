@@ -1,10 +1,7 @@
 //! "Did you mean": the known name that is closest to what was typed.
 
 /// The nearest of the names, if one is near enough to be meant.
-pub(crate) fn nearest<'a>(
-    typed: &str,
-    names: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed_folded = typed.to_lowercase();
     let limit = typed.chars().count().div_ceil(3).min(3);
     (names.into_iter())
@@ -15,10 +12,7 @@ pub(crate) fn nearest<'a>(
         .map(|(_, name)| name)
 }
 
-pub(crate) fn did_you_mean<'a>(
-    typed: &str,
-    names: impl IntoIterator<Item = &'a str>,
-) -> Option<String> {
+pub(crate) fn did_you_mean<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(typed, names).map(|name| format!("did you mean `{name}`?"))
 }
 

@@ -14,10 +14,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Spec, Diagnostics> {
 }
 
 /// Like [`parse`], with what is allowed but probably not meant. A file with errors gets no warnings.
-pub fn parse_with_warnings(
-    text: &str,
-    file_name: &str,
-) -> Result<(Spec, Diagnostics), Diagnostics> {
+pub fn parse_with_warnings(text: &str, file_name: &str) -> Result<(Spec, Diagnostics), Diagnostics> {
     let mut findings = Findings::new(text, file_name);
     let Some(document) = syntax::parse(text, &mut findings) else {
         return Err(findings.finish());

@@ -10,11 +10,7 @@ const MAX_SHOWN: usize = 50;
 impl Diagnostics {
     /// The findings with the lines they are about, and a last line that counts them.
     pub fn render(&self, colour: bool) -> String {
-        let renderer = if colour {
-            Renderer::styled()
-        } else {
-            Renderer::plain()
-        };
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
         let mut text = String::new();
         for finding in self.list.iter().take(MAX_SHOWN) {
             text.push_str(&renderer.render(&[self.group(finding)]));
@@ -33,16 +29,11 @@ impl Diagnostics {
         if let Some(expected) = &finding.expected {
             primary = primary.label(format!("expected {expected}"));
         }
-        let mut snippet = Snippet::source(&self.source)
-            .path(&self.file)
-            .annotation(primary);
+        let mut snippet = Snippet::source(&self.source).path(&self.file).annotation(primary);
         for (span, label) in &finding.related {
             snippet = snippet.annotation(AnnotationKind::Context.span(span.clone()).label(label));
         }
-        let group = level
-            .primary_title(&finding.message)
-            .id(finding.code)
-            .element(snippet);
+        let group = level.primary_title(&finding.message).id(finding.code).element(snippet);
         match &finding.hint {
             Some(hint) => group.element(Level::HELP.message(hint)),
             None => group,
@@ -50,11 +41,7 @@ impl Diagnostics {
     }
 
     fn summary(&self) -> String {
-        let errors = self
-            .list
-            .iter()
-            .filter(|d| d.severity == Severity::Error)
-            .count();
+        let errors = self.list.iter().filter(|d| d.severity == Severity::Error).count();
         let counts = [(errors, "error"), (self.list.len() - errors, "warning")];
         let counts: Vec<String> = (counts.iter())
             .filter(|(n, _)| *n > 0)

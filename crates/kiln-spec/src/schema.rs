@@ -8,10 +8,7 @@ use crate::written::{File, Written as _};
 pub fn schema() -> Value {
     let mut schema = File::schema();
     if let Value::Object(map) = &mut schema {
-        map.insert(
-            "$schema".to_owned(),
-            json!("https://json-schema.org/draft/2020-12/schema"),
-        );
+        map.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
         map.insert("title".to_owned(), json!("Kiln cluster.toml"));
     }
     schema

@@ -258,12 +258,7 @@ impl Spec {
             image_update: ImageUpdate::Apply,
             address: None,
         };
-        std::iter::once(control).chain(
-            self.login
-                .iter()
-                .chain(&self.compute)
-                .flat_map(Group::members),
-        )
+        std::iter::once(control).chain(self.login.iter().chain(&self.compute).flat_map(Group::members))
     }
 
     pub fn node(&self, name: &str) -> Option<Node<'_>> {
@@ -284,13 +279,9 @@ impl Group {
                 name,
                 role: self.role,
                 group: &self.name,
-                flavor: own
-                    .and_then(|o| o.flavor.as_deref())
-                    .unwrap_or(&self.flavor),
+                flavor: own.and_then(|o| o.flavor.as_deref()).unwrap_or(&self.flavor),
                 image: own.and_then(|o| o.image.as_deref()).unwrap_or(&self.image),
-                features: own
-                    .and_then(|o| o.features.as_deref())
-                    .unwrap_or(&self.features),
+                features: own.and_then(|o| o.features.as_deref()).unwrap_or(&self.features),
                 image_update: self.image_update,
                 address: own.and_then(|o| o.address),
             }

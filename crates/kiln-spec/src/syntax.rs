@@ -25,12 +25,8 @@ pub(crate) fn parse<'a>(text: &'a str, findings: &mut Findings<'_>) -> Option<Do
         let message = first.message().lines().next().unwrap_or("not valid TOML");
         if message == "duplicate key" {
             let key = text.get(span.clone()).unwrap_or_default();
-            (findings.error(
-                "duplicate-key",
-                span,
-                format!("`{key}` is in the file twice"),
-            ))
-            .expected("each key and each table once");
+            (findings.error("duplicate-key", span, format!("`{key}` is in the file twice")))
+                .expected("each key and each table once");
         } else {
             findings.error("toml-syntax", span, message);
         }
@@ -66,12 +62,7 @@ fn report(error: &ParseError, findings: &mut Findings<'_>) {
     let at = error.unexpected().or(error.context());
     let span: Range<usize> = at.map_or(0..0, |span| span.start()..span.end());
     let finding = findings.error("toml-syntax", span, error.description());
-    let expected: Vec<String> = error
-        .expected()
-        .unwrap_or_default()
-        .iter()
-        .map(words)
-        .collect();
+    let expected: Vec<String> = error.expected().unwrap_or_default().iter().map(words).collect();
     if !expected.is_empty() {
         finding.expected(expected.join(" or "));
     }

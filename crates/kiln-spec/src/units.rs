@@ -59,9 +59,7 @@ pub(crate) fn is_slurm_time(text: &str) -> bool {
         None => (None, text),
     };
     let fields: Vec<&str> = clock.split(':').collect();
-    let number = |text: &str| {
-        !text.is_empty() && text.len() <= 8 && text.bytes().all(|b| b.is_ascii_digit())
-    };
+    let number = |text: &str| !text.is_empty() && text.len() <= 8 && text.bytes().all(|b| b.is_ascii_digit());
     days.is_none_or(number) && fields.len() <= 3 && fields.iter().all(|field| number(field))
 }
 
@@ -73,15 +71,7 @@ mod tests {
     fn sizes() {
         assert_eq!(size_gib("20 GiB"), Ok(20));
         assert_eq!(size_gib("2TiB"), Ok(2048));
-        for wrong in [
-            "20",
-            "20 GB",
-            "-1 GiB",
-            "0 GiB",
-            "GiB",
-            "1.5 GiB",
-            "99999999999999999999 GiB",
-        ] {
+        for wrong in ["20", "20 GB", "-1 GiB", "0 GiB", "GiB", "1.5 GiB", "99999999999999999999 GiB"] {
             assert!(size_gib(wrong).is_err(), "{wrong}");
         }
     }
@@ -90,33 +80,14 @@ mod tests {
     fn durations() {
         assert_eq!(duration("30m").map(|d| d.as_secs()), Some(1800));
         assert_eq!(duration("1h30m").map(|d| d.as_secs()), Some(5400));
-        for wrong in [
-            "",
-            "30",
-            "m",
-            "30m1h",
-            "1h 30m",
-            "0m",
-            "-5m",
-            "30 minutes",
-            "é",
-        ] {
+        for wrong in ["", "30", "m", "30m1h", "1h 30m", "0m", "-5m", "30 minutes", "é"] {
             assert_eq!(duration(wrong), None, "{wrong}");
         }
     }
 
     #[test]
     fn slurm_times() {
-        for right in [
-            "30",
-            "30:00",
-            "24:00:00",
-            "1-0",
-            "1-12:30",
-            "7-00:00:00",
-            "UNLIMITED",
-            "infinite",
-        ] {
+        for right in ["30", "30:00", "24:00:00", "1-0", "1-12:30", "7-00:00:00", "UNLIMITED", "infinite"] {
             assert!(is_slurm_time(right), "{right}");
         }
         for wrong in ["", "1d", "1-", "-1", "1:2:3:4", "1-2-3", "30m", "1 day"] {

@@ -12,10 +12,7 @@ pub(crate) fn and_list<S: AsRef<str>>(words: &[S]) -> String {
 }
 
 fn join<S: AsRef<str>>(words: &[S], last: &str) -> String {
-    let quoted: Vec<String> = words
-        .iter()
-        .map(|word| format!("`{}`", word.as_ref()))
-        .collect();
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{}`", word.as_ref())).collect();
     match quoted.split_last() {
         None => "nothing".to_owned(),
         Some((only, [])) => only.clone(),

@@ -12,9 +12,7 @@ fn answer(text: &str) {
             assert!(errors.has_errors());
             assert!(!errors.render(true).is_empty());
             for error in errors.iter() {
-                assert!(
-                    error.line >= 1 && error.column >= 1 && text.get(error.span.clone()).is_some()
-                );
+                assert!(error.line >= 1 && error.column >= 1 && text.get(error.span.clone()).is_some());
             }
         }
     }

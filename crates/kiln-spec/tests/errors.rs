@@ -6,9 +6,7 @@ const COMPUTE: &str = "[compute.standard]\nnodes = \"standard-[0-1]\"\n";
 const EXTRA: &str = "[compute.extra]\nnodes = \"extra-[0-1]\"\n";
 
 fn errors(text: &str) -> String {
-    kiln_spec::parse(text, "cluster.toml")
-        .expect_err("the file is wrong")
-        .to_string()
+    kiln_spec::parse(text, "cluster.toml").expect_err("the file is wrong").to_string()
 }
 
 /// Tests of whole files.

@@ -22,13 +22,7 @@ fn a_group_stands_where_its_own_header_is() {
     let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.b.override.b1]\nflavor = \"x\"\n\
                 [compute.a]\nnodes = \"a1\"\n[compute.b]\nnodes = \"b1\"\n";
     let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(
-        spec.compute
-            .iter()
-            .map(|group| group.name.as_str())
-            .collect::<Vec<_>>(),
-        ["a", "b"]
-    );
+    assert_eq!(spec.compute.iter().map(|group| group.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
 }
 
 #[test]

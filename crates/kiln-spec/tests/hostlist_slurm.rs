@@ -11,10 +11,8 @@ use proptest::test_runner::Config;
 /// `scontrol` wants a configuration even for work that needs none.
 static SLURM_CONF: LazyLock<tempfile::NamedTempFile> = LazyLock::new(|| {
     let mut file = tempfile::NamedTempFile::new().expect("temporary file");
-    file.write_all(
-        b"ClusterName=t\nSlurmctldHost=localhost\nNodeName=n1\nPartitionName=p Nodes=n1\n",
-    )
-    .expect("write");
+    file.write_all(b"ClusterName=t\nSlurmctldHost=localhost\nNodeName=n1\nPartitionName=p Nodes=n1\n")
+        .expect("write");
     file
 });
 
@@ -24,15 +22,8 @@ fn scontrol(what: &str, list: &str) -> String {
         .env("SLURM_CONF", SLURM_CONF.path())
         .output()
         .expect("scontrol must be installed for these tests");
-    assert!(
-        output.status.success(),
-        "{list}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout)
-        .expect("UTF-8")
-        .trim_end()
-        .to_owned()
+    assert!(output.status.success(), "{list}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8").trim_end().to_owned()
 }
 
 /// `7`, `07`, `3-12`, `008-11`
@@ -55,10 +46,8 @@ fn item() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-c]{1,3}(-[a-z0-9]{1,4})?",
         ("[a-z]{1,2}-?", bracket()).prop_map(|(text, bracket)| text + &bracket),
-        prop::collection::vec(("[a-z]{1,2}[0-9]?", bracket()), 2..4).prop_map(|parts| parts
-            .into_iter()
-            .map(|(text, bracket)| text + &bracket)
-            .collect()),
+        prop::collection::vec(("[a-z]{1,2}[0-9]?", bracket()), 2..4)
+            .prop_map(|parts| parts.into_iter().map(|(text, bracket)| text + &bracket).collect()),
     ]
 }
 
@@ -68,22 +57,12 @@ fn list() -> impl Strategy<Value = String> {
 
 /// Few prefixes and numbers, so that neighbours, gaps and paddings meet often.
 fn name() -> impl Strategy<Value = String> {
-    ("(n|x|a1b|login-)", 0..25_u32, 0..4_usize)
-        .prop_map(|(prefix, n, width)| format!("{prefix}{n:0width$}"))
+    ("(n|x|a1b|login-)", 0..25_u32, 0..4_usize).prop_map(|(prefix, n, width)| format!("{prefix}{n:0width$}"))
 }
 
 /// Slurm's own sorting is not consistent when paddings are mixed, so each prefix has one width here.
 fn evenly_padded_name() -> impl Strategy<Value = String> {
-    (
-        prop::sample::select(vec![
-            ("n", 0),
-            ("x", 2),
-            ("a2b", 3),
-            ("a10b", 0),
-            ("login-", 0),
-        ]),
-        0..200_u32,
-    )
+    (prop::sample::select(vec![("n", 0), ("x", 2), ("a2b", 3), ("a10b", 0), ("login-", 0)]), 0..200_u32)
         .prop_map(|((prefix, width), n)| format!("{prefix}{n:0width$}"))
 }
 
@@ -126,14 +105,7 @@ proptest! {
 
 #[test]
 fn slurm_refuses_these_too() {
-    for list in [
-        "n[3-1]",
-        "n[]",
-        "n[[1-2]]",
-        "n[1-65537]",
-        "n[1-2]x",
-        "n[1-9:2]",
-    ] {
+    for list in ["n[3-1]", "n[]", "n[[1-2]]", "n[1-65537]", "n[1-2]x", "n[1-9:2]"] {
         assert!(expand(list).is_err(), "{list}");
         assert_eq!(scontrol("hostnames", list), "", "{list}");
     }

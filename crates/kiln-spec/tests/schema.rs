@@ -29,59 +29,28 @@ fn the_schema_has_the_readers_keys() {
         ("[cloud]", "/properties/cloud/properties"),
         ("[control]", "/properties/control/properties"),
         ("[volumes]", "/properties/volumes/properties"),
-        (
-            "[volumes.state]",
-            "/properties/volumes/properties/state/oneOf/1/properties",
-        ),
+        ("[volumes.state]", "/properties/volumes/properties/state/oneOf/1/properties"),
         ("[slurm]", "/properties/slurm/properties"),
         ("[role]", "/properties/role/properties"),
-        (
-            "[role.login]",
-            "/properties/role/properties/login/properties",
-        ),
-        (
-            "[[role.login.file]]",
-            "/properties/role/properties/login/properties/file/items/properties",
-        ),
-        (
-            "[image.a]",
-            "/properties/image/additionalProperties/properties",
-        ),
-        (
-            "[login.a]",
-            "/properties/login/additionalProperties/properties",
-        ),
+        ("[role.login]", "/properties/role/properties/login/properties"),
+        ("[[role.login.file]]", "/properties/role/properties/login/properties/file/items/properties"),
+        ("[image.a]", "/properties/image/additionalProperties/properties"),
+        ("[login.a]", "/properties/login/additionalProperties/properties"),
         (
             "[login.a.override.b]",
             "/properties/login/additionalProperties/properties/override/additionalProperties/properties",
         ),
-        (
-            "[compute.a]",
-            "/properties/compute/additionalProperties/properties",
-        ),
+        ("[compute.a]", "/properties/compute/additionalProperties/properties"),
         (
             "[compute.a.override.b]",
             "/properties/compute/additionalProperties/properties/override/additionalProperties/properties",
         ),
-        (
-            "[partition.a]",
-            "/properties/partition/additionalProperties/properties",
-        ),
-        (
-            "[rebuild.a]",
-            "/properties/rebuild/additionalProperties/properties",
-        ),
-        (
-            "[user.a]",
-            "/properties/user/additionalProperties/properties",
-        ),
+        ("[partition.a]", "/properties/partition/additionalProperties/properties"),
+        ("[rebuild.a]", "/properties/rebuild/additionalProperties/properties"),
+        ("[user.a]", "/properties/user/additionalProperties/properties"),
     ] {
-        let errors =
-            kiln_spec::parse(&format!("{table}\nno_such_key = 1\n"), "f").expect_err("unknown key");
-        let unknown = errors
-            .iter()
-            .find(|d| d.code == "unknown-key")
-            .expect(table);
+        let errors = kiln_spec::parse(&format!("{table}\nno_such_key = 1\n"), "f").expect_err("unknown key");
+        let unknown = errors.iter().find(|d| d.code == "unknown-key").expect(table);
         let expected = unknown.expected.as_deref().expect("the known keys");
         let mut reader: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
         reader.sort_unstable();
@@ -92,9 +61,7 @@ fn the_schema_has_the_readers_keys() {
         assert_eq!(reader, keys, "{table}");
         for (key, value) in properties {
             assert!(
-                value["description"]
-                    .as_str()
-                    .is_some_and(|text| !text.is_empty()),
+                value["description"].as_str().is_some_and(|text| !text.is_empty()),
                 "{table} {key} has no description"
             );
         }

@@ -8,53 +8,24 @@ fn the_template_is_the_example_cluster() {
         parse_with_warnings(&template("demo"), "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
     assert!(warnings.is_empty(), "{warnings}");
     let nodes: Vec<&str> = spec.nodes().map(|node| node.name).collect();
-    assert_eq!(
-        nodes,
-        [
-            "control",
-            "login-0",
-            "standard-0",
-            "standard-1",
-            "extra-0",
-            "extra-1"
-        ]
-    );
-    assert_eq!(
-        spec.nodes()
-            .filter(|node| node.role == Role::Compute)
-            .count(),
-        4
-    );
-    let partitions: Vec<(&str, bool)> = spec
-        .partitions
-        .iter()
-        .map(|p| (p.name.as_str(), p.default))
-        .collect();
+    assert_eq!(nodes, ["control", "login-0", "standard-0", "standard-1", "extra-0", "extra-1"]);
+    assert_eq!(spec.nodes().filter(|node| node.role == Role::Compute).count(), 4);
+    let partitions: Vec<(&str, bool)> =
+        spec.partitions.iter().map(|p| (p.name.as_str(), p.default)).collect();
     assert_eq!(partitions, [("standard", true), ("extra", false)]);
     assert_eq!(spec.rebuild[0].groups, ["standard", "extra"]);
-    assert_eq!(
-        (spec.users[0].name.as_str(), spec.users[0].uid),
-        ("demo", 2001)
-    );
+    assert_eq!((spec.users[0].name.as_str(), spec.users[0].uid), ("demo", 2001));
 }
 
 /// Whoever takes the `#` off an option must get a file that parses. (`home` is shown three ways.)
 #[test]
 fn the_options_shown_are_right() {
-    let ssh_key =
-        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5H4qOYcgAdZgHuEXeN5Vz5KJV6hLh0xCRfpM0T5Bdr demo";
+    let ssh_key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5H4qOYcgAdZgHuEXeN5Vz5KJV6hLh0xCRfpM0T5Bdr demo";
     let mut text = String::new();
-    for line in template("demo")
-        .replace("ssh-ed25519 AAAA... demo", ssh_key)
-        .lines()
-    {
-        let key = |rest: &str| {
-            rest.split_once(" = ")
-                .is_some_and(|(key, _)| !key.contains(' ') && key != "home")
-        };
-        let option = line
-            .strip_prefix("# ")
-            .filter(|rest| rest.starts_with('[') || key(rest));
+    for line in template("demo").replace("ssh-ed25519 AAAA... demo", ssh_key).lines() {
+        let key =
+            |rest: &str| rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ') && key != "home");
+        let option = line.strip_prefix("# ").filter(|rest| rest.starts_with('[') || key(rest));
         text.push_str(option.unwrap_or(line));
         text.push('\n');
     }

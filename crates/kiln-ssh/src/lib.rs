@@ -45,7 +45,11 @@ pub enum Error {
     #[error("`{command}` on {host} ended with {status}: {stderr}")]
     Failed { host: String, command: String, status: i32, stderr: String },
     #[error("talking to {host}")]
-    Io { host: String, #[source] source: std::io::Error },
+    Io {
+        host: String,
+        #[source]
+        source: std::io::Error,
+    },
 }
 
 /// What ssh itself exits with when the connection, not the command, failed.

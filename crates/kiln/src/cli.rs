@@ -8,12 +8,7 @@ use crate::verbs;
 
 /// Run the whole life of a Slurm cluster from one file.
 #[derive(Debug, Parser)]
-#[command(
-    name = "kiln",
-    version,
-    max_term_width = 100,
-    disable_help_subcommand = true
-)]
+#[command(name = "kiln", version, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
     #[command(flatten)]
     pub globals: Globals,
@@ -98,9 +93,6 @@ pub enum Verb {
 impl Verb {
     /// Runs unattended, so that its log is all there is to see of it.
     pub fn is_service(&self) -> bool {
-        matches!(
-            self,
-            Verb::Local(_) | Verb::Node(verbs::node::Node::Boot(_))
-        )
+        matches!(self, Verb::Local(_) | Verb::Node(verbs::node::Node::Boot(_)))
     }
 }

@@ -45,17 +45,11 @@ struct Board {
 
 impl Board {
     fn new(progress: Progress) -> Self {
-        Board {
-            progress,
-            items: Mutex::default(),
-        }
+        Board { progress, items: Mutex::default() }
     }
 
     fn show(&self, event: Event) {
-        let mut items = self
-            .items
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut items = self.items.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (item, last) = items
             .entry(event.item.clone())
             .or_insert_with(|| (self.progress.item(&event.item), String::new()));
@@ -84,9 +78,7 @@ pub fn confirm(context: &Context, yes: bool, question: &str) -> anyhow::Result<(
         return Ok(());
     }
     if !std::io::stdin().is_terminal() || context.printer.is_json() {
-        return Err(anyhow::anyhow!("{question} needs a yes"))
-            .exit(Exit::Usage)
-            .hint("say it with --yes");
+        return Err(anyhow::anyhow!("{question} needs a yes")).exit(Exit::Usage).hint("say it with --yes");
     }
     anstream::eprint!("{question}? Type yes to go on: ");
     let mut answer = String::new();

@@ -25,10 +25,7 @@ impl Context {
 
     /// Runs asynchronous work. The runtime is made here, not in `main`, because some verbs must start with a
     /// single thread.
-    #[allow(
-        clippy::unused_self,
-        reason = "reads as the sibling of `interruptible`"
-    )]
+    #[allow(clippy::unused_self, reason = "reads as the sibling of `interruptible`")]
     pub fn block_on<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()

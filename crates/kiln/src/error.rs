@@ -41,34 +41,17 @@ pub trait Advise<T> {
 
 impl<T, E: Into<anyhow::Error>> Advise<T> for Result<T, E> {
     fn hint(self, hint: impl Into<String>) -> anyhow::Result<T> {
-        self.map_err(|error| {
-            Advised {
-                hint: Some(hint.into()),
-                exit: None,
-                inner: error.into(),
-            }
-            .into()
-        })
+        self.map_err(|error| Advised { hint: Some(hint.into()), exit: None, inner: error.into() }.into())
     }
 
     fn exit(self, exit: Exit) -> anyhow::Result<T> {
-        self.map_err(|error| {
-            Advised {
-                hint: None,
-                exit: Some(exit),
-                inner: error.into(),
-            }
-            .into()
-        })
+        self.map_err(|error| Advised { hint: None, exit: Some(exit), inner: error.into() }.into())
     }
 }
 
 /// The exit code of a run that ended with this error: the outermost one attached.
 pub fn exit_of(error: &anyhow::Error) -> Exit {
-    links(error)
-        .iter()
-        .find_map(|link| link.downcast_ref::<Advised>()?.exit)
-        .unwrap_or(Exit::Failed)
+    links(error).iter().find_map(|link| link.downcast_ref::<Advised>()?.exit).unwrap_or(Exit::Failed)
 }
 
 /// The chain of an error, advice included. `source()` of an [`Advised`] skips what it wraps, so plain
@@ -101,27 +84,16 @@ pub struct Report<'a> {
 impl<'a> Report<'a> {
     pub fn new(error: &'a anyhow::Error) -> Report<'a> {
         let links = links(error);
-        let diagnostics = links
-            .iter()
-            .find_map(|link| link.downcast_ref::<Diagnostics>());
-        let mut messages = links
-            .iter()
-            .filter(|link| !link.is::<Advised>())
-            .map(|link| {
-                // The findings themselves stand elsewhere; their last line counts them.
-                let text = link.to_string();
-                if link.is::<Diagnostics>() {
-                    text.lines().last().unwrap_or_default().to_owned()
-                } else {
-                    text
-                }
-            });
+        let diagnostics = links.iter().find_map(|link| link.downcast_ref::<Diagnostics>());
+        let mut messages = links.iter().filter(|link| !link.is::<Advised>()).map(|link| {
+            // The findings themselves stand elsewhere; their last line counts them.
+            let text = link.to_string();
+            if link.is::<Diagnostics>() { text.lines().last().unwrap_or_default().to_owned() } else { text }
+        });
         Report {
             error: messages.next().unwrap_or_default(),
             causes: messages.collect(),
-            hint: links
-                .iter()
-                .find_map(|link| link.downcast_ref::<Advised>()?.hint.as_deref()),
+            hint: links.iter().find_map(|link| link.downcast_ref::<Advised>()?.hint.as_deref()),
             diagnostics,
         }
     }
@@ -134,29 +106,15 @@ impl<'a> Report<'a> {
     pub fn to_text(&self) -> String {
         let findings = self.diagnostics.map(|d| strip_summary(&d.render(true)));
         let error = format!("{RED}error{RED:#}: {}\n", indent(&self.error));
-        let causes = self
-            .causes
-            .iter()
-            .map(|c| format!("  caused by: {}\n", indent(c)));
-        let hint = self
-            .hint
-            .iter()
-            .map(|hint| format!("{CYAN}hint{CYAN:#}: {hint}\n"));
-        findings
-            .into_iter()
-            .chain([error])
-            .chain(causes)
-            .chain(hint)
-            .collect()
+        let causes = self.causes.iter().map(|c| format!("  caused by: {}\n", indent(c)));
+        let hint = self.hint.iter().map(|hint| format!("{CYAN}hint{CYAN:#}: {hint}\n"));
+        findings.into_iter().chain([error]).chain(causes).chain(hint).collect()
     }
 }
 
 /// The count of findings is the error's message and shown as such.
 fn strip_summary(findings: &str) -> String {
-    findings
-        .rsplit_once('\n')
-        .map(|(findings, _)| format!("{findings}\n"))
-        .unwrap_or_default()
+    findings.rsplit_once('\n').map(|(findings, _)| format!("{findings}\n")).unwrap_or_default()
 }
 
 /// Later lines of a message stand below its first.
@@ -170,29 +128,15 @@ pub fn report_usage(error: &clap::Error) -> Exit {
     if json && error.use_stderr() {
         // The first line is the message; the rest is the usage text, made for people.
         let text = error.render().to_string();
-        let message = text
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .trim_start_matches("error: ")
-            .to_owned();
+        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         let hint = Some("run with --help to see the usage");
-        let report = Report {
-            error: message,
-            causes: Vec::new(),
-            hint,
-            diagnostics: None,
-        };
+        let report = Report { error: message, causes: Vec::new(), hint, diagnostics: None };
         anstream::eprintln!("{}", report.to_json());
     } else {
         // Nothing is left to tell if even this cannot be written.
         let _ = error.print();
     }
-    if error.use_stderr() {
-        Exit::Usage
-    } else {
-        Exit::Ok
-    }
+    if error.use_stderr() { Exit::Usage } else { Exit::Ok }
 }
 
 #[cfg(test)]

@@ -19,20 +19,13 @@ pub fn spec(context: &Context) -> anyhow::Result<Spec> {
 /// The outer result is whether the file could be read, the inner one whether it is right.
 pub fn check(file: &Path) -> anyhow::Result<Result<(Spec, Diagnostics), Diagnostics>> {
     let text = read(file)?;
-    Ok(kiln_spec::parse_with_warnings(
-        &text,
-        &file.display().to_string(),
-    ))
+    Ok(kiln_spec::parse_with_warnings(&text, &file.display().to_string()))
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(file);
-    let missing = text
-        .as_ref()
-        .is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
-    let text = text
-        .with_context(|| format!("cannot read {}", file.display()))
-        .exit(Exit::Usage);
+    let missing = text.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
+    let text = text.with_context(|| format!("cannot read {}", file.display())).exit(Exit::Usage);
     if missing {
         return text.hint("make one with `kiln init`, or name another with --file");
     }

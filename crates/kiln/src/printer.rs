@@ -28,11 +28,7 @@ impl Printer {
     pub fn new(json: bool, quiet: bool, verbose: bool) -> Printer {
         let quiet = quiet || json;
         let live = !quiet && !verbose && io::stderr().is_terminal();
-        Printer {
-            json,
-            quiet,
-            bars: live.then(MultiProgress::new),
-        }
+        Printer { json, quiet, bars: live.then(MultiProgress::new) }
     }
 
     pub fn stderr_has_colour() -> bool {
@@ -53,9 +49,7 @@ impl Printer {
     pub fn raw(&self, text: impl fmt::Display) -> Result<(), OutputError> {
         self.around_bars(|| {
             let mut out = anstream::stdout().lock();
-            write!(out, "{text}")
-                .and_then(|()| out.flush())
-                .map_err(OutputError)
+            write!(out, "{text}").and_then(|()| out.flush()).map_err(OutputError)
         })
     }
 
@@ -74,10 +68,7 @@ impl Printer {
     /// Shown even when quiet.
     pub fn warn(&self, text: impl fmt::Display) {
         if self.json {
-            self.to_stderr(format!(
-                "{}\n",
-                serde_json::json!({ "warning": text.to_string() })
-            ));
+            self.to_stderr(format!("{}\n", serde_json::json!({ "warning": text.to_string() })));
         } else {
             self.to_stderr(format!("{YELLOW}warning{YELLOW:#}: {text}\n"));
         }
@@ -95,20 +86,12 @@ impl Printer {
     /// The end of a run that failed. Called once, at the edge.
     pub fn error(&self, error: &anyhow::Error) {
         let report = Report::new(error);
-        self.to_stderr(if self.json {
-            report.to_json() + "\n"
-        } else {
-            report.to_text()
-        });
+        self.to_stderr(if self.json { report.to_json() + "\n" } else { report.to_text() });
     }
 
     /// For work that takes a while.
     pub fn progress(&self) -> Progress {
-        if self.quiet {
-            Progress::quiet()
-        } else {
-            Progress::new(self.bars.clone())
-        }
+        if self.quiet { Progress::quiet() } else { Progress::new(self.bars.clone()) }
     }
 
     fn to_stderr(&self, text: impl fmt::Display) {

@@ -24,12 +24,7 @@ impl Progress {
     }
 
     pub fn new(bars: Option<MultiProgress>) -> Progress {
-        Progress {
-            shown: Some(Arc::new(Shown {
-                start: Instant::now(),
-                bars,
-            })),
-        }
+        Progress { shown: Some(Arc::new(Shown { start: Instant::now(), bars })) }
     }
 
     /// A lasting line.
@@ -42,12 +37,7 @@ impl Progress {
     /// Something with a life of its own, a node or an image, shown until it is done or dropped.
     pub fn item(&self, name: &str) -> Item {
         let bar = self.shown.as_ref().and_then(|shown| shown.spinner(name));
-        Item {
-            name: name.to_owned(),
-            progress: self.clone(),
-            bar,
-            ended: AtomicBool::new(false),
-        }
+        Item { name: name.to_owned(), progress: self.clone(), bar, ended: AtomicBool::new(false) }
     }
 }
 

@@ -37,10 +37,7 @@ impl Stop {
 
 /// Runs `work`, which is handed the [`Stop`] it should heed. Work that ends with an error after it was asked to
 /// stop makes Kiln exit as interrupted; work that still finished counts as finished.
-pub async fn interruptible<T, F>(
-    printer: &Printer,
-    work: impl FnOnce(Stop) -> F,
-) -> anyhow::Result<T>
+pub async fn interruptible<T, F>(printer: &Printer, work: impl FnOnce(Stop) -> F) -> anyhow::Result<T>
 where
     F: Future<Output = anyhow::Result<T>>,
 {

@@ -8,19 +8,12 @@ pub struct Table {
 
 impl Table {
     pub fn new<const N: usize>(header: [&str; N]) -> Table {
-        Table {
-            rows: vec![header.iter().map(|h| h.to_uppercase()).collect()],
-        }
+        Table { rows: vec![header.iter().map(|h| h.to_uppercase()).collect()] }
     }
 
     /// An empty cell shows as `-`, so that columns can be counted.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(
-            cells
-                .into_iter()
-                .map(|c| if c.is_empty() { "-".to_owned() } else { c })
-                .collect(),
-        );
+        self.rows.push(cells.into_iter().map(|c| if c.is_empty() { "-".to_owned() } else { c }).collect());
     }
 }
 
@@ -28,11 +21,7 @@ impl std::fmt::Display for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(|row| row.get(column))
-                .map(|c| c.chars().count())
-                .max()
+            self.rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max()
         };
         let widths: Vec<usize> = (0..columns).filter_map(width).collect();
         for row in &self.rows {

@@ -37,10 +37,7 @@ impl Desk {
     /// Everything a user sees of a run, in one text.
     fn see(&self, args: &[&str]) -> String {
         let output = self.run(args);
-        let code = output
-            .status
-            .code()
-            .map_or("a signal".to_owned(), |code| code.to_string());
+        let code = output.status.code().map_or("a signal".to_owned(), |code| code.to_string());
         let mut text = format!("exit: {code}\n");
         for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
             if !bytes.is_empty() {
@@ -52,11 +49,7 @@ impl Desk {
 
     fn stdout(&self, args: &[&str]) -> String {
         let output = self.run(args);
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 }
@@ -157,11 +150,7 @@ fn init_makes_a_valid_file_once() {
     hint: --force replaces it
     ");
     assert_eq!(desk.read("cluster.toml"), written);
-    assert!(
-        desk.run(&["--quiet", "init", "--name", "second", "--force"])
-            .stderr
-            .is_empty()
-    );
+    assert!(desk.run(&["--quiet", "init", "--name", "second", "--force"]).stderr.is_empty());
     assert!(desk.read("cluster.toml").contains("second"));
 }
 
@@ -248,16 +237,14 @@ fn validate_points_into_a_bad_file() {
 fn validate_shows_the_whole_specification() {
     let desk = Desk::new();
     desk.stdout(&["init", "--name", "shown"]);
-    let spec: serde_json::Value =
-        serde_json::from_str(&desk.stdout(&["validate", "--show"])).expect("JSON");
+    let spec: serde_json::Value = serde_json::from_str(&desk.stdout(&["validate", "--show"])).expect("JSON");
     assert_eq!(spec["name"], "shown");
     assert!(spec["concurrency"].is_u64(), "defaults are filled in");
 }
 
 #[test]
 fn schema_is_json() {
-    let schema: serde_json::Value =
-        serde_json::from_str(&Desk::new().stdout(&["schema"])).expect("JSON");
+    let schema: serde_json::Value = serde_json::from_str(&Desk::new().stdout(&["schema"])).expect("JSON");
     assert!(schema["properties"].is_object());
 }
 
@@ -273,21 +260,10 @@ fn completions_know_the_verbs() {
 fn man_pages_are_made() {
     let desk = Desk::new();
     desk.stdout(&["man", "--dir", "pages"]);
-    for page in [
-        "kiln.1",
-        "kiln-init.1",
-        "kiln-validate.1",
-        "kiln-node-apply.1",
-    ] {
-        assert!(
-            desk.read(&format!("pages/{page}")).contains(".SH SYNOPSIS"),
-            "{page}"
-        );
+    for page in ["kiln.1", "kiln-init.1", "kiln-validate.1", "kiln-node-apply.1"] {
+        assert!(desk.read(&format!("pages/{page}")).contains(".SH SYNOPSIS"), "{page}");
     }
-    assert!(
-        !desk.path().join("pages/kiln-local.1").exists(),
-        "hidden verbs have no page"
-    );
+    assert!(!desk.path().join("pages/kiln-local.1").exists(), "hidden verbs have no page");
     assert!(desk.stdout(&["man"]).contains(".TH kiln 1"));
 }
 
@@ -296,10 +272,7 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     let desk = Desk::new();
     let kiln = env!("CARGO_BIN_EXE_kiln");
     let script = format!("set -o pipefail; '{kiln}' completions bash | head -c 1 >/dev/null");
-    let status = Command::new("bash")
-        .args(["-c", &script])
-        .current_dir(desk.path())
-        .status();
+    let status = Command::new("bash").args(["-c", &script]).current_dir(desk.path()).status();
     assert!(status.expect("bash runs").success());
 }
 
@@ -334,14 +307,7 @@ fn node_apply_shows_what_would_change() {
         +a line
     compute-1: 1 changed, 1 unchanged (dry run: nothing was touched)
     ");
-    let report = desk.stdout(&[
-        "--json",
-        "node",
-        "apply",
-        "--dry-run",
-        "--bundle",
-        "bundle.json",
-    ]);
+    let report = desk.stdout(&["--json", "node", "apply", "--dry-run", "--bundle", "bundle.json"]);
     let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!(report["resources"][1]["outcome"], "changed");
 }

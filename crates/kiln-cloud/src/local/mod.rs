@@ -39,15 +39,15 @@ fn executable() -> PathBuf {
 }
 
 /// The unit that makes an instance into a node, enabled in source images.
-pub fn node_unit() -> &'static str {
+pub fn identity_unit() -> &'static str {
     "[Unit]\n\
-     Description=Kiln node start-up\n\
+     Description=Kiln: take on this node's identity\n\
      After=network-pre.target local-fs.target\n\
-     Before=sshd.service ssh.service slurmd.service network-online.target\n\
+     Before=ssh.service\n\
      \n\
      [Service]\n\
      Type=oneshot\n\
-     ExecStart=/usr/local/bin/kiln node boot\n\
+     ExecStart=/usr/local/bin/kiln node identity\n\
      RemainAfterExit=yes\n\
      StandardOutput=journal+console\n\
      \n\

@@ -16,10 +16,9 @@ pub(super) fn apply_group(session: &mut Session, group: &Group) -> Result<Verdic
     check_name(&group.name)?;
     if let Some(found) = session.accounts.group(&group.name) {
         return match group.gid {
-            Some(gid) if gid != found.gid => Err(ApplyError::Refused(format!(
-                "the group is there with gid {}, not {gid}",
-                found.gid
-            ))),
+            Some(gid) if gid != found.gid => {
+                Err(ApplyError::Refused(format!("the group is there with gid {}, not {gid}", found.gid)))
+            }
             _ => Ok(Verdict::unchanged()),
         };
     }
@@ -31,29 +30,16 @@ pub(super) fn apply_user(session: &mut Session, user: &User) -> Result<Verdict, 
     check_name(&user.name)?;
     for field in [&user.home, &user.shell] {
         if !field.starts_with('/') || field.contains([':', '\n']) {
-            return Err(ApplyError::Refused(format!(
-                "`{field}` cannot be a home or a shell"
-            )));
+            return Err(ApplyError::Refused(format!("`{field}` cannot be a home or a shell")));
         }
     }
     let mut changes = Vec::new();
-    if !session
-        .accounts
-        .groups
-        .iter()
-        .any(|group| group.gid == user.gid)
-    {
+    if !session.accounts.groups.iter().any(|group| group.gid == user.gid) {
         add_group(session, &user.name, Some(user.gid), false)?;
         changes.push(format!("group {}", user.gid));
     }
-    if let Some(missing) = user
-        .groups
-        .iter()
-        .find(|group| session.accounts.group(group).is_none())
-    {
-        return Err(ApplyError::Refused(format!(
-            "there is no group `{missing}`"
-        )));
+    if let Some(missing) = user.groups.iter().find(|group| session.accounts.group(group).is_none()) {
+        return Err(ApplyError::Refused(format!("there is no group `{missing}`")));
     }
     match session.accounts.user(&user.name).cloned() {
         None => {
@@ -65,11 +51,7 @@ pub(super) fn apply_user(session: &mut Session, user: &User) -> Result<Verdict, 
     if user.make_home && make_home(session, user)? {
         changes.push("home".into());
     }
-    if changes.is_empty() {
-        Ok(Verdict::unchanged())
-    } else {
-        Ok(Verdict::changed(changes.join(", ")))
-    }
+    if changes.is_empty() { Ok(Verdict::unchanged()) } else { Ok(Verdict::changed(changes.join(", "))) }
 }
 
 fn check_name(name: &str) -> Result<(), ApplyError> {
@@ -80,12 +62,7 @@ fn check_name(name: &str) -> Result<(), ApplyError> {
     }
 }
 
-fn add_group(
-    session: &mut Session,
-    name: &str,
-    gid: Option<u32>,
-    system: bool,
-) -> Result<(), ApplyError> {
+fn add_group(session: &mut Session, name: &str, gid: Option<u32>, system: bool) -> Result<(), ApplyError> {
     if session.dry_run {
         // Later resources may be owned by it.
         session.accounts.groups.push(GroupEntry {
@@ -119,20 +96,9 @@ fn add_user(session: &mut Session, user: &User) -> Result<(), ApplyError> {
         });
         return Ok(());
     }
-    let (uid, gid, groups) = (
-        user.uid.to_string(),
-        user.gid.to_string(),
-        user.groups.join(","),
-    );
-    let mut argv = vec![
-        "/usr/sbin/useradd",
-        "--no-create-home",
-        "--no-log-init",
-        "--uid",
-        &uid,
-        "--gid",
-        &gid,
-    ];
+    let (uid, gid, groups) = (user.uid.to_string(), user.gid.to_string(), user.groups.join(","));
+    let mut argv =
+        vec!["/usr/sbin/useradd", "--no-create-home", "--no-log-init", "--uid", &uid, "--gid", &gid];
     argv.extend(["--home-dir", &user.home, "--shell", &user.shell]);
     if !groups.is_empty() {
         argv.extend(["--groups", &groups]);
@@ -142,11 +108,7 @@ fn add_user(session: &mut Session, user: &User) -> Result<(), ApplyError> {
     session.reread_accounts()
 }
 
-fn modify_user(
-    session: &mut Session,
-    user: &User,
-    found: &UserEntry,
-) -> Result<Vec<String>, ApplyError> {
+fn modify_user(session: &mut Session, user: &User, found: &UserEntry) -> Result<Vec<String>, ApplyError> {
     if found.uid != user.uid {
         return Err(ApplyError::Refused(format!(
             "the user is there with uid {}, not {}",
@@ -169,16 +131,17 @@ fn modify_user(
         changes.push(format!("shell: {} -> {}", found.shell, user.shell));
     }
     // Memberships are only ever added: others may have been given by hand or by packages.
-    let missing: Vec<&str> =
-        user.groups
-            .iter()
-            .filter(|name| {
-                session.accounts.group(name).is_none_or(|group| {
-                    !group.members.contains(&user.name) && group.gid != user.gid
-                })
-            })
-            .map(String::as_str)
-            .collect();
+    let missing: Vec<&str> = user
+        .groups
+        .iter()
+        .filter(|name| {
+            session
+                .accounts
+                .group(name)
+                .is_none_or(|group| !group.members.contains(&user.name) && group.gid != user.gid)
+        })
+        .map(String::as_str)
+        .collect();
     let joined = missing.join(",");
     if !missing.is_empty() {
         argv.extend(["--append", "--groups", &joined]);
@@ -202,19 +165,13 @@ fn make_home(session: &Session, user: &User) -> Result<bool, ApplyError> {
     if session.dry_run {
         return Ok(true);
     }
-    let owner = Owner {
-        uid: user.uid,
-        gid: user.gid,
-    };
+    let owner = Owner { uid: user.uid, gid: user.gid };
     let home = session.tree.make_place(&user.home)?;
     let (parent, name) = user.home.rsplit_once('/').unwrap_or_default();
     let draft = format!("{parent}/.{name}.kiln-{}", std::process::id());
     // Root's until it is complete: nobody can interfere with what is copied into it.
     let root = crate::state::process_owner();
-    session
-        .tree
-        .make_place(&draft)?
-        .make_directory(0o700, root)?;
+    session.tree.make_place(&draft)?.make_directory(0o700, root)?;
     copy_skeleton(session, SKELETON, &draft, owner)?;
     let draft = session.tree.make_place(&draft)?;
     draft.set_attributes(0o700, owner)?;
@@ -223,10 +180,7 @@ fn make_home(session: &Session, user: &User) -> Result<bool, ApplyError> {
 }
 
 fn copy_skeleton(session: &Session, from: &str, to: &str, owner: Owner) -> Result<(), ApplyError> {
-    let io = |source| ApplyError::Io {
-        doing: format!("copy `{from}`"),
-        source,
-    };
+    let io = |source| ApplyError::Io { doing: format!("copy `{from}`"), source };
     let entries = match std::fs::read_dir(from) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),

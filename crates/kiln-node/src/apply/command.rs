@@ -16,11 +16,7 @@ const LIMIT: Duration = Duration::from_secs(900);
 /// Shorter words of the input are too common to hide.
 const SECRET_WORD: usize = 8;
 
-pub(super) fn apply(
-    session: &mut Session,
-    command: &Command,
-    id: &str,
-) -> Result<Verdict, ApplyError> {
+pub(super) fn apply(session: &mut Session, command: &Command, id: &str) -> Result<Verdict, ApplyError> {
     let Some(reason) = reason(session, command, id) else {
         return Ok(Verdict::unchanged());
     };
@@ -64,10 +60,7 @@ fn reason(session: &Session, command: &Command, id: &str) -> Option<String> {
             let done = process::run(check, None, LIMIT).is_ok_and(|output| output.success());
             (!done).then(|| "its check says so".to_owned())
         }
-        None => command
-            .when_changed
-            .is_empty()
-            .then(|| "every time".to_owned()),
+        None => command.when_changed.is_empty().then(|| "every time".to_owned()),
     }
 }
 
@@ -97,9 +90,7 @@ fn hide(text: &str, stdin: &str) -> String {
     let mut secrets: Vec<&str> = lines.chain(words).collect();
     // Longest first, so that no part of a line survives because a word of it went before.
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-    secrets.into_iter().fold(text.to_owned(), |text, secret| {
-        text.replace(secret, "[hidden]")
-    })
+    secrets.into_iter().fold(text.to_owned(), |text, secret| text.replace(secret, "[hidden]"))
 }
 
 #[cfg(test)]
@@ -111,10 +102,7 @@ mod tests {
         let stdin = "CREATE USER slurm\nIDENTIFIED BY 'hunter2hunter2';\nshort\n";
         let said = "near 'BY 'hunter2hunter2''\nIDENTIFIED BY 'hunter2hunter2';\nbad thing: short";
         let hidden = hide(said, stdin);
-        assert!(
-            !hidden.contains("hunter2") && !hidden.contains("short"),
-            "{hidden}"
-        );
+        assert!(!hidden.contains("hunter2") && !hidden.contains("short"), "{hidden}");
         assert!(hidden.contains("bad thing"));
     }
 }

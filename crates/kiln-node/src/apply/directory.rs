@@ -16,18 +16,12 @@ pub(super) fn apply(session: &Session, directory: &Directory) -> Result<Verdict,
     };
     let Some(stat) = stat else {
         if !session.dry_run {
-            session
-                .tree
-                .make_place(&directory.path)?
-                .make_directory(directory.mode, owner)?;
+            session.tree.make_place(&directory.path)?.make_directory(directory.mode, owner)?;
         }
         return Ok(Verdict::changed("created"));
     };
     if kind(&stat) != FileType::Directory {
-        return Err(ApplyError::Refused(format!(
-            "`{}` is there and is not a directory",
-            directory.path
-        )));
+        return Err(ApplyError::Refused(format!("`{}` is there and is not a directory", directory.path)));
     }
     let mut changes = Vec::new();
     let mode = permissions(&stat);
@@ -36,19 +30,13 @@ pub(super) fn apply(session: &Session, directory: &Directory) -> Result<Verdict,
     }
     if (stat.st_uid, stat.st_gid) != (owner.uid, owner.gid) {
         let now = session.owner_name(stat.st_uid, stat.st_gid);
-        changes.push(format!(
-            "owner: {now} -> {}:{}",
-            directory.owner, directory.group
-        ));
+        changes.push(format!("owner: {now} -> {}:{}", directory.owner, directory.group));
     }
     if changes.is_empty() {
         return Ok(Verdict::unchanged());
     }
     if !session.dry_run {
-        session
-            .tree
-            .make_place(&directory.path)?
-            .set_attributes(directory.mode, owner)?;
+        session.tree.make_place(&directory.path)?.set_attributes(directory.mode, owner)?;
     }
     Ok(Verdict::changed(changes.join(", ")).with_diff(Some(changes.join("\n") + "\n")))
 }

@@ -13,12 +13,7 @@ use crate::tree::{Place, kind, permissions};
 enum Current {
     Missing,
     Link,
-    File {
-        content: Vec<u8>,
-        mode: u32,
-        uid: u32,
-        gid: u32,
-    },
+    File { content: Vec<u8>, mode: u32, uid: u32, gid: u32 },
 }
 
 pub(super) fn apply(session: &Session, file: &File) -> Result<Verdict, ApplyError> {
@@ -35,12 +30,7 @@ pub(super) fn apply(session: &Session, file: &File) -> Result<Verdict, ApplyErro
     match &current {
         Current::Missing => changes.push("created".to_owned()),
         Current::Link => changes.push("replaced a symbolic link".to_owned()),
-        Current::File {
-            content,
-            mode,
-            uid,
-            gid,
-        } => {
+        Current::File { content, mode, uid, gid } => {
             rewrite = *content != wanted;
             before = Some(content.as_slice());
             if rewrite {
@@ -70,11 +60,7 @@ pub(super) fn apply(session: &Session, file: &File) -> Result<Verdict, ApplyErro
             place.set_attributes(file.mode, owner)?;
         }
     }
-    let text = if rewrite && !file.secret {
-        diff::unified(&file.path, before, Some(&wanted))
-    } else {
-        None
-    };
+    let text = if rewrite && !file.secret { diff::unified(&file.path, before, Some(&wanted)) } else { None };
     Ok(Verdict::changed(changes.join(", ")).with_diff(describe(&changes, text)))
 }
 
@@ -91,9 +77,7 @@ impl Current {
                 uid: stat.st_uid,
                 gid: stat.st_gid,
             }),
-            _ => Err(ApplyError::Refused(format!(
-                "`{path}` is there and is not a file"
-            ))),
+            _ => Err(ApplyError::Refused(format!("`{path}` is there and is not a file"))),
         }
     }
 }

@@ -36,10 +36,7 @@ pub struct ApplyOptions {
 
 impl Default for ApplyOptions {
     fn default() -> Self {
-        ApplyOptions {
-            dry_run: false,
-            root: "/".into(),
-        }
+        ApplyOptions { dry_run: false, root: "/".into() }
     }
 }
 
@@ -54,10 +51,7 @@ pub(crate) enum ApplyError {
     #[error(transparent)]
     Lock(#[from] LockError),
     #[error("cannot {doing}")]
-    Io {
-        doing: String,
-        source: std::io::Error,
-    },
+    Io { doing: String, source: std::io::Error },
     /// The message says all there is.
     #[error("{0}")]
     Refused(String),
@@ -69,16 +63,9 @@ pub fn apply(
     options: &ApplyOptions,
     on_report: &mut dyn FnMut(&ResourceReport),
 ) -> ApplyReport {
-    let mut reports = Reports {
-        list: Vec::new(),
-        on_report,
-    };
+    let mut reports = Reports { list: Vec::new(), on_report };
     // A dry run only reads; it need not wait for another.
-    let lock = if options.dry_run {
-        Ok(None)
-    } else {
-        lock::acquire(&options.root).map(Some)
-    };
+    let lock = if options.dry_run { Ok(None) } else { lock::acquire(&options.root).map(Some) };
     match lock {
         Err(error) => reports.add("kiln:lock".into(), Instant::now(), failure(&error.into())),
         Ok(_lock) => match Session::start(bundle, options) {
@@ -110,10 +97,7 @@ fn run(mut session: Session, bundle: &Bundle, reports: &mut Reports) {
         }
     }
     let start = Instant::now();
-    let ok = reports
-        .list
-        .iter()
-        .all(|report| report.outcome != Outcome::Failed);
+    let ok = reports.list.iter().all(|report| report.outcome != Outcome::Failed);
     if let Err(error) = session.finish(bundle, ok) {
         reports.add("kiln:state".into(), start, failure(&error));
     }

@@ -21,10 +21,7 @@ const FORMAT_LIMIT: Duration = Duration::from_secs(1800);
 
 pub(super) fn apply(session: &mut Session, mount: &Mount) -> Result<Verdict, ApplyError> {
     if mount.target == "/" || mount.target.contains(char::is_whitespace) {
-        return Err(ApplyError::Refused(format!(
-            "`{}` cannot be a mount point",
-            mount.target
-        )));
+        return Err(ApplyError::Refused(format!("`{}` cannot be a mount point", mount.target)));
     }
     let source = mounts::find(&mount.source)?;
     let mut changes = Vec::new();
@@ -41,18 +38,11 @@ pub(super) fn apply(session: &mut Session, mount: &Mount) -> Result<Verdict, App
     if let Some(now) = &now
         && !is_same(now, &source, &mount.target)
     {
-        return Err(ApplyError::Refused(format!(
-            "`{}` is mounted there already",
-            now.source
-        )));
+        return Err(ApplyError::Refused(format!("`{}` is mounted there already", now.source)));
     }
     // A dry run cannot know the identity of a file system that is yet to be made.
     let blank = session.dry_run && !changes.is_empty();
-    let line = if blank {
-        String::new()
-    } else {
-        fstab_line(&source, mount)?
-    };
+    let line = if blank { String::new() } else { fstab_line(&source, mount)? };
     if blank || set_line(session, &mount.target, &line)? {
         changes.push("mount table".to_owned());
     }
@@ -67,22 +57,14 @@ pub(super) fn apply(session: &mut Session, mount: &Mount) -> Result<Verdict, App
         Some(now) if now.read_only != mount.read_only => {
             changes.push(format!("remounted {}", access(mount)));
             if !session.dry_run {
-                let bind = if matches!(source, Source::Directory(_)) {
-                    "bind,"
-                } else {
-                    ""
-                };
+                let bind = if matches!(source, Source::Directory(_)) { "bind," } else { "" };
                 let how = format!("remount,{bind}{}", access(mount));
                 process::call(&["mount", "--options", &how, "--", &mount.target])?;
             }
         }
         Some(_) => {}
     }
-    if changes.is_empty() {
-        Ok(Verdict::unchanged())
-    } else {
-        Ok(Verdict::changed(changes.join(", ")))
-    }
+    if changes.is_empty() { Ok(Verdict::unchanged()) } else { Ok(Verdict::changed(changes.join(", "))) }
 }
 
 /// Drops the lines of mounts that are no longer wanted, and names their targets.
@@ -98,11 +80,7 @@ pub(super) fn forget_others(
         return Ok(Vec::new());
     }
     write_fstab(session, &managed::replace(&text, &keep))?;
-    Ok(gone
-        .iter()
-        .filter_map(|line| target_of(line))
-        .map(str::to_owned)
-        .collect())
+    Ok(gone.iter().filter_map(|line| target_of(line)).map(str::to_owned).collect())
 }
 
 fn make_target(session: &Session, target: &str) -> Result<(), ApplyError> {
@@ -114,11 +92,7 @@ fn make_target(session: &Session, target: &str) -> Result<(), ApplyError> {
 }
 
 fn is_same(now: &Mounted, source: &Source, target: &str) -> bool {
-    let identity = |path: &Path| {
-        std::fs::metadata(path)
-            .ok()
-            .map(|data| (data.dev(), data.ino()))
-    };
+    let identity = |path: &Path| std::fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
     match source {
         // The root of a bind mount is the very directory it was made from.
         Source::Directory(directory) => {
@@ -126,10 +100,7 @@ fn is_same(now: &Mounted, source: &Source, target: &str) -> bool {
             directory.is_some() && directory == identity(Path::new(target))
         }
         Source::Device(device) => std::fs::metadata(device).is_ok_and(|data| {
-            let (major, minor) = (
-                rustix::fs::major(data.rdev()),
-                rustix::fs::minor(data.rdev()),
-            );
+            let (major, minor) = (rustix::fs::major(data.rdev()), rustix::fs::minor(data.rdev()));
             now.device == format!("{major}:{minor}")
         }),
         Source::Nfs(export) => now.source.trim_end_matches('/') == export.trim_end_matches('/'),
@@ -141,15 +112,9 @@ fn is_blank(device: &Path) -> Result<bool, ApplyError> {
     let mut sector = [0; 4096];
     std::fs::File::open(device)
         .and_then(|mut file| file.read_exact(&mut sector))
-        .map_err(|source| ApplyError::Io {
-            doing: format!("read `{}`", device.display()),
-            source,
-        })?;
-    let probe = process::run(
-        &["blkid", "--probe", "--", &device.to_string_lossy()],
-        None,
-        Duration::from_secs(60),
-    )?;
+        .map_err(|source| ApplyError::Io { doing: format!("read `{}`", device.display()), source })?;
+    let probe =
+        process::run(&["blkid", "--probe", "--", &device.to_string_lossy()], None, Duration::from_secs(60))?;
     match probe.code {
         Some(0) => Ok(false),
         Some(2) => Ok(true),
@@ -161,14 +126,7 @@ fn is_blank(device: &Path) -> Result<bool, ApplyError> {
 }
 
 fn format(device: &Path, name: &str) -> Result<(), ApplyError> {
-    let argv = [
-        "mkfs.ext4",
-        "-q",
-        "-L",
-        mounts::label(name),
-        "--",
-        &device.to_string_lossy(),
-    ];
+    let argv = ["mkfs.ext4", "-q", "-L", mounts::label(name), "--", &device.to_string_lossy()];
     process::run(&argv, None, FORMAT_LIMIT)?.checked()?;
     Ok(())
 }
@@ -192,16 +150,7 @@ fn arguments(source: &Source, mount: &Mount) -> (&'static str, String, String) {
 fn attach(source: &Source, mount: &Mount) -> Result<(), ApplyError> {
     let (kind, options, from) = arguments(source, mount);
     let target = &mount.target;
-    process::call(&[
-        "mount",
-        "--types",
-        kind,
-        "--options",
-        &options,
-        "--",
-        &from,
-        target,
-    ])?;
+    process::call(&["mount", "--types", kind, "--options", &options, "--", &from, target])?;
     match mounts::mounted_at(target).map_err(reading_mounts)? {
         Some(now) if is_same(&now, source, target) => Ok(()),
         _ => Err(ApplyError::Refused("mounted, but not seen there".into())),
@@ -213,10 +162,7 @@ fn fstab_line(source: &Source, mount: &Mount) -> Result<String, ApplyError> {
     let (kind, options, from) = arguments(source, mount);
     let (from, extra) = match source {
         Source::Directory(_) => (from, "nofail 0 0"),
-        Source::Device(_) => (
-            format!("UUID={}", uuid(&from)?),
-            "nofail,x-systemd.device-timeout=30s 0 2",
-        ),
+        Source::Device(_) => (format!("UUID={}", uuid(&from)?), "nofail,x-systemd.device-timeout=30s 0 2"),
         Source::Nfs(_) => (from, "_netdev,nofail 0 0"),
     };
     Ok(format!("{from} {} {kind} {options},{extra}", mount.target))
@@ -224,16 +170,7 @@ fn fstab_line(source: &Source, mount: &Mount) -> Result<String, ApplyError> {
 
 /// Device names change from boot to boot.
 fn uuid(device: &str) -> Result<String, ApplyError> {
-    let argv = [
-        "blkid",
-        "--probe",
-        "--match-tag",
-        "UUID",
-        "--output",
-        "value",
-        "--",
-        device,
-    ];
+    let argv = ["blkid", "--probe", "--match-tag", "UUID", "--output", "value", "--", device];
     Ok(process::call(&argv)?.stdout.trim().to_owned())
 }
 
@@ -264,17 +201,11 @@ fn write_fstab(session: &mut Session, text: &str) -> Result<(), ApplyError> {
     }
     // systemd makes mount units of the table.
     session.units.unit_files_changed();
-    Ok(session
-        .tree
-        .make_place(FSTAB)?
-        .write(text.as_bytes(), 0o644, process_owner())?)
+    Ok(session.tree.make_place(FSTAB)?.write(text.as_bytes(), 0o644, process_owner())?)
 }
 
 fn reading_mounts(source: std::io::Error) -> ApplyError {
-    ApplyError::Io {
-        doing: "read the table of mounts".into(),
-        source,
-    }
+    ApplyError::Io { doing: "read the table of mounts".into(), source }
 }
 
 #[cfg(test)]
@@ -283,11 +214,8 @@ mod tests {
 
     #[test]
     fn lines_of_the_mount_table() {
-        let mount = |read_only| Mount {
-            target: "/home".into(),
-            source: MountSource::Nfs("c:/h".into()),
-            read_only,
-        };
+        let mount =
+            |read_only| Mount { target: "/home".into(), source: MountSource::Nfs("c:/h".into()), read_only };
         assert_eq!(
             fstab_line(&Source::Nfs("c:/h".into()), &mount(false)).unwrap(),
             "c:/h /home nfs rw,hard,_netdev,nofail 0 0"

@@ -28,12 +28,7 @@ pub(super) fn apply(session: &mut Session, bundle: &Bundle, reports: &mut Report
             _ => {}
         }
     }
-    let gone: Vec<String> = session
-        .manifest
-        .paths
-        .difference(&wanted)
-        .cloned()
-        .collect();
+    let gone: Vec<String> = session.manifest.paths.difference(&wanted).cloned().collect();
     for path in gone {
         let start = Instant::now();
         match remove(session, &path) {
@@ -75,8 +70,7 @@ fn forget_mounts(session: &mut Session, targets: &BTreeSet<String>, reports: &mu
     match mount::forget_others(session, targets) {
         Ok(gone) => {
             for target in gone {
-                let verdict =
-                    Verdict::changed("removed from the mount table; unmounted at the next boot");
+                let verdict = Verdict::changed("removed from the mount table; unmounted at the next boot");
                 reports.add(format!("mount:{target}"), start, verdict);
             }
         }

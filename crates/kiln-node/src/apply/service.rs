@@ -22,11 +22,7 @@ enum Step {
     Reload,
 }
 
-pub(super) fn apply(
-    session: &mut Session,
-    service: &Service,
-    id: &str,
-) -> Result<Verdict, ApplyError> {
+pub(super) fn apply(session: &mut Session, service: &Service, id: &str) -> Result<Verdict, ApplyError> {
     if !systemd::is_valid_unit(&service.unit) {
         return Err(ApplyError::Refused("not a name of a unit".into()));
     }
@@ -34,9 +30,7 @@ pub(super) fn apply(
     if !state.exists() && (service.enabled || service.running) {
         // In a dry run the unit may be one that the bundle is about to write.
         return if session.dry_run {
-            Ok(Verdict::changed(
-                "would set up a unit that is not there yet",
-            ))
+            Ok(Verdict::changed("would set up a unit that is not there yet"))
         } else {
             Err(ApplyError::Refused("there is no such unit".into()))
         };
@@ -45,11 +39,8 @@ pub(super) fn apply(
     if steps.is_empty() {
         return Ok(Verdict::unchanged());
     }
-    let summary = steps
-        .iter()
-        .filter(|step| **step != Step::ResetFailed)
-        .map(|step| step.past())
-        .collect::<Vec<_>>();
+    let summary =
+        steps.iter().filter(|step| **step != Step::ResetFailed).map(|step| step.past()).collect::<Vec<_>>();
     let summary = summary.join(", ");
     if session.dry_run {
         return Ok(Verdict::changed(summary));
@@ -71,12 +62,7 @@ fn plan(state: &UnitState, service: &Service, owed: &BTreeSet<String>) -> Vec<St
     let mut steps = Vec::new();
     let masked = state.file.starts_with("masked");
     // Other states, such as `static`, can be neither enabled nor disabled.
-    if service.enabled
-        && (masked
-            || matches!(
-                state.file.as_str(),
-                "disabled" | "linked" | "linked-runtime"
-            ))
+    if service.enabled && (masked || matches!(state.file.as_str(), "disabled" | "linked" | "linked-runtime"))
     {
         if masked {
             steps.push(Step::Unmask);
@@ -142,12 +128,7 @@ fn verify(
     steps: &[Step],
     summary: String,
 ) -> Result<Verdict, ApplyError> {
-    if !steps.iter().any(|step| {
-        matches!(
-            step,
-            Step::Start | Step::Stop | Step::Restart | Step::Reload
-        )
-    }) {
+    if !steps.iter().any(|step| matches!(step, Step::Start | Step::Stop | Step::Restart | Step::Reload)) {
         return Ok(Verdict::changed(summary));
     }
     session.units.forget();
@@ -166,10 +147,7 @@ fn verify(
         } else {
             Outcome::Changed
         };
-        return Ok(Verdict::new(
-            outcome,
-            "kept from running here by the conditions of its unit",
-        ));
+        return Ok(Verdict::new(outcome, "kept from running here by the conditions of its unit"));
     }
     Ok(Verdict::changed(summary))
 }
@@ -177,11 +155,7 @@ fn verify(
 fn with_journal(error: &ApplyError, unit: &str) -> ApplyError {
     let journal = systemd::journal(unit);
     let text = crate::explain(error);
-    ApplyError::Refused(if journal.is_empty() {
-        text
-    } else {
-        format!("{text}\n{journal}")
-    })
+    ApplyError::Refused(if journal.is_empty() { text } else { format!("{text}\n{journal}") })
 }
 
 #[cfg(test)]
@@ -212,13 +186,7 @@ mod tests {
             ("masked", "inactive", &on, &[], &[Unmask, Enable, Start]),
             ("enabled", "failed", &on, &[], &[ResetFailed, Start]),
             ("enabled", "activating", &on, &[], &[Start]),
-            (
-                "enabled",
-                "active",
-                &on,
-                &["file:/a", "file:/b"],
-                &[Restart],
-            ),
+            ("enabled", "active", &on, &["file:/a", "file:/b"], &[Restart]),
             ("enabled", "active", &on, &["file:/b"], &[Reload]),
             ("enabled", "inactive", &on, &["file:/a"], &[Start]),
             ("enabled", "active", &off, &["file:/a"], &[Disable, Stop]),
@@ -227,17 +195,9 @@ mod tests {
             ("", "inactive", &off, &[], &[]),
         ];
         for (file, active, service, owed, expected) in cases {
-            let state = UnitState {
-                file: (*file).into(),
-                active: (*active).into(),
-                ..UnitState::default()
-            };
+            let state = UnitState { file: (*file).into(), active: (*active).into(), ..UnitState::default() };
             let owed = owed.iter().map(|&id| id.to_owned()).collect();
-            assert_eq!(
-                plan(&state, service, &owed),
-                *expected,
-                "{file} {active} {owed:?}"
-            );
+            assert_eq!(plan(&state, service, &owed), *expected, "{file} {active} {owed:?}");
         }
     }
 }

@@ -29,15 +29,10 @@ impl Session {
         let tree = Tree::open(&options.root)?;
         let accounts = Accounts::read(&tree)?;
         let saved = Manifest::load(&tree)?;
-        let units = bundle
-            .resources
-            .iter()
-            .filter_map(|resource| match resource {
-                Resource::Service(service) if systemd::is_valid_unit(&service.unit) => {
-                    Some(service.unit.clone())
-                }
-                _ => None,
-            });
+        let units = bundle.resources.iter().filter_map(|resource| match resource {
+            Resource::Service(service) if systemd::is_valid_unit(&service.unit) => Some(service.unit.clone()),
+            _ => None,
+        });
         let mut session = Session {
             units: Units::new(units.collect()),
             dry_run: options.dry_run,
@@ -111,20 +106,14 @@ impl Session {
     pub fn owe(&mut self, bundle: &Bundle, id: &str) {
         for resource in &bundle.resources {
             let reacts = match resource {
-                Resource::Service(service) => service
-                    .restart_on
-                    .iter()
-                    .chain(&service.reload_on)
-                    .any(|cause| cause == id),
+                Resource::Service(service) => {
+                    service.restart_on.iter().chain(&service.reload_on).any(|cause| cause == id)
+                }
                 Resource::Command(command) => command.when_changed.iter().any(|cause| cause == id),
                 _ => false,
             };
             if reacts {
-                self.manifest
-                    .owed
-                    .entry(resource.id())
-                    .or_default()
-                    .insert(id.to_owned());
+                self.manifest.owed.entry(resource.id()).or_default().insert(id.to_owned());
             }
         }
     }
@@ -142,11 +131,7 @@ impl Session {
     }
 
     pub fn owner_name(&self, uid: u32, gid: u32) -> String {
-        format!(
-            "{}:{}",
-            self.accounts.user_name(uid),
-            self.accounts.group_name(gid)
-        )
+        format!("{}:{}", self.accounts.user_name(uid), self.accounts.group_name(gid))
     }
 
     pub fn reread_accounts(&mut self) -> Result<(), ApplyError> {
@@ -168,11 +153,7 @@ impl Session {
             node: bundle.node.clone(),
             role: bundle.role.clone(),
             time: jiff::Timestamp::now(),
-            result: if ok {
-                AppliedResult::Ok
-            } else {
-                AppliedResult::Failed
-            },
+            result: if ok { AppliedResult::Ok } else { AppliedResult::Failed },
         };
         Ok(state::save_applied(&self.tree, &applied)?)
     }

@@ -12,14 +12,9 @@ struct Fixture {
 impl Fixture {
     /// `root` is whoever runs the tests, so that ownership can be set.
     fn new() -> Self {
-        let fixture = Fixture {
-            root: tempfile::tempdir().unwrap(),
-        };
+        let fixture = Fixture { root: tempfile::tempdir().unwrap() };
         let owner = state::process_owner();
-        fixture.write(
-            "etc/passwd",
-            &format!("root:x:{}:{}::/root:/bin/sh\n", owner.uid, owner.gid),
-        );
+        fixture.write("etc/passwd", &format!("root:x:{}:{}::/root:/bin/sh\n", owner.uid, owner.gid));
         fixture.write("etc/group", &format!("root:x:{}:\n", owner.gid));
         fixture
     }
@@ -39,18 +34,11 @@ impl Fixture {
     }
 
     fn mode(&self, path: &str) -> u32 {
-        std::fs::metadata(self.path(path))
-            .unwrap()
-            .permissions()
-            .mode()
-            & 0o7777
+        std::fs::metadata(self.path(path)).unwrap().permissions().mode() & 0o7777
     }
 
     fn run(&self, resources: &[Resource], dry_run: bool) -> ApplyReport {
-        let options = ApplyOptions {
-            dry_run,
-            root: self.root.path().into(),
-        };
+        let options = ApplyOptions { dry_run, root: self.root.path().into() };
         let mut seen = 0;
         let report = apply(&bundle(resources), &options, &mut |_| seen += 1);
         assert_eq!(seen, report.resources.len());
@@ -105,27 +93,15 @@ fn plain(path: &str, content: &str) -> File {
 }
 
 fn secret(path: &str, content: &str) -> Resource {
-    Resource::File(File {
-        secret: true,
-        mode: 0o600,
-        ..plain(path, content)
-    })
+    Resource::File(File { secret: true, mode: 0o600, ..plain(path, content) })
 }
 
 fn link(path: &str, target: &str) -> Resource {
-    Resource::Link(Link {
-        path: path.into(),
-        target: target.into(),
-    })
+    Resource::Link(Link { path: path.into(), target: target.into() })
 }
 
 fn directory(path: &str, mode: u32) -> Resource {
-    Resource::Directory(Directory {
-        path: path.into(),
-        mode,
-        owner: "root".into(),
-        group: "root".into(),
-    })
+    Resource::Directory(Directory { path: path.into(), mode, owner: "root".into(), group: "root".into() })
 }
 
 fn command(name: &str, argv: &[&str]) -> Command {
@@ -140,11 +116,7 @@ fn command(name: &str, argv: &[&str]) -> Command {
 }
 
 fn outcomes(report: &ApplyReport) -> Vec<Outcome> {
-    report
-        .resources
-        .iter()
-        .map(|report| report.outcome)
-        .collect()
+    report.resources.iter().map(|report| report.outcome).collect()
 }
 
 #[test]
@@ -155,37 +127,23 @@ fn everything_is_made_once() {
         file("/etc/slurm/slurm.conf", "ClusterName=demo\n"),
         secret("/etc/munge/munge.key", "k"),
         link("/etc/localtime", "/usr/share/zoneinfo/UTC"),
-        Resource::File(File {
-            base64: true,
-            ..plain("/etc/bytes", "AAEC/w==")
-        }),
+        Resource::File(File { base64: true, ..plain("/etc/bytes", "AAEC/w==") }),
     ];
     let first = fixture.apply(&resources);
-    assert!(
-        first.ok() && first.count(Outcome::Changed) == 5,
-        "{first:?}"
-    );
+    assert!(first.ok() && first.count(Outcome::Changed) == 5, "{first:?}");
     assert_eq!(fixture.mode("/var/spool/slurm"), 0o750);
     assert_eq!(fixture.mode("/var/spool"), 0o755);
     assert_eq!(fixture.mode("/etc/munge/munge.key"), 0o600);
+    assert_eq!(std::fs::read(fixture.path("/etc/bytes")).unwrap(), [0, 1, 2, 255]);
     assert_eq!(
-        std::fs::read(fixture.path("/etc/bytes")).unwrap(),
-        [0, 1, 2, 255]
-    );
-    assert_eq!(
-        std::fs::read_link(fixture.path("/etc/localtime"))
-            .unwrap()
-            .to_str(),
+        std::fs::read_link(fixture.path("/etc/localtime")).unwrap().to_str(),
         Some("/usr/share/zoneinfo/UTC")
     );
 
     let second = fixture.apply(&resources);
     assert_eq!(second.count(Outcome::Unchanged), 5, "{second:?}");
     let applied = state::applied(fixture.root.path()).unwrap();
-    assert_eq!(
-        (applied.digest, applied.result),
-        (bundle(&resources).digest(), AppliedResult::Ok)
-    );
+    assert_eq!((applied.digest, applied.result), (bundle(&resources).digest(), AppliedResult::Ok));
     assert_eq!(fixture.mode("/var/lib/kiln/applied.json"), 0o644);
 }
 
@@ -206,13 +164,7 @@ fn a_dry_run_reports_the_same_and_does_nothing() {
     assert_eq!(fixture.snapshot(), before);
     let wet = fixture.apply(&resources);
     assert_eq!(outcomes(&dry), outcomes(&wet));
-    let diffs = |report: &ApplyReport| {
-        report
-            .resources
-            .iter()
-            .map(|r| r.diff.clone())
-            .collect::<Vec<_>>()
-    };
+    let diffs = |report: &ApplyReport| report.resources.iter().map(|r| r.diff.clone()).collect::<Vec<_>>();
     assert_eq!(diffs(&dry), diffs(&wet));
 }
 
@@ -220,10 +172,7 @@ fn a_dry_run_reports_the_same_and_does_nothing() {
 fn diffs_show_text_mode_and_owner() {
     let fixture = Fixture::new();
     fixture.apply(&[file("/etc/a", "1\n2\n")]);
-    let report = fixture.apply(&[Resource::File(File {
-        mode: 0o600,
-        ..plain("/etc/a", "1\n3\n")
-    })]);
+    let report = fixture.apply(&[Resource::File(File { mode: 0o600, ..plain("/etc/a", "1\n3\n") })]);
     let only = &report.resources[0];
     assert_eq!(only.summary, "content, mode: 0644 -> 0600");
     assert_eq!(
@@ -231,10 +180,7 @@ fn diffs_show_text_mode_and_owner() {
         Some("mode: 0644 -> 0600\n--- /etc/a\n+++ /etc/a\n@@ -1,2 +1,2 @@\n 1\n-2\n+3\n")
     );
     let report = fixture.apply(&[file("/etc/a", "1\n3\n")]);
-    assert_eq!(
-        report.resources[0].diff.as_deref(),
-        Some("mode: 0600 -> 0644\n")
-    );
+    assert_eq!(report.resources[0].diff.as_deref(), Some("mode: 0600 -> 0644\n"));
 }
 
 #[test]
@@ -244,21 +190,11 @@ fn secrets_appear_nowhere() {
     let said = ["sh", "-c", "cat >&2; echo stdout; exit 3"];
     let resources = [
         secret("/etc/key", "SECONDSECRET"),
-        Resource::File(File {
-            secret: true,
-            base64: true,
-            ..plain("/etc/bad", "NOTBASE64SECRET!")
-        }),
-        Resource::Command(Command {
-            stdin: Some("password=INPUTSECRET\n".into()),
-            ..command("c", &said)
-        }),
+        Resource::File(File { secret: true, base64: true, ..plain("/etc/bad", "NOTBASE64SECRET!") }),
+        Resource::Command(Command { stdin: Some("password=INPUTSECRET\n".into()), ..command("c", &said) }),
     ];
     let report = fixture.apply(&resources);
-    assert_eq!(
-        outcomes(&report),
-        [Outcome::Changed, Outcome::Failed, Outcome::Failed]
-    );
+    assert_eq!(outcomes(&report), [Outcome::Changed, Outcome::Failed, Outcome::Failed]);
     let json = serde_json::to_string(&report).unwrap();
     assert!(!json.contains("SECRET"), "{json}");
     assert!(report.resources[2].summary.contains("[hidden]"));
@@ -282,23 +218,13 @@ fn what_left_the_bundle_is_removed_and_nothing_else() {
         when_changed: vec!["directory:/etc/conf.d".into()],
         ..command("reload", &["touch", marker.to_str().unwrap()])
     };
-    let next = [
-        directory("/etc/conf.d", 0o755),
-        file("/etc/c", "c"),
-        Resource::Command(reload),
-    ];
+    let next = [directory("/etc/conf.d", 0o755), file("/etc/c", "c"), Resource::Command(reload)];
     let report = fixture.apply(&next);
-    let removed: Vec<&str> = report
-        .with(Outcome::Changed)
-        .filter(|r| r.summary == "removed")
-        .map(|r| r.id.as_str())
-        .collect();
+    let removed: Vec<&str> =
+        report.with(Outcome::Changed).filter(|r| r.summary == "removed").map(|r| r.id.as_str()).collect();
     assert_eq!(removed, ["file:/etc/b", "file:/etc/conf.d/a"]);
     assert!(!fixture.path("/etc/conf.d/a").exists() && fixture.path("/etc/conf.d/mine").exists());
-    assert!(
-        marker.exists(),
-        "a removal in a directory is a change of it"
-    );
+    assert!(marker.exists(), "a removal in a directory is a change of it");
     assert_eq!(fixture.apply(&next).count(Outcome::Unchanged), 3);
 }
 
@@ -309,10 +235,7 @@ fn links_at_the_end_are_replaced_not_followed() {
     std::os::unix::fs::symlink("shadow", fixture.path("/etc/x")).unwrap();
     let report = fixture.apply(&[file("/etc/x", "new")]);
     assert_eq!(report.resources[0].summary, "replaced a symbolic link");
-    assert_eq!(
-        (fixture.read("/etc/shadow"), fixture.read("/etc/x")),
-        ("keep".into(), "new".into())
-    );
+    assert_eq!((fixture.read("/etc/shadow"), fixture.read("/etc/x")), ("keep".into(), "new".into()));
 }
 
 #[test]
@@ -320,33 +243,18 @@ fn a_failure_stops_only_those_that_depend_on_it() {
     use Outcome::{Changed, Failed, Skipped};
     let fixture = Fixture::new();
     std::fs::create_dir_all(fixture.path("/etc/taken")).unwrap();
-    let first = Command {
-        when_changed: vec!["file:/etc/taken".into()],
-        ..command("first", &["true"])
-    };
-    let second = Command {
-        when_changed: vec!["command:first".into()],
-        ..command("second", &["true"])
-    };
+    let first = Command { when_changed: vec!["file:/etc/taken".into()], ..command("first", &["true"]) };
+    let second = Command { when_changed: vec!["command:first".into()], ..command("second", &["true"]) };
     let report = fixture.apply(&[
         file("/etc/taken", "x"),
         Resource::Command(first),
         Resource::Command(second),
         file("/etc/after", "x"),
-        Resource::File(File {
-            owner: "nobody-here".into(),
-            ..plain("/etc/owned", "x")
-        }),
+        Resource::File(File { owner: "nobody-here".into(), ..plain("/etc/owned", "x") }),
     ]);
-    assert_eq!(
-        outcomes(&report),
-        [Failed, Skipped, Skipped, Changed, Failed]
-    );
+    assert_eq!(outcomes(&report), [Failed, Skipped, Skipped, Changed, Failed]);
     assert_eq!(report.resources[1].summary, "file:/etc/taken failed");
-    assert_eq!(
-        state::applied(fixture.root.path()).unwrap().result,
-        AppliedResult::Failed
-    );
+    assert_eq!(state::applied(fixture.root.path()).unwrap().result, AppliedResult::Failed);
 }
 
 #[test]
@@ -358,23 +266,12 @@ fn commands_run_when_they_must() {
         unless: Some(vec!["test".into(), "-e".into(), marker.into()]),
         ..command("make", &["touch", marker])
     };
-    let react = Command {
-        when_changed: vec!["file:/etc/a".into()],
-        ..command("react", &["true"])
-    };
-    let resources = [
-        file("/etc/a", "1"),
-        Resource::Command(unless),
-        Resource::Command(react),
-    ];
+    let react = Command { when_changed: vec!["file:/etc/a".into()], ..command("react", &["true"]) };
+    let resources = [file("/etc/a", "1"), Resource::Command(unless), Resource::Command(react)];
     assert_eq!(fixture.apply(&resources).count(Outcome::Changed), 3);
     assert_eq!(fixture.apply(&resources).count(Outcome::Unchanged), 3);
     let always = [Resource::Command(command("always", &["true"]))];
-    assert_eq!(
-        fixture.apply(&always).count(Outcome::Changed),
-        2,
-        "the command, and the file that went"
-    );
+    assert_eq!(fixture.apply(&always).count(Outcome::Changed), 2, "the command, and the file that went");
 }
 
 #[test]
@@ -386,52 +283,31 @@ fn a_reaction_that_failed_is_still_owed() {
         ..command("react", &["test", "-e", marker.to_str().unwrap()])
     };
     let resources = [file("/etc/a", "1"), Resource::Command(react)];
-    assert_eq!(
-        outcomes(&fixture.apply(&resources)),
-        [Outcome::Changed, Outcome::Failed]
-    );
+    assert_eq!(outcomes(&fixture.apply(&resources)), [Outcome::Changed, Outcome::Failed]);
     std::fs::write(&marker, "").unwrap();
-    assert_eq!(
-        outcomes(&fixture.apply(&resources)),
-        [Outcome::Unchanged, Outcome::Changed]
-    );
-    assert_eq!(
-        outcomes(&fixture.apply(&resources)),
-        [Outcome::Unchanged, Outcome::Unchanged]
-    );
+    assert_eq!(outcomes(&fixture.apply(&resources)), [Outcome::Unchanged, Outcome::Changed]);
+    assert_eq!(outcomes(&fixture.apply(&resources)), [Outcome::Unchanged, Outcome::Unchanged]);
 }
 
 #[test]
 fn commands_are_tried_again_and_explain_themselves() {
     let fixture = Fixture::new();
     let counter = fixture.path("/count");
-    let script = format!(
-        "echo x >> {0}; test $(wc -l < {0}) -ge 3",
-        counter.display()
-    );
-    let retried = Command {
-        retry_seconds: 5,
-        ..command("retried", &["sh", "-c", &script])
-    };
+    let script = format!("echo x >> {0}; test $(wc -l < {0}) -ge 3", counter.display());
+    let retried = Command { retry_seconds: 5, ..command("retried", &["sh", "-c", &script]) };
     assert!(fixture.apply(&[Resource::Command(retried)]).ok());
     let report = fixture.apply(&[Resource::Command(command("bad", &["ls", "/no/such/thing"]))]);
-    assert!(
-        report.resources[0].summary.contains("No such file"),
-        "{report:?}"
-    );
-    let missing = fixture.apply(&[Resource::Command(Command {
-        retry_seconds: 60,
-        ..command("gone", &["/no/program"])
-    })]);
+    assert!(report.resources[0].summary.contains("No such file"), "{report:?}");
+    let missing = fixture
+        .apply(&[Resource::Command(Command { retry_seconds: 60, ..command("gone", &["/no/program"]) })]);
     assert_eq!(missing.count(Outcome::Failed), 1);
 }
 
 #[test]
 fn sixty_unchanged_resources_take_no_time() {
     let fixture = Fixture::new();
-    let resources: Vec<Resource> = (0..60)
-        .map(|n| file(&format!("/etc/many/{n}"), &"line\n".repeat(100)))
-        .collect();
+    let resources: Vec<Resource> =
+        (0..60).map(|n| file(&format!("/etc/many/{n}"), &"line\n".repeat(100))).collect();
     fixture.apply(&resources);
     let start = Instant::now();
     assert_eq!(fixture.apply(&resources).count(Outcome::Unchanged), 60);

@@ -35,9 +35,7 @@ pub(super) fn close(origin: Origin) -> Result<(), BootError> {
     if origin == Origin::Address || answers() {
         return Err(BootError::Firewall(reason));
     }
-    say(&format!(
-        "the metadata address is not closed to users, but nothing answers there: {reason}"
-    ));
+    say(&format!("the metadata address is not closed to users, but nothing answers there: {reason}"));
     Ok(())
 }
 

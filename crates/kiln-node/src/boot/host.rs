@@ -26,10 +26,7 @@ pub(super) fn prepare(tree: &Tree, root: &Path, metadata: &Metadata) -> Result<(
         set_host_name(tree, live, &identity.node)?;
     }
     ensure_machine_id(tree, live)?;
-    let given = metadata
-        .identity
-        .as_ref()
-        .and_then(|identity| identity.ssh_host_key.as_deref());
+    let given = metadata.identity.as_ref().and_then(|identity| identity.ssh_host_key.as_deref());
     let changed = match given {
         // A bundle brought a key of its own, maybe a newer one.
         Some(_) if state::applied(root).is_some() && tree.read(HOST_KEY)?.is_some() => false,
@@ -54,18 +51,9 @@ fn authorize(tree: &Tree, keys: &[String]) -> Result<(), TreeError> {
     }
     let before = tree.read(AUTHORIZED_KEYS)?;
     let text = String::from_utf8_lossy(before.as_deref().unwrap_or_default()).into_owned();
-    let keys: Vec<&str> = keys
-        .iter()
-        .flat_map(|key| key.lines())
-        .filter(|line| !line.starts_with('#'))
-        .collect();
-    write(
-        tree,
-        AUTHORIZED_KEYS,
-        managed::replace(&text, &keys).as_bytes(),
-        0o600,
-    )
-    .map(|_| ())
+    let keys: Vec<&str> =
+        keys.iter().flat_map(|key| key.lines()).filter(|line| !line.starts_with('#')).collect();
+    write(tree, AUTHORIZED_KEYS, managed::replace(&text, &keys).as_bytes(), 0o600).map(|_| ())
 }
 
 fn set_host_name(tree: &Tree, live: bool, name: &str) -> Result<(), BootError> {
@@ -85,17 +73,14 @@ fn ensure_machine_id(tree: &Tree, live: bool) -> Result<(), BootError> {
     let id = tree.read("/etc/machine-id")?.unwrap_or_default();
     let id = String::from_utf8_lossy(&id);
     if live && (id.trim().is_empty() || id.trim() == "uninitialized") {
-        process::call(&["systemd-machine-id-setup"])
-            .map_err(|error| BootError::Host(explain(&error)))?;
+        process::call(&["systemd-machine-id-setup"]).map_err(|error| BootError::Host(explain(&error)))?;
     }
     Ok(())
 }
 
 /// Whether the key was not there yet.
 fn install_host_key(tree: &Tree, key: &str) -> Result<bool, BootError> {
-    let bad = |_| {
-        BootError::Host("the SSH host key of the metadata is not an OpenSSH private key".into())
-    };
+    let bad = |_| BootError::Host("the SSH host key of the metadata is not an OpenSSH private key".into());
     let key = PrivateKey::from_openssh(key.trim().as_bytes()).map_err(bad)?;
     let private = key.to_openssh(LineEnding::LF).map_err(bad)?;
     let mut public = key.public_key().to_openssh().map_err(bad)?;
@@ -120,10 +105,8 @@ fn generate_host_keys(tree: &Tree) -> Result<bool, BootError> {
 
 /// Should the server have started before us, it has other keys, or failed for want of any.
 fn refresh_ssh() {
-    let state = systemd::show(&[SSH_UNIT.to_owned()])
-        .unwrap_or_default()
-        .remove(SSH_UNIT)
-        .unwrap_or_default();
+    let state =
+        systemd::show(&[SSH_UNIT.to_owned()]).unwrap_or_default().remove(SSH_UNIT).unwrap_or_default();
     let verb = match state.active.as_str() {
         "failed" | "activating" => "restart",
         _ => "try-restart",

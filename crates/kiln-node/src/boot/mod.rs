@@ -69,9 +69,7 @@ pub enum BootError {
     Metadata(#[from] MetadataError),
     #[error("cannot prepare the host: {0}")]
     Host(String),
-    #[error(
-        "cannot close the metadata address to users, who could read this node's keys there: {0}"
-    )]
+    #[error("cannot close the metadata address to users, who could read this node's keys there: {0}")]
     Firewall(String),
     #[error("the share was not reachable for {seconds} seconds: {reason}")]
     Share { seconds: u64, reason: String },
@@ -92,10 +90,7 @@ impl From<TreeError> for BootError {
 }
 
 fn first(report: &ApplyReport) -> (&str, &str) {
-    report
-        .with(Outcome::Failed)
-        .next()
-        .map_or(("", ""), |failed| (&failed.id, &failed.summary))
+    report.with(Outcome::Failed).next().map_or(("", ""), |failed| (&failed.id, &failed.summary))
 }
 
 /// Goes to the journal and, where the unit says so, to the console.
@@ -145,10 +140,7 @@ fn take_identity(options: &BootOptions) -> Result<Metadata, BootError> {
 }
 
 fn is_build(metadata: &Metadata) -> bool {
-    metadata
-        .identity
-        .as_ref()
-        .is_some_and(|identity| identity.build)
+    metadata.identity.as_ref().is_some_and(|identity| identity.build)
 }
 
 fn start(options: &BootOptions) -> Result<BootOutcome, BootError> {
@@ -158,11 +150,7 @@ fn start(options: &BootOptions) -> Result<BootOutcome, BootError> {
         say("this instance builds an image; nothing more to do");
         return Ok(BootOutcome::Build);
     }
-    let Metadata {
-        identity: Some(identity),
-        ..
-    } = metadata
-    else {
+    let Metadata { identity: Some(identity), .. } = metadata else {
         return Ok(BootOutcome::WaitingForConfigure {
             reason: "the instance's user data is not Kiln's".into(),
         });
@@ -175,26 +163,18 @@ fn start(options: &BootOptions) -> Result<BootOutcome, BootError> {
 
 /// A node that is configured over SSH only.
 fn from_disk(options: &BootOptions, identity: &Identity) -> BootOutcome {
-    let waiting = |reason: &str| BootOutcome::WaitingForConfigure {
-        reason: reason.into(),
-    };
+    let waiting = |reason: &str| BootOutcome::WaitingForConfigure { reason: reason.into() };
     match state::applied(&options.root) {
         None => waiting("this node was never configured"),
         Some(applied) if applied.node != identity.node || applied.cluster != identity.cluster => {
             waiting("this node was configured as another one")
         }
-        Some(applied) if applied.result == AppliedResult::Failed => {
-            waiting("the last configure failed")
-        }
+        Some(applied) if applied.result == AppliedResult::Failed => waiting("the last configure failed"),
         Some(_) => BootOutcome::AlreadyConfigured,
     }
 }
 
-fn from_share(
-    options: &BootOptions,
-    tree: &Tree,
-    identity: &Identity,
-) -> Result<BootOutcome, BootError> {
+fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result<BootOutcome, BootError> {
     if share::reach(options, identity)? == share::Reached::ConfiguredMeanwhile {
         say("configured over SSH while the share was not reachable");
         return Ok(BootOutcome::AlreadyConfigured);
@@ -202,10 +182,7 @@ fn from_share(
     if options.update {
         update::adopt(&options.share);
     }
-    let path = options
-        .share
-        .join("bundles")
-        .join(format!("{}.age", identity.node));
+    let path = options.share.join("bundles").join(format!("{}.age", identity.node));
     let sealed = match std::fs::read(&path) {
         Ok(sealed) => sealed,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -217,25 +194,14 @@ fn from_share(
     };
     let key = seal_key(tree, identity)?;
     let bundle = seal::unseal_for(&sealed, &key, &identity.cluster, &identity.node)?;
-    let apply_options = ApplyOptions {
-        dry_run: false,
-        root: options.root.clone(),
-    };
-    let report = apply(
-        &bundle,
-        &apply_options,
-        &mut |report| match report.outcome {
-            Outcome::Changed => say(&format!("{}: {}", report.id, report.summary)),
-            Outcome::Failed => say(&format!("{} FAILED: {}", report.id, report.summary)),
-            Outcome::Skipped => say(&format!("{} skipped: {}", report.id, report.summary)),
-            Outcome::Unchanged => {}
-        },
-    );
-    if report.ok() {
-        Ok(BootOutcome::Configured(report))
-    } else {
-        Err(BootError::Apply(Box::new(report)))
-    }
+    let apply_options = ApplyOptions { dry_run: false, root: options.root.clone() };
+    let report = apply(&bundle, &apply_options, &mut |report| match report.outcome {
+        Outcome::Changed => say(&format!("{}: {}", report.id, report.summary)),
+        Outcome::Failed => say(&format!("{} FAILED: {}", report.id, report.summary)),
+        Outcome::Skipped => say(&format!("{} skipped: {}", report.id, report.summary)),
+        Outcome::Unchanged => {}
+    });
+    if report.ok() { Ok(BootOutcome::Configured(report)) } else { Err(BootError::Apply(Box::new(report))) }
 }
 
 fn seal_key(tree: &Tree, identity: &Identity) -> Result<String, BootError> {

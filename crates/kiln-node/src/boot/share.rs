@@ -31,15 +31,9 @@ pub(super) fn reach(options: &BootOptions, identity: &Identity) -> Result<Reache
             return Ok(Reached::Share);
         };
         if start.elapsed() + pause > options.share_patience {
-            return Err(BootError::Share {
-                seconds: start.elapsed().as_secs(),
-                reason,
-            });
+            return Err(BootError::Share { seconds: start.elapsed().as_secs(), reason });
         }
-        say(&format!(
-            "the share is not reachable, next attempt in {} s: {reason}",
-            pause.as_secs()
-        ));
+        say(&format!("the share is not reachable, next attempt in {} s: {reason}", pause.as_secs()));
         let resume = Instant::now() + pause;
         while Instant::now() < resume {
             if was_configured(&options.root, identity, before.as_ref()) {
@@ -63,16 +57,9 @@ fn mount(options: &BootOptions, identity: &Identity) -> Result<(), String> {
     };
     let target = options.share.to_string_lossy().into_owned();
     if !host::is_live(&options.root) {
-        return if options.share.is_dir() {
-            Ok(())
-        } else {
-            Err(format!("there is no `{target}`"))
-        };
+        return if options.share.is_dir() { Ok(()) } else { Err(format!("there is no `{target}`")) };
     }
-    if mounts::mounted_at(&target)
-        .map_err(|error| explain(&error))?
-        .is_some()
-    {
+    if mounts::mounted_at(&target).map_err(|error| explain(&error))?.is_some() {
         return Ok(());
     }
     let source = mounts::find(wanted).map_err(|error| explain(&error))?;
@@ -84,16 +71,7 @@ fn mount(options: &BootOptions, identity: &Identity) -> Result<(), String> {
         Source::Device(device) => ("auto", "ro,nosuid,nodev", device.to_string_lossy()),
         Source::Nfs(export) => ("nfs", nfs, export.as_str().into()),
     };
-    let argv = [
-        "mount",
-        "--types",
-        kind,
-        "--options",
-        how,
-        "--",
-        &*from,
-        &target,
-    ];
+    let argv = ["mount", "--types", kind, "--options", how, "--", &*from, &target];
     let output = process::run(&argv, None, MOUNT_LIMIT).and_then(process::Output::checked);
     output.map(|_| ()).map_err(|error| explain(&error))
 }

@@ -9,18 +9,10 @@ struct Fixture {
 
 impl Fixture {
     fn new(user_data: &str) -> Self {
-        let fixture = Fixture {
-            directory: tempfile::tempdir().unwrap(),
-        };
+        let fixture = Fixture { directory: tempfile::tempdir().unwrap() };
         let me = rustix::process::geteuid().as_raw();
-        fixture.write(
-            "root/etc/passwd",
-            format!("root:x:{me}:{me}::/root:/bin/sh\n"),
-        );
-        fixture.write(
-            "root/etc/group",
-            format!("root:x:{}:\n", rustix::process::getegid().as_raw()),
-        );
+        fixture.write("root/etc/passwd", format!("root:x:{me}:{me}::/root:/bin/sh\n"));
+        fixture.write("root/etc/group", format!("root:x:{}:\n", rustix::process::getegid().as_raw()));
         fixture.write(
             "drive/meta_data.json",
             r#"{"uuid": "u", "name": "n", "public_keys": {"a": "ssh-ed25519 AAAA a"}}"#,
@@ -88,8 +80,7 @@ fn key(seed: u8) -> (String, String) {
 }
 
 fn mode(path: &Path) -> u32 {
-    std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(path).unwrap().permissions())
-        & 0o7777
+    std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(path).unwrap().permissions()) & 0o7777
 }
 
 #[test]
@@ -98,10 +89,7 @@ fn a_build_stops_when_ssh_works() {
     fixture.write("root/root/.ssh/authorized_keys", "ssh-rsa MINE me\n");
     assert!(matches!(fixture.boot(), Ok(BootOutcome::Build)));
     let keys = fixture.read("root/root/.ssh/authorized_keys");
-    assert!(
-        keys.starts_with("ssh-rsa MINE me\n") && keys.contains("\nssh-ed25519 AAAA a\n"),
-        "{keys}"
-    );
+    assert!(keys.starts_with("ssh-rsa MINE me\n") && keys.contains("\nssh-ed25519 AAAA a\n"), "{keys}");
     assert_eq!(mode(&fixture.path("root/root/.ssh/authorized_keys")), 0o600);
     assert_eq!(fixture.read("root/etc/hostname"), "c1\n");
 }
@@ -109,40 +97,23 @@ fn a_build_stops_when_ssh_works() {
 #[test]
 fn the_given_host_key_is_installed() {
     let pair = ssh_key::private::Ed25519Keypair::from_seed(&[3; 32]);
-    let private = ssh_key::PrivateKey::from(pair)
-        .to_openssh(ssh_key::LineEnding::LF)
-        .unwrap();
+    let private = ssh_key::PrivateKey::from(pair).to_openssh(ssh_key::LineEnding::LF).unwrap();
     let escaped = private.replace('\n', "\\n");
-    let fixture = Fixture::new(&compute(&format!(
-        r#", "build": true, "ssh_host_key": "{escaped}""#
-    )));
+    let fixture = Fixture::new(&compute(&format!(r#", "build": true, "ssh_host_key": "{escaped}""#)));
     fixture.boot().unwrap();
     assert_eq!(fixture.read("root/etc/ssh/ssh_host_ed25519_key"), *private);
-    assert_eq!(
-        mode(&fixture.path("root/etc/ssh/ssh_host_ed25519_key")),
-        0o600
-    );
-    assert!(
-        fixture
-            .read("root/etc/ssh/ssh_host_ed25519_key.pub")
-            .starts_with("ssh-ed25519 AAAA")
-    );
+    assert_eq!(mode(&fixture.path("root/etc/ssh/ssh_host_ed25519_key")), 0o600);
+    assert!(fixture.read("root/etc/ssh/ssh_host_ed25519_key.pub").starts_with("ssh-ed25519 AAAA"));
 }
 
 #[test]
 fn a_compute_node_applies_its_bundle() {
     let (identity, recipient) = key(1);
     let fixture = Fixture::new(&compute(&format!(r#", "seal_key": "{identity}""#)));
-    fixture.write(
-        "share/bundles/c1.age",
-        seal::seal(&bundle("c1"), &recipient).unwrap(),
-    );
+    fixture.write("share/bundles/c1.age", seal::seal(&bundle("c1"), &recipient).unwrap());
     assert!(matches!(fixture.boot(), Ok(BootOutcome::Configured(_))));
     assert_eq!(fixture.read("root/etc/slurm/x"), "x\n");
-    assert_eq!(
-        state::applied(&fixture.path("root")).unwrap().result,
-        AppliedResult::Ok
-    );
+    assert_eq!(state::applied(&fixture.path("root")).unwrap().result, AppliedResult::Ok);
 }
 
 #[test]
@@ -150,14 +121,8 @@ fn a_rotated_key_counts_more_than_the_metadata() {
     let (old, _) = key(1);
     let (new, recipient) = key(2);
     let fixture = Fixture::new(&compute(&format!(r#", "seal_key": "{old}""#)));
-    fixture.write(
-        "share/bundles/c1.age",
-        seal::seal(&bundle("c1"), &recipient).unwrap(),
-    );
-    assert!(matches!(
-        fixture.boot(),
-        Err(BootError::Seal(SealError::Decrypt(_)))
-    ));
+    fixture.write("share/bundles/c1.age", seal::seal(&bundle("c1"), &recipient).unwrap());
+    assert!(matches!(fixture.boot(), Err(BootError::Seal(SealError::Decrypt(_)))));
     fixture.write("root/var/lib/kiln/seal-key", new);
     assert!(matches!(fixture.boot(), Ok(BootOutcome::Configured(_))));
 }
@@ -166,14 +131,8 @@ fn a_rotated_key_counts_more_than_the_metadata() {
 fn a_bundle_of_another_node_is_refused() {
     let (identity, recipient) = key(1);
     let fixture = Fixture::new(&compute(&format!(r#", "seal_key": "{identity}""#)));
-    fixture.write(
-        "share/bundles/c1.age",
-        seal::seal(&bundle("c2"), &recipient).unwrap(),
-    );
-    assert!(matches!(
-        fixture.boot(),
-        Err(BootError::Seal(SealError::WrongNode { .. }))
-    ));
+    fixture.write("share/bundles/c1.age", seal::seal(&bundle("c2"), &recipient).unwrap());
+    assert!(matches!(fixture.boot(), Err(BootError::Seal(SealError::WrongNode { .. }))));
     assert!(!fixture.path("root/etc/slurm/x").exists());
 }
 
@@ -182,25 +141,15 @@ fn no_share_is_an_error_and_no_bundle_is_a_wait() {
     let fixture = Fixture::new(&compute(""));
     assert!(matches!(fixture.boot(), Err(BootError::Share { .. })));
     std::fs::create_dir(fixture.path("share")).unwrap();
-    assert!(matches!(
-        fixture.boot(),
-        Ok(BootOutcome::WaitingForConfigure { .. })
-    ));
+    assert!(matches!(fixture.boot(), Ok(BootOutcome::WaitingForConfigure { .. })));
 }
 
 #[test]
 fn control_waits_until_it_was_configured_once() {
-    let control =
-        r#"{"kiln": {"cluster": "demo", "node": "c1", "role": "control", "domain": "d"}}"#;
+    let control = r#"{"kiln": {"cluster": "demo", "node": "c1", "role": "control", "domain": "d"}}"#;
     let fixture = Fixture::new(control);
-    assert!(matches!(
-        fixture.boot(),
-        Ok(BootOutcome::WaitingForConfigure { .. })
-    ));
-    let options = ApplyOptions {
-        dry_run: false,
-        root: fixture.path("root"),
-    };
+    assert!(matches!(fixture.boot(), Ok(BootOutcome::WaitingForConfigure { .. })));
+    let options = ApplyOptions { dry_run: false, root: fixture.path("root") };
     assert!(apply(&bundle("c1"), &options, &mut |_| {}).ok());
     assert!(matches!(fixture.boot(), Ok(BootOutcome::AlreadyConfigured)));
 }
@@ -208,8 +157,6 @@ fn control_waits_until_it_was_configured_once() {
 #[test]
 fn foreign_user_data_is_a_wait() {
     let fixture = Fixture::new("#cloud-config\n");
-    let Ok(BootOutcome::WaitingForConfigure { reason }) = fixture.boot() else {
-        panic!("not waiting")
-    };
+    let Ok(BootOutcome::WaitingForConfigure { reason }) = fixture.boot() else { panic!("not waiting") };
     assert!(reason.contains("user data"));
 }

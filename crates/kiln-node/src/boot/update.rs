@@ -25,26 +25,18 @@ pub(super) fn adopt(share: &Path) {
         Ok(None) => return,
         Ok(Some(program)) => program,
         Err(error) => {
-            return say(&format!(
-                "cannot compare with the share's kiln: {}",
-                explain(&error)
-            ));
+            return say(&format!("cannot compare with the share's kiln: {}", explain(&error)));
         }
     };
     let installed = Tree::open(Path::new("/"))
         .and_then(|tree| tree.make_place(INSTALLED))
         .and_then(|place| place.write(&program, 0o755, process_owner()));
     if let Err(error) = installed {
-        return say(&format!(
-            "cannot install the share's kiln: {}",
-            explain(&error)
-        ));
+        return say(&format!("cannot install the share's kiln: {}", explain(&error)));
     }
     say("continuing with the share's kiln");
-    let error = std::process::Command::new(INSTALLED)
-        .args(std::env::args_os().skip(1))
-        .env(GUARD, "1")
-        .exec();
+    let error =
+        std::process::Command::new(INSTALLED).args(std::env::args_os().skip(1)).env(GUARD, "1").exec();
     say(&format!("cannot run the share's kiln: {error}"));
 }
 
@@ -55,11 +47,7 @@ fn newer(share: &Path, ours: &Path) -> io::Result<Option<Vec<u8>>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let listed = listed
-        .split_whitespace()
-        .next()
-        .unwrap_or_default()
-        .to_lowercase();
+    let listed = listed.split_whitespace().next().unwrap_or_default().to_lowercase();
     let digest = |bytes: &[u8]| hex::encode(Sha256::digest(bytes));
     if listed == digest(&std::fs::read(ours)?) {
         return Ok(None);
@@ -68,10 +56,7 @@ fn newer(share: &Path, ours: &Path) -> io::Result<Option<Vec<u8>>> {
     if digest(&program) == listed {
         Ok(Some(program))
     } else {
-        Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "the share's kiln does not match its checksum",
-        ))
+        Err(io::Error::new(io::ErrorKind::InvalidData, "the share's kiln does not match its checksum"))
     }
 }
 
@@ -88,11 +73,7 @@ mod tests {
 
         std::fs::create_dir(share.path().join("bin")).unwrap();
         let sum = hex::encode(Sha256::digest("new"));
-        std::fs::write(
-            share.path().join("bin/kiln.sha256"),
-            format!("{sum}  kiln\n"),
-        )
-        .unwrap();
+        std::fs::write(share.path().join("bin/kiln.sha256"), format!("{sum}  kiln\n")).unwrap();
         std::fs::write(share.path().join("bin/kiln"), "half").unwrap();
         assert!(newer(share.path(), &ours).is_err());
         std::fs::write(share.path().join("bin/kiln"), "new").unwrap();

@@ -15,10 +15,7 @@ pub(super) fn read_directory(directory: &Path) -> Result<Option<Documents>, Meta
         return Ok(None);
     };
     let user_data = read_file(&directory.join("user_data"))?;
-    Ok(Some(Documents {
-        meta_data,
-        user_data,
-    }))
+    Ok(Some(Documents { meta_data, user_data }))
 }
 
 /// Mounted only while it is read: it holds keys.
@@ -33,15 +30,8 @@ pub(super) fn read_device() -> Result<Option<Documents>, MetadataError> {
     std::fs::set_permissions(&point, std::os::unix::fs::PermissionsExt::from_mode(0o700))
         .map_err(MetadataError::Drive)?;
     let target = inner.to_string_lossy();
-    process::call(&[
-        "mount",
-        "--options",
-        "ro,nosuid,nodev,noexec",
-        "--",
-        device,
-        &target,
-    ])
-    .map_err(|error| MetadataError::Mount(crate::explain(&error)))?;
+    process::call(&["mount", "--options", "ro,nosuid,nodev,noexec", "--", device, &target])
+        .map_err(|error| MetadataError::Mount(crate::explain(&error)))?;
     let documents = read_directory(&inner.join("openstack/latest"));
     let _ = process::call(&["umount", "--", &target]);
     documents
@@ -50,9 +40,7 @@ pub(super) fn read_device() -> Result<Option<Documents>, MetadataError> {
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, MetadataError> {
     match std::fs::read(path) {
         Ok(content) => Ok(Some(content)),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            Ok(None)
-        }
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(MetadataError::Drive(error)),
     }
 }

@@ -22,28 +22,18 @@ pub(super) fn read(url: &str, patience: Duration) -> Result<Documents, MetadataE
     let meta_data = get_patiently(&agent, &format!("{url}/meta_data.json"), deadline)?;
     let user_data = get_patiently(&agent, &format!("{url}/user_data"), deadline)?;
     // Without the first document this is no OpenStack-like cloud at all.
-    Ok(Documents {
-        meta_data: meta_data.ok_or(MetadataError::Malformed)?,
-        user_data,
-    })
+    Ok(Documents { meta_data: meta_data.ok_or(MetadataError::Malformed)?, user_data })
 }
 
 /// `None` when there is no such document.
-fn get_patiently(
-    agent: &Agent,
-    url: &str,
-    deadline: Instant,
-) -> Result<Option<Vec<u8>>, MetadataError> {
+fn get_patiently(agent: &Agent, url: &str, deadline: Instant) -> Result<Option<Vec<u8>>, MetadataError> {
     let mut pause = Duration::from_millis(100);
     loop {
         match get(agent, url) {
             Ok(body) => return Ok(Some(body)),
             Err(ureq::Error::StatusCode(404)) => return Ok(None),
             Err(error) if Instant::now() + pause >= deadline => {
-                return Err(MetadataError::NoAnswer {
-                    url: url.to_owned(),
-                    source: Box::new(error),
-                });
+                return Err(MetadataError::NoAnswer { url: url.to_owned(), source: Box::new(error) });
             }
             Err(_) => std::thread::sleep(pause),
         }
@@ -52,11 +42,5 @@ fn get_patiently(
 }
 
 fn get(agent: &Agent, url: &str) -> Result<Vec<u8>, ureq::Error> {
-    agent
-        .get(url)
-        .call()?
-        .body_mut()
-        .with_config()
-        .limit(MAX_BYTES)
-        .read_to_vec()
+    agent.get(url).call()?.body_mut().with_config().limit(MAX_BYTES).read_to_vec()
 }

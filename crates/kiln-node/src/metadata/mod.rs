@@ -16,10 +16,7 @@ pub const ADDRESS: &str = "169.254.169.254";
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
     #[error("no config drive, and no answer from {url}")]
-    NoAnswer {
-        url: String,
-        source: Box<ureq::Error>,
-    },
+    NoAnswer { url: String, source: Box<ureq::Error> },
     #[error("cannot read the config drive")]
     Drive(#[source] std::io::Error),
     #[error("cannot mount the config drive: {0}")]
@@ -49,10 +46,7 @@ pub struct Metadata {
 // Not derived: the identity holds keys.
 impl std::fmt::Debug for Metadata {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Metadata")
-            .field("uuid", &self.uuid)
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("Metadata").field("uuid", &self.uuid).field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -98,10 +92,7 @@ pub fn read_from(sources: &Sources) -> Result<Metadata, MetadataError> {
     {
         return parse(&documents, Origin::ConfigDrive);
     }
-    parse(
-        &http::read(&sources.url, sources.patience)?,
-        Origin::Address,
-    )
+    parse(&http::read(&sources.url, sources.patience)?, Origin::Address)
 }
 
 #[derive(Deserialize)]
@@ -123,13 +114,8 @@ fn parse(documents: &Documents, origin: Origin) -> Result<Metadata, MetadataErro
         hostname: data.hostname.unwrap_or_else(|| data.name.clone()),
         uuid: data.uuid,
         name: data.name,
-        public_keys: keys
-            .map(|key| key.trim().to_owned())
-            .filter(|key| !key.is_empty())
-            .collect(),
-        identity: serde_json::from_slice::<UserData>(user_data)
-            .ok()
-            .map(|data| data.kiln),
+        public_keys: keys.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()).collect(),
+        identity: serde_json::from_slice::<UserData>(user_data).ok().map(|data| data.kiln),
         origin,
     })
 }
@@ -174,7 +160,11 @@ mod tests {
                 };
                 let (status, body) = body.map_or(("404 Not Found", ""), |body| ("200 OK", body));
                 let length = body.len();
-                write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").unwrap();
+                write!(
+                    stream,
+                    "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+                )
+                .unwrap();
             }
         });
         url
@@ -186,10 +176,7 @@ mod tests {
         std::fs::write(drive.path().join("meta_data.json"), META).unwrap();
         std::fs::write(drive.path().join("user_data"), USER).unwrap();
         let metadata = read_from(&sources(drive.path(), "http://127.0.0.1:1/")).unwrap();
-        assert_eq!(
-            (metadata.uuid.as_str(), metadata.origin),
-            ("u-1", Origin::ConfigDrive)
-        );
+        assert_eq!((metadata.uuid.as_str(), metadata.origin), ("u-1", Origin::ConfigDrive));
         assert_eq!(metadata.public_keys, ["ssh-ed25519 AAAA kiln"]);
         let identity = metadata.identity.clone().unwrap();
         assert_eq!((identity.node.as_str(), identity.build), ("c1", false));
@@ -209,22 +196,14 @@ mod tests {
         let foreign = Some("#cloud-config\n{}");
         for user_data in [None, foreign] {
             let url = serve(2, user_data);
-            assert!(
-                read_from(&sources(Path::new("/no/such"), &url))
-                    .unwrap()
-                    .identity
-                    .is_none()
-            );
+            assert!(read_from(&sources(Path::new("/no/such"), &url)).unwrap().identity.is_none());
         }
     }
 
     #[test]
     fn silence_is_an_error_after_a_while() {
-        let error = read_from(&sources(
-            Path::new("/no/such"),
-            "http://127.0.0.1:1/openstack/latest",
-        ))
-        .unwrap_err();
+        let error =
+            read_from(&sources(Path::new("/no/such"), "http://127.0.0.1:1/openstack/latest")).unwrap_err();
         assert!(matches!(error, MetadataError::NoAnswer { .. }), "{error:?}");
     }
 }

@@ -28,11 +28,7 @@ pub enum TreeError {
     #[error("too many symbolic links in `{0}`")]
     TooManyLinks(String),
     #[error("cannot {doing} `{path}`")]
-    Io {
-        doing: &'static str,
-        path: String,
-        source: io::Error,
-    },
+    Io { doing: &'static str, path: String, source: io::Error },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +56,7 @@ impl Tree {
 
     /// Like `place`, after making the missing parents, 0755.
     pub fn make_place(&self, path: &str) -> Result<Place, TreeError> {
-        self.locate(path, true)?
-            .ok_or_else(|| TreeError::BadPath(path.to_owned()))
+        self.locate(path, true)?.ok_or_else(|| TreeError::BadPath(path.to_owned()))
     }
 
     /// The content of a regular file; `None` when there is none.
@@ -77,15 +72,9 @@ impl Tree {
 
     fn locate(&self, path: &str, make: bool) -> Result<Option<Place>, TreeError> {
         let mut parts = components(path)?;
-        let name = parts
-            .pop_back()
-            .ok_or_else(|| TreeError::BadPath(path.to_owned()))?;
+        let name = parts.pop_back().ok_or_else(|| TreeError::BadPath(path.to_owned()))?;
         let dir = self.walk(parts, make, path)?;
-        Ok(dir.map(|dir| Place {
-            dir,
-            name,
-            path: path.to_owned(),
-        }))
+        Ok(dir.map(|dir| Place { dir, name, path: path.to_owned() }))
     }
 
     fn walk(
@@ -128,15 +117,11 @@ impl Tree {
         }
         match below.pop() {
             Some(dir) => Ok(Some(dir)),
-            None => self
-                .root
-                .try_clone()
-                .map(Some)
-                .map_err(|source| TreeError::Io {
-                    doing: "open the parents of",
-                    path: path.to_owned(),
-                    source,
-                }),
+            None => self.root.try_clone().map(Some).map_err(|source| TreeError::Io {
+                doing: "open the parents of",
+                path: path.to_owned(),
+                source,
+            }),
         }
     }
 }
@@ -156,8 +141,7 @@ fn make_parent(dir: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
 }
 
 fn trusted_link(dir: &OwnedFd, name: &OsStr, path: &str) -> Result<std::path::PathBuf, TreeError> {
-    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
-        .map_err(failed("look at", path))?;
+    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed("look at", path))?;
     if kind(&stat) != FileType::Symlink {
         return Err(failed("open the parents of", path)(Errno::NOTDIR));
     }
@@ -196,11 +180,7 @@ fn components(path: &str) -> Result<VecDeque<OsString>, TreeError> {
 
 fn failed(doing: &'static str, path: &str) -> impl Fn(Errno) -> TreeError + use<> {
     let path = path.to_owned();
-    move |errno| TreeError::Io {
-        doing,
-        path: path.clone(),
-        source: errno.into(),
-    }
+    move |errno| TreeError::Io { doing, path: path.clone(), source: errno.into() }
 }
 
 #[cfg(test)]
@@ -209,10 +189,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     fn me() -> Owner {
-        Owner {
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-        }
+        Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
     }
 
     #[test]
@@ -221,14 +198,8 @@ mod tests {
         std::fs::create_dir_all(root.path().join("usr/lib")).unwrap();
         symlink("/usr/lib", root.path().join("lib")).unwrap();
         let tree = Tree::open(root.path()).unwrap();
-        tree.make_place("/lib/a/b")
-            .unwrap()
-            .write(b"x", 0o644, me())
-            .unwrap();
-        assert_eq!(
-            std::fs::read(root.path().join("usr/lib/a/b")).unwrap(),
-            b"x"
-        );
+        tree.make_place("/lib/a/b").unwrap().write(b"x", 0o644, me()).unwrap();
+        assert_eq!(std::fs::read(root.path().join("usr/lib/a/b")).unwrap(), b"x");
     }
 
     #[test]
@@ -243,10 +214,7 @@ mod tests {
         symlink("/root", &link).unwrap();
         std::os::unix::fs::lchown(&link, Some(1000), Some(1000)).unwrap();
         let tree = Tree::open(root.path()).unwrap();
-        assert!(matches!(
-            tree.make_place("/home/ann/.ssh/authorized_keys"),
-            Err(TreeError::ForeignLink(_))
-        ));
+        assert!(matches!(tree.make_place("/home/ann/.ssh/authorized_keys"), Err(TreeError::ForeignLink(_))));
     }
 
     #[test]
@@ -254,10 +222,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let tree = Tree::open(root.path()).unwrap();
         for path in ["", "/", "etc/hosts", "/etc/../x", "/etc/"] {
-            assert!(
-                matches!(tree.place(path), Err(TreeError::BadPath(_))),
-                "{path}"
-            );
+            assert!(matches!(tree.place(path), Err(TreeError::BadPath(_))), "{path}");
         }
         assert!(tree.place("/no/such").unwrap().is_none());
     }
@@ -268,18 +233,9 @@ mod tests {
         std::fs::write(root.path().join("target"), "keep").unwrap();
         symlink("target", root.path().join("name")).unwrap();
         let tree = Tree::open(root.path()).unwrap();
-        tree.make_place("/name")
-            .unwrap()
-            .write(b"new", 0o600, me())
-            .unwrap();
-        assert_eq!(
-            std::fs::read_to_string(root.path().join("target")).unwrap(),
-            "keep"
-        );
-        assert_eq!(
-            std::fs::read_to_string(root.path().join("name")).unwrap(),
-            "new"
-        );
+        tree.make_place("/name").unwrap().write(b"new", 0o600, me()).unwrap();
+        assert_eq!(std::fs::read_to_string(root.path().join("target")).unwrap(), "keep");
+        assert_eq!(std::fs::read_to_string(root.path().join("name")).unwrap(), "new");
         assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 2);
     }
 }

@@ -29,51 +29,38 @@ impl Place {
     pub fn read(&self) -> Result<Vec<u8>, TreeError> {
         // Non-blocking, so that a pipe put in the place of a file cannot hold the apply up.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(&self.dir, &self.name, flags, Mode::empty())
-            .map_err(self.failed("read"))?;
+        let fd =
+            rustix::fs::openat(&self.dir, &self.name, flags, Mode::empty()).map_err(self.failed("read"))?;
         let mut content = Vec::new();
-        File::from(fd)
-            .read_to_end(&mut content)
-            .map_err(self.failed_io("read"))?;
+        File::from(fd).read_to_end(&mut content).map_err(self.failed_io("read"))?;
         Ok(content)
     }
 
     pub fn read_link(&self) -> Result<String, TreeError> {
-        let target = rustix::fs::readlinkat(&self.dir, &self.name, Vec::new())
-            .map_err(self.failed("read"))?;
+        let target =
+            rustix::fs::readlinkat(&self.dir, &self.name, Vec::new()).map_err(self.failed("read"))?;
         Ok(String::from_utf8_lossy(&target.into_bytes()).into_owned())
     }
 
     /// Replaces whatever file or link has this name: the new one appears complete, with its owner and mode.
     pub fn write(&self, content: &[u8], mode: u32, owner: Owner) -> Result<(), TreeError> {
         let temporary = self.temporary();
-        let written = self
-            .write_as(&temporary, content, mode, owner)
-            .and_then(|()| {
-                rustix::fs::renameat(&self.dir, &temporary, &self.dir, &self.name)
-                    .map_err(self.failed("replace"))
-            });
+        let written = self.write_as(&temporary, content, mode, owner).and_then(|()| {
+            rustix::fs::renameat(&self.dir, &temporary, &self.dir, &self.name).map_err(self.failed("replace"))
+        });
         if written.is_err() {
             let _ = rustix::fs::unlinkat(&self.dir, &temporary, AtFlags::empty());
         }
         written
     }
 
-    fn write_as(
-        &self,
-        temporary: &OsStr,
-        content: &[u8],
-        mode: u32,
-        owner: Owner,
-    ) -> Result<(), TreeError> {
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fn write_as(&self, temporary: &OsStr, content: &[u8], mode: u32, owner: Owner) -> Result<(), TreeError> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let create = || rustix::fs::openat(&self.dir, temporary, flags, Mode::from_raw_mode(0o600));
         let fd = match create() {
             Err(Errno::EXIST) => {
                 // Left by a run that was killed; a process id comes round again.
-                rustix::fs::unlinkat(&self.dir, temporary, AtFlags::empty())
-                    .map_err(self.failed("write"))?;
+                rustix::fs::unlinkat(&self.dir, temporary, AtFlags::empty()).map_err(self.failed("write"))?;
                 create()
             }
             other => other,
@@ -87,8 +74,8 @@ impl Place {
     /// Sets owner and mode of a regular file or a directory.
     pub fn set_attributes(&self, mode: u32, owner: Owner) -> Result<(), TreeError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(&self.dir, &self.name, flags, Mode::empty())
-            .map_err(self.failed("open"))?;
+        let fd =
+            rustix::fs::openat(&self.dir, &self.name, flags, Mode::empty()).map_err(self.failed("open"))?;
         set_attributes(&fd, mode, owner).map_err(self.failed("set owner and mode of"))
     }
 
@@ -104,18 +91,12 @@ impl Place {
         let _ = rustix::fs::unlinkat(&self.dir, &temporary, AtFlags::empty());
         rustix::fs::symlinkat(target, &self.dir, &temporary).map_err(self.failed("make"))?;
         let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
-        rustix::fs::chownat(
-            &self.dir,
-            &temporary,
-            Some(uid),
-            Some(gid),
-            AtFlags::SYMLINK_NOFOLLOW,
-        )
-        .and_then(|()| rustix::fs::renameat(&self.dir, &temporary, &self.dir, &self.name))
-        .map_err(|error| {
-            let _ = rustix::fs::unlinkat(&self.dir, &temporary, AtFlags::empty());
-            self.failed("replace")(error)
-        })
+        rustix::fs::chownat(&self.dir, &temporary, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
+            .and_then(|()| rustix::fs::renameat(&self.dir, &temporary, &self.dir, &self.name))
+            .map_err(|error| {
+                let _ = rustix::fs::unlinkat(&self.dir, &temporary, AtFlags::empty());
+                self.failed("replace")(error)
+            })
     }
 
     /// Moves to another name; fails when that name is taken.
@@ -142,11 +123,7 @@ impl Place {
 
     fn failed_io(&self, doing: &'static str) -> impl Fn(io::Error) -> TreeError + use<> {
         let path = self.path.clone();
-        move |source| TreeError::Io {
-            doing,
-            path: path.clone(),
-            source,
-        }
+        move |source| TreeError::Io { doing, path: path.clone(), source }
     }
 }
 
@@ -162,11 +139,7 @@ pub(crate) fn permissions(stat: &Stat) -> u32 {
 fn set_attributes(fd: impl std::os::fd::AsFd, mode: u32, owner: Owner) -> rustix::io::Result<()> {
     let now = rustix::fs::fstat(&fd)?;
     if (now.st_uid, now.st_gid) != (owner.uid, owner.gid) {
-        rustix::fs::fchown(
-            &fd,
-            Some(Uid::from_raw(owner.uid)),
-            Some(Gid::from_raw(owner.gid)),
-        )?;
+        rustix::fs::fchown(&fd, Some(Uid::from_raw(owner.uid)), Some(Gid::from_raw(owner.gid)))?;
     }
     rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode))
 }

@@ -3,12 +3,7 @@ use super::expand;
 #[track_caller]
 fn error(list: &str) -> String {
     let error = expand(list).expect_err(list);
-    format!(
-        "`{}` {}; expected {}",
-        &list[error.span.clone()],
-        error.message,
-        error.expected
-    )
+    format!("`{}` {}; expected {}", &list[error.span.clone()], error.message, error.expected)
 }
 
 #[test]
@@ -19,10 +14,7 @@ fn expands_like_slurm() {
         ("n[001-3]", "n001 n002 n003"),
         ("n[09-11]", "n09 n10 n11"),
         ("a[1-2]b[3-4]", "a1b3 a1b4 a2b3 a2b4"),
-        (
-            "a[1-2]b[1-2]c[1-2]",
-            "a1b1c1 a1b1c2 a2b1c1 a2b1c2 a1b2c1 a1b2c2 a2b2c1 a2b2c2",
-        ),
+        ("a[1-2]b[1-2]c[1-2]", "a1b1c1 a1b1c2 a2b1c1 a2b1c2 a1b2c1 a1b2c2 a2b2c1 a2b2c2"),
         ("[1-2]", "1 2"),
     ] {
         assert_eq!(expand(list).expect(list).join(" "), names);
@@ -57,10 +49,7 @@ fn what_slurm_mangles_is_an_error() {
         "n[1-2]]",
         "n[1,n2",
     ];
-    let shown: Vec<String> = cases
-        .iter()
-        .map(|list| format!("{list:22} {}", error(list)))
-        .collect();
+    let shown: Vec<String> = cases.iter().map(|list| format!("{list:22} {}", error(list))).collect();
     insta::assert_snapshot!(shown.join("\n"));
 }
 

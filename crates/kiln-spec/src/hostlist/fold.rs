@@ -36,9 +36,7 @@ where
         }
     }
     let mut list = String::new();
-    for group in
-        runs.chunk_by(|a, b| a.numbers.is_some() && b.numbers.is_some() && a.prefix == b.prefix)
-    {
+    for group in runs.chunk_by(|a, b| a.numbers.is_some() && b.numbers.is_some() && a.prefix == b.prefix) {
         write_group(&mut list, group);
     }
     list
@@ -48,18 +46,8 @@ impl<'a> Run<'a> {
     fn new(name: &'a str) -> Self {
         let (prefix, number) = split_number(name);
         match parse(number) {
-            Some(low) => Run {
-                prefix,
-                numbers: Some(Numbers {
-                    first: number,
-                    low,
-                    high: low,
-                }),
-            },
-            None => Run {
-                prefix: name,
-                numbers: None,
-            },
+            Some(low) => Run { prefix, numbers: Some(Numbers { first: number, low, high: low }) },
+            None => Run { prefix: name, numbers: None },
         }
     }
 
@@ -93,11 +81,7 @@ impl Numbers<'_> {
 }
 
 fn parse(number: &str) -> Option<u64> {
-    if number.is_empty() || number.len() > MAX_DIGITS {
-        None
-    } else {
-        number.parse().ok()
-    }
+    if number.is_empty() || number.len() > MAX_DIGITS { None } else { number.parse().ok() }
 }
 
 fn write_group(list: &mut String, group: &[Run<'_>]) {
@@ -109,11 +93,7 @@ fn write_group(list: &mut String, group: &[Run<'_>]) {
     if brackets {
         list.push('[');
     }
-    for (i, numbers) in group
-        .iter()
-        .filter_map(|run| run.numbers.as_ref())
-        .enumerate()
-    {
+    for (i, numbers) in group.iter().filter_map(|run| run.numbers.as_ref()).enumerate() {
         if i > 0 {
             list.push(',');
         }

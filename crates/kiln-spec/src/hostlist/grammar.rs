@@ -19,16 +19,8 @@ pub struct HostlistError {
 }
 
 impl HostlistError {
-    pub(super) fn new(
-        span: Range<usize>,
-        message: impl Into<String>,
-        expected: impl Into<String>,
-    ) -> Self {
-        HostlistError {
-            span,
-            message: message.into(),
-            expected: expected.into(),
-        }
+    pub(super) fn new(span: Range<usize>, message: impl Into<String>, expected: impl Into<String>) -> Self {
+        HostlistError { span, message: message.into(), expected: expected.into() }
     }
 }
 
@@ -69,16 +61,9 @@ pub(super) fn item_end(list: &str, start: usize) -> usize {
 pub(super) fn parse_item(list: &str, span: Range<usize>) -> Result<Item<'_>, HostlistError> {
     let text = &list[span.clone()];
     if text.is_empty() {
-        let at = if span.end < list.len() {
-            span.start..span.end + 1
-        } else {
-            span
-        };
-        let what = if list.is_empty() {
-            "the hostlist is empty"
-        } else {
-            "there is no name between the commas"
-        };
+        let at = if span.end < list.len() { span.start..span.end + 1 } else { span };
+        let what =
+            if list.is_empty() { "the hostlist is empty" } else { "there is no name between the commas" };
         return Err(HostlistError::new(at, what, "a host name"));
     }
     let mut item = Item::default();
@@ -97,32 +82,21 @@ pub(super) fn parse_item(list: &str, span: Range<usize>) -> Result<Item<'_>, Hos
             None => {
                 return Err(HostlistError::new(
                     at..span.end,
-                    format!(
-                        "`{literal}` follows the last bracket, which Slurm refuses before 23.11"
-                    ),
+                    format!("`{literal}` follows the last bracket, which Slurm refuses before 23.11"),
                     "`]` at the end of the name",
                 ));
             }
             Some(']') => {
-                return Err(HostlistError::new(
-                    open..open + 1,
-                    "`]` without `[`",
-                    "`[` before it",
-                ));
+                return Err(HostlistError::new(open..open + 1, "`]` without `[`", "`[` before it"));
             }
             Some(_) => {}
         }
         let inner = open + 1;
         let Some(length) = list[inner..span.end].find(']') else {
-            return Err(HostlistError::new(
-                open..span.end,
-                "the bracket is not closed",
-                "`]`",
-            ));
+            return Err(HostlistError::new(open..span.end, "the bracket is not closed", "`]`"));
         };
         item.texts.push(literal);
-        item.brackets
-            .push(parse_bracket(list, inner..inner + length)?);
+        item.brackets.push(parse_bracket(list, inner..inner + length)?);
         at = inner + length + 1;
     }
 }
@@ -193,10 +167,7 @@ fn parse_range(part: &str, at: usize) -> Result<Numbers, HostlistError> {
             "`LOW-HIGH`, or the numbers one by one",
         ));
     }
-    if let Some((i, c)) = part
-        .char_indices()
-        .find(|(_, c)| !c.is_ascii_digit() && *c != '-')
-    {
+    if let Some((i, c)) = part.char_indices().find(|(_, c)| !c.is_ascii_digit() && *c != '-') {
         return Err(HostlistError::new(
             at + i..at + i + c.len_utf8(),
             format!("{} is not allowed inside brackets", shown(c)),
@@ -206,28 +177,16 @@ fn parse_range(part: &str, at: usize) -> Result<Numbers, HostlistError> {
     let (low_text, high_text) = part.split_once('-').unwrap_or((part, part));
     if let Some(i) = high_text.find('-') {
         let from = span.end - high_text.len() + i;
-        return Err(HostlistError::new(
-            from..span.end,
-            "a range has two ends",
-            "`LOW-HIGH`",
-        ));
+        return Err(HostlistError::new(from..span.end, "a range has two ends", "`LOW-HIGH`"));
     }
     if low_text.is_empty() || high_text.is_empty() {
-        return Err(HostlistError::new(
-            span,
-            format!("the range `{part}` lacks one end"),
-            "`LOW-HIGH`",
-        ));
+        return Err(HostlistError::new(span, format!("the range `{part}` lacks one end"), "`LOW-HIGH`"));
     }
     let low = number(low_text, at)?;
     let high = number(high_text, span.end - high_text.len())?;
     if low > high {
         let expected = format!("the smaller number first: `{high_text}-{low_text}`");
-        return Err(HostlistError::new(
-            span,
-            format!("the range `{part}` runs backwards"),
-            expected,
-        ));
+        return Err(HostlistError::new(span, format!("the range `{part}` runs backwards"), expected));
     }
     if high - low >= MAX_RANGE {
         let message = format!("the range `{part}` has {} hosts", high - low + 1);
@@ -237,11 +196,7 @@ fn parse_range(part: &str, at: usize) -> Result<Numbers, HostlistError> {
             format!("at most {MAX_RANGE} hosts, which is Slurm's limit"),
         ));
     }
-    Ok(Numbers {
-        low,
-        high,
-        width: low_text.len(),
-    })
+    Ok(Numbers { low, high, width: low_text.len() })
 }
 
 fn number(text: &str, at: usize) -> Result<u64, HostlistError> {
@@ -252,9 +207,5 @@ fn number(text: &str, at: usize) -> Result<u64, HostlistError> {
             format!("at most {MAX_DIGITS} digits"),
         )
     };
-    if text.len() > MAX_DIGITS {
-        Err(error())
-    } else {
-        text.parse().map_err(|_| error())
-    }
+    if text.len() > MAX_DIGITS { Err(error()) } else { text.parse().map_err(|_| error()) }
 }

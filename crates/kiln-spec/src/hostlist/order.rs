@@ -12,9 +12,7 @@ pub(super) fn split_number(name: &str) -> (&str, &str) {
 pub fn natural_cmp(a: &str, b: &str) -> Ordering {
     let (a_prefix, a_number) = split_number(a);
     let (b_prefix, b_number) = split_number(b);
-    cmp_mixed(a_prefix, b_prefix)
-        .then_with(|| cmp_number(a_number, b_number))
-        .then_with(|| a.cmp(b))
+    cmp_mixed(a_prefix, b_prefix).then_with(|| cmp_number(a_number, b_number)).then_with(|| a.cmp(b))
 }
 
 /// Sorts names in natural order.
@@ -50,9 +48,7 @@ fn leading_digits(text: &str) -> usize {
 /// Compares runs of digits by value, of any length; with equal values the less padded one is first.
 fn cmp_number(a: &str, b: &str) -> Ordering {
     let (a_value, b_value) = (a.trim_start_matches('0'), b.trim_start_matches('0'));
-    (a_value.len().cmp(&b_value.len()))
-        .then_with(|| a_value.cmp(b_value))
-        .then_with(|| a.len().cmp(&b.len()))
+    (a_value.len().cmp(&b_value.len())).then_with(|| a_value.cmp(b_value)).then_with(|| a.len().cmp(&b.len()))
 }
 
 #[cfg(test)]
@@ -63,9 +59,6 @@ mod tests {
     fn numbers_count_as_numbers() {
         let mut names = vec!["n10", "n9", "n-1", "login-0", "n", "n09", "a10b1", "a2b1"];
         sort(&mut names);
-        assert_eq!(
-            names,
-            ["a2b1", "a10b1", "login-0", "n", "n9", "n09", "n10", "n-1"]
-        );
+        assert_eq!(names, ["a2b1", "a10b1", "login-0", "n", "n9", "n09", "n10", "n-1"]);
     }
 }

@@ -10,8 +10,8 @@ pub(crate) use types::*;
 use crate::diagnostic::Findings;
 use crate::words::and_list;
 use crate::written::{
-    At, ComputeOverrideTable, ControlTable, File, ImageTable, LoginOverrideTable, Named,
-    PartitionTable, RebuildTable, Text, Volume, VolumeMode,
+    At, ComputeOverrideTable, ControlTable, File, ImageTable, LoginOverrideTable, Named, PartitionTable,
+    RebuildTable, Text, Volume, VolumeMode,
 };
 use crate::{ImageUpdate, Role};
 
@@ -42,19 +42,12 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
             Group {
                 role: Role::Login,
                 nodes: table.nodes,
-                flavor: table
-                    .flavor
-                    .unwrap_or_else(|| default_text(DEFAULT_FLAVOR, &name.span)),
+                flavor: table.flavor.unwrap_or_else(|| default_text(DEFAULT_FLAVOR, &name.span)),
                 image,
                 features: Vec::new(),
                 image_update: ImageUpdate::Apply,
                 node_config: Vec::new(),
-                overrides: table
-                    .overrides
-                    .unwrap_or_default()
-                    .into_iter()
-                    .map(login_override)
-                    .collect(),
+                overrides: table.overrides.unwrap_or_default().into_iter().map(login_override).collect(),
                 name,
             }
         })
@@ -65,9 +58,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
             Group {
                 role: Role::Compute,
                 nodes: table.nodes,
-                flavor: table
-                    .flavor
-                    .unwrap_or_else(|| default_text(DEFAULT_FLAVOR, &name.span)),
+                flavor: table.flavor.unwrap_or_else(|| default_text(DEFAULT_FLAVOR, &name.span)),
                 image,
                 features: table.features.map(|list| list.value).unwrap_or_default(),
                 image_update: table.image_update.map_or(ImageUpdate::Slurm, |at| at.value),
@@ -81,15 +72,10 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
     Merged {
         domain: cluster.domain.or_else(|| {
             let name = cluster.name.as_ref()?;
-            Some(At::new(
-                format!("{}.internal", name.value),
-                name.span.clone(),
-            ))
+            Some(At::new(format!("{}.internal", name.value), name.span.clone()))
         }),
         name: cluster.name,
-        concurrency: cluster
-            .concurrency
-            .unwrap_or_else(|| At::new(DEFAULT_CONCURRENCY, cluster.at.clone())),
+        concurrency: cluster.concurrency.unwrap_or_else(|| At::new(DEFAULT_CONCURRENCY, cluster.at.clone())),
         cloud: file.cloud.unwrap_or_default(),
         images,
         control,
@@ -117,15 +103,8 @@ fn images(written: Named<ImageTable>) -> Vec<Image> {
     };
     (written.into_iter())
         .map(|(name, mut table)| {
-            let source = table
-                .source
-                .take()
-                .unwrap_or_else(|| default_text(DEFAULT_SUITE, &name.span));
-            Image {
-                name,
-                source,
-                table,
-            }
+            let source = table.source.take().unwrap_or_else(|| default_text(DEFAULT_SUITE, &name.span));
+            Image { name, source, table }
         })
         .collect()
 }
@@ -138,10 +117,7 @@ struct UsualImage {
 
 impl UsualImage {
     fn of(images: &[Image]) -> Self {
-        let all: Vec<String> = images
-            .iter()
-            .map(|image| image.name.value.clone())
-            .collect();
+        let all: Vec<String> = images.iter().map(|image| image.name.value.clone()).collect();
         let name = match all.as_slice() {
             [only] => Some(only.clone()),
             all => all.iter().find(|name| *name == DEFAULT_IMAGE).cloned(),
@@ -175,45 +151,22 @@ fn control(written: ControlTable, usual: &UsualImage, findings: &mut Findings<'_
     let at = written.at;
     Control {
         node: written.node.unwrap_or_else(|| default_text("control", &at)),
-        flavor: written
-            .flavor
-            .unwrap_or_else(|| default_text(DEFAULT_FLAVOR, &at)),
+        flavor: written.flavor.unwrap_or_else(|| default_text(DEFAULT_FLAVOR, &at)),
         image: usual.unless(written.image, "[control]", &at, findings),
     }
 }
 
 fn login_override((name, table): (Text, LoginOverrideTable)) -> (Text, ComputeOverrideTable) {
-    let LoginOverrideTable {
-        at,
-        flavor,
-        image,
-        address,
-    } = table;
-    (
-        name,
-        ComputeOverrideTable {
-            at,
-            flavor,
-            image,
-            features: None,
-            address,
-        },
-    )
+    let LoginOverrideTable { at, flavor, image, address } = table;
+    (name, ComputeOverrideTable { at, flavor, image, features: None, address })
 }
 
 fn disk(written: Option<Volume>, at: &Range<usize>) -> Disk {
     let Volume(table) = written.unwrap_or_default();
-    let at = if table.at.is_empty() {
-        at.clone()
-    } else {
-        table.at
-    };
+    let at = if table.at.is_empty() { at.clone() } else { table.at };
     Disk {
         mode: table.mode.map_or(VolumeMode::Manage, |mode| mode.value),
-        size: table
-            .size
-            .clone()
-            .unwrap_or_else(|| default_text(DEFAULT_SIZE, &at)),
+        size: table.size.clone().unwrap_or_else(|| default_text(DEFAULT_SIZE, &at)),
         written_size: table.size,
         name: table.name,
         at,
@@ -227,31 +180,18 @@ fn partitions(written: Option<Named<PartitionTable>>, compute: &[Group]) -> Vec<
         written = (compute.iter())
             .map(|group| {
                 let groups = Some(At::new(vec![group.name.clone()], group.name.span.clone()));
-                (
-                    group.name.clone(),
-                    PartitionTable {
-                        groups,
-                        ..PartitionTable::default()
-                    },
-                )
+                (group.name.clone(), PartitionTable { groups, ..PartitionTable::default() })
             })
             .collect();
     }
-    let some_default = written
-        .iter()
-        .any(|(_, table)| table.default.as_ref().is_some_and(|flag| flag.value));
+    let some_default = written.iter().any(|(_, table)| table.default.as_ref().is_some_and(|flag| flag.value));
     // `default = false` is a choice too: the first partition without it is the default one.
-    let first = written
-        .iter()
-        .position(|(_, table)| table.default.is_none())
-        .filter(|_| !some_default);
+    let first = written.iter().position(|(_, table)| table.default.is_none()).filter(|_| !some_default);
     (written.into_iter().enumerate())
         .map(|(i, (name, table))| Partition {
             written: !by_default,
             groups: table.groups,
-            default: table
-                .default
-                .unwrap_or_else(|| At::new(first == Some(i), name.span.clone())),
+            default: table.default.unwrap_or_else(|| At::new(first == Some(i), name.span.clone())),
             max_time: table.max_time,
             config: table.config.unwrap_or_default(),
             name,
@@ -266,9 +206,7 @@ fn rebuild(written: Option<Named<RebuildTable>>, compute: &[Group]) -> Vec<Rebui
             .map(|(name, table)| Rebuild {
                 written: true,
                 groups: table.groups,
-                max_time: table
-                    .max_time
-                    .unwrap_or_else(|| default_text(DEFAULT_REBUILD_TIME, &name.span)),
+                max_time: table.max_time.unwrap_or_else(|| default_text(DEFAULT_REBUILD_TIME, &name.span)),
                 name,
             })
             .collect();

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::written::{
-    At, CloudTable, ComputeOverrideTable, ImageTable, List, Named, RolesTable, Scalar, SlurmTable,
-    Text, UserTable, VolumeMode,
+    At, CloudTable, ComputeOverrideTable, ImageTable, List, Named, RolesTable, Scalar, SlurmTable, Text,
+    UserTable, VolumeMode,
 };
 use crate::{ImageUpdate, Role};
 

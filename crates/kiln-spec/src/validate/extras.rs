@@ -30,34 +30,27 @@ pub(super) fn packages(written: Option<&List<Text>>, findings: &mut Findings<'_>
     let Some(list) = written else {
         return Vec::new();
     };
-    for package in list
-        .value
-        .iter()
-        .filter(|package| !is_package(&package.value))
-    {
-        (findings.error("bad-package", package.span.clone(), format!("`{}` is not the name of a Debian package", package.value)))
-            .expected("lower-case letters, digits, `+`, `-` and `.`, at least two; `NAME=VERSION` pins a version");
+    for package in list.value.iter().filter(|package| !is_package(&package.value)) {
+        (findings.error(
+            "bad-package",
+            package.span.clone(),
+            format!("`{}` is not the name of a Debian package", package.value),
+        ))
+        .expected(
+            "lower-case letters, digits, `+`, `-` and `.`, at least two; `NAME=VERSION` pins a version",
+        );
     }
-    list.value
-        .iter()
-        .map(|package| package.value.clone())
-        .collect()
+    list.value.iter().map(|package| package.value.clone()).collect()
 }
 
 /// `name`, `name:arch`, each optionally with `=version`.
 fn is_package(text: &str) -> bool {
-    let (name, version) = text
-        .split_once('=')
-        .map_or((text, None), |(name, version)| (name, Some(version)));
-    let (name, arch) = name
-        .split_once(':')
-        .map_or((name, None), |(name, arch)| (name, Some(arch)));
+    let (name, version) = text.split_once('=').map_or((text, None), |(name, version)| (name, Some(version)));
+    let (name, arch) = name.split_once(':').map_or((name, None), |(name, arch)| (name, Some(arch)));
     let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.len() >= 2
         && name.starts_with(lower)
-        && name
-            .chars()
-            .all(|c| lower(c) || matches!(c, '+' | '-' | '.'))
+        && name.chars().all(|c| lower(c) || matches!(c, '+' | '-' | '.'))
         && arch.is_none_or(|arch| !arch.is_empty() && arch.chars().all(|c| lower(c) || c == '-'))
         && version.is_none_or(|version| {
             version.starts_with(|c: char| c.is_ascii_digit())
@@ -71,19 +64,13 @@ pub(super) fn commands(written: Option<&List<Text>>, findings: &mut Findings<'_>
     let Some(list) = written else {
         return Vec::new();
     };
-    for command in list
-        .value
-        .iter()
-        .filter(|text| text.value.trim().is_empty() || text.value.contains('\0'))
+    for command in list.value.iter().filter(|text| text.value.trim().is_empty() || text.value.contains('\0'))
     {
         findings
             .error("bad-command", command.span.clone(), "the command is empty")
             .expected("a shell command");
     }
-    list.value
-        .iter()
-        .map(|command| command.value.clone())
-        .collect()
+    list.value.iter().map(|command| command.value.clone()).collect()
 }
 
 fn files(written: Option<&List<FileTable>>, findings: &mut Findings<'_>) -> Vec<ExtraFile> {
@@ -112,24 +99,15 @@ fn check_path(path: &Text, findings: &mut Findings<'_>) {
     let right = text.len() > 1
         && text.starts_with('/')
         && !text.contains(|c: char| c.is_control())
-        && text[1..]
-            .split('/')
-            .all(|part| !matches!(part, "" | "." | ".."));
+        && text[1..].split('/').all(|part| !matches!(part, "" | "." | ".."));
     if !right {
-        (findings.error(
-            "bad-path",
-            path.span.clone(),
-            format!("`{text}` is not the path of a file"),
-        ))
-        .expected("an absolute path without `.`, `..` or a `/` at the end");
+        (findings.error("bad-path", path.span.clone(), format!("`{text}` is not the path of a file")))
+            .expected("an absolute path without `.`, `..` or a `/` at the end");
     }
 }
 
 fn file(table: &FileTable, findings: &mut Findings<'_>) -> Option<ExtraFile> {
-    let mode = table
-        .mode
-        .as_ref()
-        .map_or(Some(0o644), |mode| file_mode(mode, findings));
+    let mode = table.mode.as_ref().map_or(Some(0o644), |mode| file_mode(mode, findings));
     let owner = unix_name("user", table.owner.as_ref(), findings);
     let group = unix_name("group", table.group.as_ref(), findings);
     Some(ExtraFile {
@@ -142,18 +120,12 @@ fn file(table: &FileTable, findings: &mut Findings<'_>) -> Option<ExtraFile> {
 }
 
 fn file_mode(mode: &Text, findings: &mut Findings<'_>) -> Option<u32> {
-    let digits = (3..=4).contains(&mode.value.len())
-        && mode.value.bytes().all(|b| (b'0'..=b'7').contains(&b));
-    let number = digits
-        .then(|| u32::from_str_radix(&mode.value, 8).ok())
-        .flatten();
+    let digits =
+        (3..=4).contains(&mode.value.len()) && mode.value.bytes().all(|b| (b'0'..=b'7').contains(&b));
+    let number = digits.then(|| u32::from_str_radix(&mode.value, 8).ok()).flatten();
     if number.is_none() {
-        (findings.error(
-            "bad-mode",
-            mode.span.clone(),
-            format!("`{}` is not a file mode", mode.value),
-        ))
-        .expected("three or four octal digits, e.g. \"0644\"");
+        (findings.error("bad-mode", mode.span.clone(), format!("`{}` is not a file mode", mode.value)))
+            .expected("three or four octal digits, e.g. \"0644\"");
     }
     number
 }

@@ -12,28 +12,16 @@ use crate::{ImageSource, ImageSpec, Role};
 const SUITES: [&str; 3] = ["bookworm", "trixie", "forky"];
 
 pub(super) fn images(merged: &Merged, findings: &mut Findings<'_>) -> BTreeMap<String, ImageSpec> {
-    let names: Vec<&str> = merged
-        .images
-        .iter()
-        .map(|image| image.name.value.as_str())
-        .collect();
+    let names: Vec<&str> = merged.images.iter().map(|image| image.name.value.as_str()).collect();
     for image in &merged.images {
         names::check_name("image", &image.name, findings);
         if SUITES.contains(&image.name.value.as_str()) {
-            let message = format!(
-                "an image cannot be named `{}`: that is a Debian suite",
-                image.name.value
-            );
-            findings
-                .error("reserved-name", image.name.span.clone(), message)
-                .expected("another name");
+            let message = format!("an image cannot be named `{}`: that is a Debian suite", image.name.value);
+            findings.error("reserved-name", image.name.span.clone(), message).expected("another name");
         }
     }
-    let images = merged
-        .images
-        .iter()
-        .map(|image| (image.name.value.clone(), one(image, &names, findings)))
-        .collect();
+    let images =
+        merged.images.iter().map(|image| (image.name.value.clone(), one(image, &names, findings))).collect();
     report_cycles(merged, findings);
     images
 }
@@ -42,20 +30,12 @@ fn one(image: &Image, names: &[&str], findings: &mut Findings<'_>) -> ImageSpec 
     let table = &image.table;
     let source = &image.source;
     if !SUITES.contains(&source.value.as_str()) && !names.contains(&source.value.as_str()) {
-        let known: Vec<&str> = SUITES
-            .iter()
-            .chain(names)
-            .copied()
-            .filter(|name| *name != image.name.value)
-            .collect();
+        let known: Vec<&str> =
+            SUITES.iter().chain(names).copied().filter(|name| *name != image.name.value).collect();
         unknown("image", source, &known, findings);
     }
-    let mut roles: Vec<Role> = table
-        .roles
-        .iter()
-        .flat_map(|list| &list.value)
-        .map(|role| role.value)
-        .collect();
+    let mut roles: Vec<Role> =
+        table.roles.iter().flat_map(|list| &list.value).map(|role| role.value).collect();
     if table.roles.is_none() {
         roles = Role::ALL.to_vec();
     }
@@ -71,22 +51,14 @@ fn one(image: &Image, names: &[&str], findings: &mut Findings<'_>) -> ImageSpec 
         roles,
         packages: extras::packages(table.packages.as_ref(), findings),
         commands: extras::commands(table.commands.as_ref(), findings),
-        mirror: table
-            .mirror
-            .as_ref()
-            .map(|mirror| mirror_url(mirror, findings)),
+        mirror: table.mirror.as_ref().map(|mirror| mirror_url(mirror, findings)),
     }
 }
 
 fn mirror_url(mirror: &Text, findings: &mut Findings<'_>) -> String {
-    let rest = mirror
-        .value
-        .strip_prefix("http://")
-        .or_else(|| mirror.value.strip_prefix("https://"));
+    let rest = mirror.value.strip_prefix("http://").or_else(|| mirror.value.strip_prefix("https://"));
     let right = rest.is_some_and(|rest| {
-        !rest.is_empty()
-            && !rest.starts_with('/')
-            && rest.chars().all(|c| c.is_ascii_graphic() && c != '"')
+        !rest.is_empty() && !rest.starts_with('/') && rest.chars().all(|c| c.is_ascii_graphic() && c != '"')
     });
     if !right {
         (findings.error(
@@ -126,33 +98,19 @@ fn report_cycles(merged: &Merged, findings: &mut Findings<'_>) {
                 source.span.clone(),
                 format!("image `{at}` is built from itself: {}", cycle.join(" -> ")),
             ))
-            .expected(format!(
-                "a chain of images that begins with {}",
-                or_list(&SUITES)
-            ));
+            .expected(format!("a chain of images that begins with {}", or_list(&SUITES)));
         }
         done.extend(trail);
     }
 }
 
 /// Every node's image must exist and have the software of the node's role.
-pub(super) fn check_use(
-    merged: &Merged,
-    images: &BTreeMap<String, ImageSpec>,
-    findings: &mut Findings<'_>,
-) {
-    let mut uses: Vec<(&Text, Role)> = merged
-        .control
-        .image
-        .iter()
-        .map(|image| (image, Role::Control))
-        .collect();
+pub(super) fn check_use(merged: &Merged, images: &BTreeMap<String, ImageSpec>, findings: &mut Findings<'_>) {
+    let mut uses: Vec<(&Text, Role)> =
+        merged.control.image.iter().map(|image| (image, Role::Control)).collect();
     for group in merged.login.iter().chain(&merged.compute) {
         uses.extend(group.image.iter().map(|image| (image, group.role)));
-        let overrides = group
-            .overrides
-            .iter()
-            .filter_map(|(_, table)| table.image.as_ref());
+        let overrides = group.overrides.iter().filter_map(|(_, table)| table.image.as_ref());
         uses.extend(overrides.map(|image| (image, group.role)));
     }
     let known: Vec<&str> = images.keys().map(String::as_str).collect();
@@ -166,24 +124,14 @@ pub(super) fn check_use(
 }
 
 fn report_role(merged: &Merged, used: &Text, role: Role, findings: &mut Findings<'_>) {
-    let Some(image) = merged
-        .images
-        .iter()
-        .find(|image| image.name.value == used.value)
-    else {
+    let Some(image) = merged.images.iter().find(|image| image.name.value == used.value) else {
         return;
     };
-    let at = image
-        .table
-        .roles
-        .as_ref()
-        .map_or(&image.name.span, |roles| &roles.span);
+    let at = image.table.roles.as_ref().map_or(&image.name.span, |roles| &roles.span);
     let role = role.as_str();
     let message = format!("image `{}` has no software for {role} nodes", used.value);
     let finding = findings.error("image-role", at.clone(), message);
-    finding.expected(format!(
-        "\"{role}\" among the roles, or another image for these nodes"
-    ));
+    finding.expected(format!("\"{role}\" among the roles, or another image for these nodes"));
     // An empty place means that the table it would be in was not written.
     if !used.span.is_empty() {
         finding.related(used.span.clone(), "used here");

@@ -30,10 +30,7 @@ fn unknown(kind: &str, name: &crate::written::Text, known: &[&str], findings: &m
         format!("there is no {kind} `{}`", name.value),
     ))
     .expected(crate::words::or_list(known))
-    .maybe_hint(crate::nearest::did_you_mean(
-        &name.value,
-        known.iter().copied(),
-    ));
+    .maybe_hint(crate::nearest::did_you_mean(&name.value, known.iter().copied()));
 }
 
 pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Spec> {
@@ -89,9 +86,7 @@ fn concurrency(merged: &Merged, findings: &mut Findings<'_>) -> usize {
     let At { value, span } = &merged.concurrency;
     if !(1..=200).contains(value) {
         let message = format!("`concurrency` cannot be {value}");
-        findings
-            .error("out-of-range", span.clone(), message)
-            .expected("1 to 200");
+        findings.error("out-of-range", span.clone(), message).expected("1 to 200");
     }
     usize::try_from(*value).unwrap_or(1)
 }
@@ -121,9 +116,7 @@ fn volume(which: &str, disk: &Disk, findings: &mut Findings<'_>) -> Volume {
             Ok(size_gib) => Volume::Manage { size_gib },
             Err(expected) => {
                 let message = format!("`{}` is not the size of a volume", disk.size.value);
-                findings
-                    .error("bad-size", disk.size.span.clone(), message)
-                    .expected(expected);
+                findings.error("bad-size", disk.size.span.clone(), message).expected(expected);
                 Volume::None
             }
         },
@@ -132,13 +125,10 @@ fn volume(which: &str, disk: &Disk, findings: &mut Findings<'_>) -> Volume {
                 names::check_name("volume", name, findings);
             } else {
                 let message = format!("the {which} volume has no `name`");
-                (findings.error("missing-key", disk.at.clone(), message)).expected(
-                    "the name of the volume to attach: { mode = \"attach\", name = \"...\" }",
-                );
+                (findings.error("missing-key", disk.at.clone(), message))
+                    .expected("the name of the volume to attach: { mode = \"attach\", name = \"...\" }");
             }
-            Volume::Attach {
-                name: disk.name.clone().unwrap_or_default().value,
-            }
+            Volume::Attach { name: disk.name.clone().unwrap_or_default().value }
         }
     }
 }

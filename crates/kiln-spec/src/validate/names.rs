@@ -6,19 +6,13 @@ use crate::written::Text;
 /// Words that mean something else to Slurm, to Kiln or to a node's own resolver, in any case.
 const RESERVED: &[(&str, &str)] = &[
     ("all", "Slurm reads it as every node or partition"),
-    (
-        "default",
-        "Slurm reads it as defaults for the lines that follow",
-    ),
+    ("default", "Slurm reads it as defaults for the lines that follow"),
     ("none", "Slurm and Kiln read it as nothing at all"),
     ("localhost", "every node calls itself so"),
 ];
 
 fn reserved(name: &str) -> Option<&'static str> {
-    RESERVED
-        .iter()
-        .find(|(word, _)| word.eq_ignore_ascii_case(name))
-        .map(|(_, why)| *why)
+    RESERVED.iter().find(|(word, _)| word.eq_ignore_ascii_case(name)).map(|(_, why)| *why)
 }
 
 /// Reports a name that is taken by something else. `kind` is "node", "partition" or "group".
@@ -31,12 +25,8 @@ pub(super) fn check_reserved(
     let Some(why) = reserved(name) else {
         return true;
     };
-    (findings.error(
-        "reserved-name",
-        at,
-        format!("a {kind} cannot be named `{name}`: {why}"),
-    ))
-    .expected("another name");
+    (findings.error("reserved-name", at, format!("a {kind} cannot be named `{name}`: {why}")))
+        .expected("another name");
     false
 }
 
@@ -44,10 +34,7 @@ pub(super) fn check_reserved(
 pub(super) fn check_name(kind: &str, name: &Text, findings: &mut Findings<'_>) -> bool {
     let right = name.value.len() <= 63
         && name.value.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name
-            .value
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+        && name.value.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     if !right {
         (findings.error(
             "bad-name",
@@ -78,10 +65,7 @@ pub(super) fn host_name_fault(name: &str) -> Option<&'static str> {
 pub(super) fn check_cluster_name(name: &Text, findings: &mut Findings<'_>) {
     let right = name.value.len() <= 31
         && name.value.starts_with(|c: char| c.is_ascii_lowercase())
-        && name
-            .value
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+        && name.value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
     if !right {
         (findings.error(
             "bad-name",
@@ -93,20 +77,11 @@ pub(super) fn check_cluster_name(name: &Text, findings: &mut Findings<'_>) {
 }
 
 pub(super) fn check_domain(domain: &Text, findings: &mut Findings<'_>) {
-    let right = domain.value.len() <= 190
-        && domain
-            .value
-            .split('.')
-            .all(|label| host_name_fault(label).is_none());
+    let right =
+        domain.value.len() <= 190 && domain.value.split('.').all(|label| host_name_fault(label).is_none());
     if !right {
-        (findings.error(
-            "bad-name",
-            domain.span.clone(),
-            format!("`{}` is not a DNS domain", domain.value),
-        ))
-        .expected(
-            "names of letters, digits and `-` with dots between them, e.g. \"demo.internal\"",
-        );
+        (findings.error("bad-name", domain.span.clone(), format!("`{}` is not a DNS domain", domain.value)))
+            .expected("names of letters, digits and `-` with dots between them, e.g. \"demo.internal\"");
     }
 }
 
@@ -114,9 +89,7 @@ pub(super) fn check_domain(domain: &Text, findings: &mut Findings<'_>) {
 pub(super) fn is_unix_name(name: &str) -> bool {
     name.len() <= 31
         && name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-'))
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-'))
 }
 
 /// Values that end up in a line of a configuration file must stay on it.

@@ -27,17 +27,10 @@ pub(super) fn subnet(cloud: &CloudTable, findings: &mut Findings<'_>) -> Option<
     };
     if net.addr() != net.network() {
         let hint = format!("did you mean `{}`?", net.trunc());
-        return wrong(
-            format!("`{net}` has bits set behind its prefix"),
-            Some(hint),
-        );
+        return wrong(format!("`{net}` has bits set behind its prefix"), Some(hint));
     }
     if !(16..=28).contains(&net.prefix_len()) {
-        let size = if net.prefix_len() < 16 {
-            "large"
-        } else {
-            "small"
-        };
+        let size = if net.prefix_len() < 16 { "large" } else { "small" };
         return wrong(format!("`{net}` is too {size}"), None);
     }
     if !(net.network().is_private() && net.broadcast().is_private()) {
@@ -71,11 +64,7 @@ pub(super) fn check_addresses(
     findings: &mut Findings<'_>,
 ) {
     if let (Some(net), Some(text)) = (subnet, &merged.cloud.subnet) {
-        let nodes = 1 + login
-            .iter()
-            .chain(compute)
-            .map(|group| group.nodes.len() as u64)
-            .sum::<u64>();
+        let nodes = 1 + login.iter().chain(compute).map(|group| group.nodes.len() as u64).sum::<u64>();
         let room = (1_u64 << (32 - net.prefix_len())) - NOT_FOR_NODES;
         if nodes > room {
             (findings.error(
@@ -87,12 +76,7 @@ pub(super) fn check_addresses(
         }
     }
     let mut used: BTreeMap<Ipv4Addr, &Text> = BTreeMap::new();
-    for (key, table) in merged
-        .login
-        .iter()
-        .chain(&merged.compute)
-        .flat_map(|group| &group.overrides)
-    {
+    for (key, table) in merged.login.iter().chain(&merged.compute).flat_map(|group| &group.overrides) {
         let Some(text) = &table.address else { continue };
         let Ok(address) = text.value.parse::<Ipv4Addr>() else {
             continue;
@@ -129,12 +113,8 @@ fn check_place(
     let Some(net) = subnet else {
         // A subnet that was written but wrong has its own error.
         if merged.cloud.subnet.is_none() {
-            (findings.error(
-                "bad-address",
-                text.span.clone(),
-                "a fixed address needs a fixed subnet",
-            ))
-            .expected("`subnet = \"...\"` in [cloud]");
+            (findings.error("bad-address", text.span.clone(), "a fixed address needs a fixed subnet"))
+                .expected("`subnet = \"...\"` in [cloud]");
         }
         return;
     };
@@ -145,19 +125,11 @@ fn check_place(
         (net.broadcast(), "the broadcast address"),
     ];
     if !net.contains(&address) {
-        (findings.error(
-            "bad-address",
-            text.span.clone(),
-            format!("{address} is outside the subnet {net}"),
-        ))
-        .expected(format!("an address in {net}"));
+        (findings.error("bad-address", text.span.clone(), format!("{address} is outside the subnet {net}")))
+            .expected(format!("an address in {net}"));
     } else if let Some((_, what)) = taken.iter().find(|(taken, _)| *taken == address) {
-        (findings.error(
-            "bad-address",
-            text.span.clone(),
-            format!("{address} is {what} of {net}"),
-        ))
-        .expected("another address of the subnet");
+        (findings.error("bad-address", text.span.clone(), format!("{address} is {what} of {net}")))
+            .expected("another address of the subnet");
     }
 }
 

@@ -29,39 +29,18 @@ struct Owner<'a> {
 pub(super) fn groups(merged: &Merged, findings: &mut Findings<'_>) -> (Vec<Group>, Vec<Group>) {
     let control = &merged.control.node;
     check_host_names(control, std::slice::from_ref(&control.value), findings);
-    let owner = Owner {
-        name: "control",
-        at: control.span.clone(),
-    };
-    let mut census = Census {
-        owner: HashMap::from([(control.value.to_ascii_lowercase(), owner)]),
-        over_limit: false,
-    };
-    let login = merged
-        .login
-        .iter()
-        .map(|written| group(written, &mut census, findings))
-        .collect();
-    let compute = merged
-        .compute
-        .iter()
-        .map(|written| group(written, &mut census, findings))
-        .collect();
+    let owner = Owner { name: "control", at: control.span.clone() };
+    let mut census =
+        Census { owner: HashMap::from([(control.value.to_ascii_lowercase(), owner)]), over_limit: false };
+    let login = merged.login.iter().map(|written| group(written, &mut census, findings)).collect();
+    let compute = merged.compute.iter().map(|written| group(written, &mut census, findings)).collect();
     (login, compute)
 }
 
-fn group<'a>(
-    written: &'a merge::Group,
-    census: &mut Census<'a>,
-    findings: &mut Findings<'_>,
-) -> Group {
+fn group<'a>(written: &'a merge::Group, census: &mut Census<'a>, findings: &mut Findings<'_>) -> Group {
     names::check_name("group", &written.name, findings);
-    if names::check_reserved(
-        "group",
-        &written.name.value,
-        written.name.span.clone(),
-        findings,
-    ) && written.name.value == "control"
+    if names::check_reserved("group", &written.name.value, written.name.span.clone(), findings)
+        && written.name.value == "control"
     {
         (findings.error(
             "reserved-name",
@@ -70,11 +49,7 @@ fn group<'a>(
         ))
         .expected("another name");
     }
-    let nodes = written
-        .nodes
-        .as_ref()
-        .and_then(|nodes| expand(nodes, findings))
-        .unwrap_or_default();
+    let nodes = written.nodes.as_ref().and_then(|nodes| expand(nodes, findings)).unwrap_or_default();
     if let Some(list) = &written.nodes {
         check_host_names(list, &nodes, findings);
         census.take(written, list, &nodes, findings);
@@ -89,16 +64,8 @@ fn group<'a>(
         overrides: overrides::overrides(written, &nodes, findings),
         nodes,
         flavor: written.flavor.value.clone(),
-        image: written
-            .image
-            .as_ref()
-            .map(|image| image.value.clone())
-            .unwrap_or_default(),
-        features: written
-            .features
-            .iter()
-            .map(|feature| feature.value.clone())
-            .collect(),
+        image: written.image.as_ref().map(|image| image.value.clone()).unwrap_or_default(),
+        features: written.features.iter().map(|feature| feature.value.clone()).collect(),
         image_update: written.image_update,
         node_config: slurm::line_config(&written.node_config, slurm::NODE_KEYS, findings),
     }
@@ -110,9 +77,7 @@ pub(super) fn expand(list: &Text, findings: &mut Findings<'_>) -> Option<Vec<Str
         Ok(nodes) => Some(nodes),
         Err(error) => {
             let at = list.part(findings.source(), error.span);
-            findings
-                .error("bad-hostlist", at, error.message)
-                .expected(error.expected);
+            findings.error("bad-hostlist", at, error.message).expected(error.expected);
             None
         }
     }
@@ -122,12 +87,8 @@ pub(super) fn expand(list: &Text, findings: &mut Findings<'_>) -> Option<Vec<Str
 fn check_host_names(list: &Text, nodes: &[String], findings: &mut Findings<'_>) {
     for node in nodes {
         if let Some(expected) = names::host_name_fault(node) {
-            (findings.error(
-                "bad-name",
-                list.span.clone(),
-                format!("`{node}` cannot be the name of a node"),
-            ))
-            .expected(expected);
+            (findings.error("bad-name", list.span.clone(), format!("`{node}` cannot be the name of a node")))
+                .expected(expected);
             return;
         }
         if !names::check_reserved("node", node, list.span.clone(), findings) {
@@ -137,28 +98,15 @@ fn check_host_names(list: &Text, nodes: &[String], findings: &mut Findings<'_>) 
 }
 
 impl<'a> Census<'a> {
-    fn take(
-        &mut self,
-        group: &'a merge::Group,
-        list: &Text,
-        nodes: &[String],
-        findings: &mut Findings<'_>,
-    ) {
+    fn take(&mut self, group: &'a merge::Group, list: &Text, nodes: &[String], findings: &mut Findings<'_>) {
         let mut twice: Vec<&str> = Vec::new();
         let mut elsewhere: BTreeMap<usize, (Owner<'a>, Vec<&str>)> = BTreeMap::new();
         for node in nodes {
-            let owner = Owner {
-                name: &group.name.value,
-                at: list.span.clone(),
-            };
+            let owner = Owner { name: &group.name.value, at: list.span.clone() };
             match self.owner.insert(node.to_ascii_lowercase(), owner) {
                 None => {}
                 Some(first) if first.at == list.span => twice.push(node),
-                Some(first) => elsewhere
-                    .entry(first.at.start)
-                    .or_insert((first, Vec::new()))
-                    .1
-                    .push(node),
+                Some(first) => elsewhere.entry(first.at.start).or_insert((first, Vec::new())).1.push(node),
             }
         }
         if !twice.is_empty() {
@@ -198,10 +146,7 @@ fn report_shared(
             .hint("[control] node = \"...\" gives the control node another name");
         return;
     }
-    let message = format!(
-        "{nodes} would be in two groups, `{}` and `{name}`",
-        owner.name
-    );
+    let message = format!("{nodes} would be in two groups, `{}` and `{name}`", owner.name);
     (findings.error("duplicate-node", list.span.clone(), message))
         .expected("nodes of no other group")
         .related(owner.at.clone(), format!("also in group `{}`", owner.name));

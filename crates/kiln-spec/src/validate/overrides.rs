@@ -22,17 +22,10 @@ pub(super) fn overrides(
         let Some(named) = expand(key, findings) else {
             continue;
         };
-        let strangers: Vec<&String> = named
-            .iter()
-            .filter(|node| !members.contains(node.as_str()))
-            .collect();
+        let strangers: Vec<&String> = named.iter().filter(|node| !members.contains(node.as_str())).collect();
         // Without nodes the group's own hostlist was wrong; that is the error to mend first.
         if !strangers.is_empty() && !nodes.is_empty() {
-            let message = format!(
-                "{} is not in group `{}`",
-                node_list(&strangers),
-                written.name.value
-            );
+            let message = format!("{} is not in group `{}`", node_list(&strangers), written.name.value);
             (findings.error("not-in-group", key.span.clone(), message))
                 .expected(format!("nodes of the group: {}", node_list(nodes)));
         }
@@ -61,12 +54,7 @@ fn override_settings(table: &ComputeOverrideTable, findings: &mut Findings<'_>) 
     NodeOverride {
         flavor: table.flavor.as_ref().map(|flavor| flavor.value.clone()),
         image: table.image.as_ref().map(|image| image.value.clone()),
-        features: features.map(|features| {
-            features
-                .iter()
-                .map(|feature| feature.value.clone())
-                .collect()
-        }),
+        features: features.map(|features| features.iter().map(|feature| feature.value.clone()).collect()),
         address: table
             .address
             .as_ref()
@@ -90,8 +78,5 @@ fn combine(into: &mut NodeOverride, from: &NodeOverride) -> Option<&'static str>
         ("features", set(&mut into.features, from.features.as_ref())),
         ("address", set(&mut into.address, from.address.as_ref())),
     ];
-    clashes
-        .iter()
-        .find(|(_, clash)| *clash)
-        .map(|(name, _)| *name)
+    clashes.iter().find(|(_, clash)| *clash).map(|(name, _)| *name)
 }

@@ -17,13 +17,7 @@ pub(super) fn partitions(merged: &Merged, findings: &mut Findings<'_>) -> Vec<Pa
         if written.written {
             check_partition_name(&written.name, findings);
         }
-        check_groups(
-            "partition",
-            &written.name,
-            written.groups.as_ref(),
-            merged,
-            findings,
-        );
+        check_groups("partition", &written.name, written.groups.as_ref(), merged, findings);
         if written.default.value {
             if let Some(first) = default {
                 let message = format!(
@@ -57,11 +51,7 @@ pub(super) fn check_partition_name(name: &Text, findings: &mut Findings<'_>) {
 }
 
 pub(super) fn group_names(groups: Option<&List<Text>>) -> Vec<String> {
-    groups
-        .iter()
-        .flat_map(|list| &list.value)
-        .map(|group| group.value.clone())
-        .collect()
+    groups.iter().flat_map(|list| &list.value).map(|group| group.value.clone()).collect()
 }
 
 pub(super) fn check_groups(
@@ -72,25 +62,14 @@ pub(super) fn check_groups(
     findings: &mut Findings<'_>,
 ) {
     let Some(groups) = groups else { return };
-    let known: Vec<&str> = merged
-        .compute
-        .iter()
-        .map(|group| group.name.value.as_str())
-        .collect();
+    let known: Vec<&str> = merged.compute.iter().map(|group| group.name.value.as_str()).collect();
     if groups.value.is_empty() {
-        (findings.error(
-            "no-groups",
-            groups.span.clone(),
-            format!("{kind} `{}` has no groups", name.value),
-        ))
-        .expected(format!("one or more of {}", and_list(&known)));
+        (findings.error("no-groups", groups.span.clone(), format!("{kind} `{}` has no groups", name.value)))
+            .expected(format!("one or more of {}", and_list(&known)));
     }
     let mut seen = HashSet::new();
     for group in &groups.value {
-        if merged
-            .login
-            .iter()
-            .any(|login| login.name.value == group.value)
+        if merged.login.iter().any(|login| login.name.value == group.value)
             && !known.contains(&group.value.as_str())
         {
             (findings.error(
@@ -106,10 +85,7 @@ pub(super) fn check_groups(
             (findings.error(
                 "duplicate-group",
                 group.span.clone(),
-                format!(
-                    "{kind} `{}` names group `{}` twice",
-                    name.value, group.value
-                ),
+                format!("{kind} `{}` names group `{}` twice", name.value, group.value),
             ))
             .expected("each group once");
         }
@@ -132,11 +108,7 @@ fn warn_unreachable(merged: &Merged, findings: &mut Findings<'_>) {
         .flat_map(|partition| partition.groups.iter().flat_map(|list| &list.value))
         .map(|group| group.value.as_str())
         .collect();
-    for group in merged
-        .compute
-        .iter()
-        .filter(|group| !used.contains(group.name.value.as_str()))
-    {
+    for group in merged.compute.iter().filter(|group| !used.contains(group.name.value.as_str())) {
         (findings.warning(
             "unused-group",
             group.name.span.clone(),

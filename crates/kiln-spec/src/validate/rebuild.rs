@@ -20,17 +20,9 @@ pub(super) fn rebuild(
         if written.written {
             check_partition_name(&written.name, findings);
         }
-        check_groups(
-            "rebuild partition",
-            &written.name,
-            written.groups.as_ref(),
-            merged,
-            findings,
-        );
-        if let Some(clash) = merged
-            .partitions
-            .iter()
-            .find(|partition| partition.name.value == written.name.value)
+        check_groups("rebuild partition", &written.name, written.groups.as_ref(), merged, findings);
+        if let Some(clash) =
+            merged.partitions.iter().find(|partition| partition.name.value == written.name.value)
         {
             let message = format!(
                 "a rebuild partition and a partition for users are both named `{}`",
@@ -86,27 +78,18 @@ fn report_overlaps(rebuild: &[merge::Rebuild], findings: &mut Findings<'_>) {
             );
             (findings.error("rebuild-overlap", group.span.clone(), message))
                 .expected("a group of no other rebuild partition")
-                .related(
-                    first.span.clone(),
-                    format!("also in `{}`", other.name.value),
-                );
+                .related(first.span.clone(), format!("also in `{}`", other.name.value));
         }
     }
 }
 
 /// A job could else straddle nodes of the old and the new image.
 fn report_partial_cover(merged: &Merged, compute: &[Group], findings: &mut Findings<'_>) {
-    let nodes: BTreeMap<&str, &[String]> = compute
-        .iter()
-        .map(|group| (group.name.as_str(), group.nodes.as_slice()))
-        .collect();
+    let nodes: BTreeMap<&str, &[String]> =
+        compute.iter().map(|group| (group.name.as_str(), group.nodes.as_slice())).collect();
     for rebuild in &merged.rebuild {
-        let covered: HashSet<&str> = rebuild
-            .groups
-            .iter()
-            .flat_map(|list| &list.value)
-            .map(|group| group.value.as_str())
-            .collect();
+        let covered: HashSet<&str> =
+            rebuild.groups.iter().flat_map(|list| &list.value).map(|group| group.value.as_str()).collect();
         for partition in &merged.partitions {
             let Some(groups) = &partition.groups else {
                 continue;
@@ -116,12 +99,8 @@ fn report_partial_cover(merged: &Merged, compute: &[Group], findings: &mut Findi
                 .iter()
                 .map(|group| group.value.as_str())
                 .partition(|group| covered.contains(group));
-            let missing: Vec<&String> = outside
-                .iter()
-                .filter_map(|group| nodes.get(group))
-                .copied()
-                .flatten()
-                .collect();
+            let missing: Vec<&String> =
+                outside.iter().filter_map(|group| nodes.get(group)).copied().flatten().collect();
             if inside.is_empty() || missing.is_empty() {
                 continue;
             }
@@ -145,10 +124,7 @@ fn report_partial_cover(merged: &Merged, compute: &[Group], findings: &mut Findi
                     and_list(&outside),
                     rebuild.name.value
                 ));
-                finding.related(
-                    groups.span.clone(),
-                    format!("partition `{}`", partition.name.value),
-                );
+                finding.related(groups.span.clone(), format!("partition `{}`", partition.name.value));
             } else {
                 finding.hint(format!(
                     "Kiln makes this rebuild partition from the groups with image_update = \"slurm\": give {} the same, \
@@ -173,9 +149,8 @@ fn warn_update_mismatch(merged: &Merged, findings: &mut Findings<'_>) {
                     .hint("a new image cannot reach its nodes; name it in a [rebuild.*] table or say image_update = \"apply\"");
             }
             (ImageUpdate::Apply, true) => {
-                let message = format!(
-                    "group `{name}` is in a rebuild partition, but `kiln apply` rebuilds it at once"
-                );
+                let message =
+                    format!("group `{name}` is in a rebuild partition, but `kiln apply` rebuilds it at once");
                 (findings.warning("rebuilt-by-apply", group.name.span.clone(), message))
                     .hint("say image_update = \"slurm\" to let running jobs end first");
             }

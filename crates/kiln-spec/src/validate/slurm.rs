@@ -31,10 +31,7 @@ const FILE_KEYS: &[Owned] = &[
     ("AuthAltTypes", "every node's MUNGE is set up to match"),
     ("AuthAltParameters", "every node's MUNGE is set up to match"),
     ("CredType", "every node's MUNGE is set up to match"),
-    (
-        "SlurmctldPort",
-        "the nodes are told this port when they boot",
-    ),
+    ("SlurmctldPort", "the nodes are told this port when they boot"),
     ("SlurmdPort", "the nodes are told this port when they boot"),
     ("StateSaveLocation", "it is on the state volume"),
     ("SlurmdSpoolDir", "node images have it in one place"),
@@ -45,14 +42,8 @@ const FILE_KEYS: &[Owned] = &[
     ("AccountingStoragePass", "slurmdbd runs on the control node"),
     ("RebootProgram", "it is Kiln's hook: rollouts need it"),
     ("ResumeProgram", "it is Kiln's hook: nodes are raised by it"),
-    (
-        "ResumeFailProgram",
-        "it is Kiln's hook: nodes are raised by it",
-    ),
-    (
-        "SuspendProgram",
-        "it is Kiln's hook: nodes are removed by it",
-    ),
+    ("ResumeFailProgram", "it is Kiln's hook: nodes are raised by it"),
+    ("SuspendProgram", "it is Kiln's hook: nodes are removed by it"),
 ];
 
 pub(super) const NODE_KEYS: &[Owned] = &[
@@ -93,29 +84,18 @@ pub(super) fn config(written: &SlurmTable, findings: &mut Findings<'_>) -> Slurm
         }
     }
     SlurmSpec {
-        config: entries
-            .iter()
-            .map(|(key, value)| (key.value.clone(), value.value.clone()))
-            .collect(),
+        config: entries.iter().map(|(key, value)| (key.value.clone(), value.value.clone())).collect(),
     }
 }
 
 /// slurmctld does not start with a parameter it does not know.
 fn warn_of_slip(key: &Text, findings: &mut Findings<'_>) {
-    if PARAMETERS
-        .iter()
-        .any(|known| known.eq_ignore_ascii_case(&key.value))
-    {
+    if PARAMETERS.iter().any(|known| known.eq_ignore_ascii_case(&key.value)) {
         return;
     }
     if let Some(hint) = did_you_mean(&key.value, PARAMETERS.iter().copied()) {
-        let message = format!(
-            "`{}` is not a parameter of slurm.conf that Kiln knows",
-            key.value
-        );
-        findings
-            .warning("unknown-parameter", key.span.clone(), message)
-            .hint(hint);
+        let message = format!("`{}` is not a parameter of slurm.conf that Kiln knows", key.value);
+        findings.warning("unknown-parameter", key.span.clone(), message).hint(hint);
     }
 }
 
@@ -129,17 +109,10 @@ pub(super) fn line_config(
     for (key, Scalar(text)) in written {
         check_one_line(&format!("the value of {}", key.value), text, findings);
     }
-    written
-        .iter()
-        .map(|(key, Scalar(text))| (key.value.clone(), text.value.clone()))
-        .collect()
+    written.iter().map(|(key, Scalar(text))| (key.value.clone(), text.value.clone())).collect()
 }
 
-fn check_keys<'a>(
-    keys: impl Iterator<Item = &'a Text>,
-    owned: &[Owned],
-    findings: &mut Findings<'_>,
-) {
+fn check_keys<'a>(keys: impl Iterator<Item = &'a Text>, owned: &[Owned], findings: &mut Findings<'_>) {
     let mut seen: BTreeMap<String, &Text> = BTreeMap::new();
     for key in keys {
         let name = &key.value;
@@ -153,22 +126,12 @@ fn check_keys<'a>(
             ))
             .expected("letters, digits and `_`");
         }
-        if let Some((word, why)) = owned
-            .iter()
-            .find(|(word, _)| word.eq_ignore_ascii_case(name))
-        {
-            (findings.error(
-                "owned-key",
-                key.span.clone(),
-                format!("Kiln sets {word} itself: {why}"),
-            ))
-            .expected("another parameter");
+        if let Some((word, why)) = owned.iter().find(|(word, _)| word.eq_ignore_ascii_case(name)) {
+            (findings.error("owned-key", key.span.clone(), format!("Kiln sets {word} itself: {why}")))
+                .expected("another parameter");
         }
         if let Some(first) = seen.insert(name.to_ascii_lowercase(), key) {
-            let message = format!(
-                "`{}` and `{name}` are the same parameter to Slurm",
-                first.value
-            );
+            let message = format!("`{}` and `{name}` are the same parameter to Slurm", first.value);
             (findings.error("duplicate-key", key.span.clone(), message))
                 .expected("each parameter once")
                 .related(first.span.clone(), "first here");

@@ -91,10 +91,7 @@ fn check_name(name: &Text, findings: &mut Findings<'_>) {
         (findings.error(
             "reserved-name",
             name.span.clone(),
-            format!(
-                "a user cannot be named `{}`: it is a system account",
-                name.value
-            ),
+            format!("a user cannot be named `{}`: it is a system account", name.value),
         ))
         .expected("another name");
     } else if !is_unix_name(&name.value) {
@@ -129,26 +126,18 @@ fn texts(
     check: impl Fn(&Text, &mut Findings<'_>),
     findings: &mut Findings<'_>,
 ) -> Vec<String> {
-    let list = written
-        .map(|list| list.value.as_slice())
-        .unwrap_or_default();
+    let list = written.map(|list| list.value.as_slice()).unwrap_or_default();
     for text in list {
         check(text, findings);
     }
-    list.iter()
-        .map(|text| text.value.trim().to_owned())
-        .collect()
+    list.iter().map(|text| text.value.trim().to_owned()).collect()
 }
 
 fn uid(uid: &At<i64>, findings: &mut Findings<'_>) -> Option<u32> {
-    let number = u32::try_from(uid.value)
-        .ok()
-        .filter(|number| (1000..=60_000).contains(number));
+    let number = u32::try_from(uid.value).ok().filter(|number| (1000..=60_000).contains(number));
     if number.is_none() {
         let message = format!("`uid` cannot be {}", uid.value);
-        findings
-            .error("out-of-range", uid.span.clone(), message)
-            .expected("1000 to 60000");
+        findings.error("out-of-range", uid.span.clone(), message).expected("1000 to 60000");
     }
     number
 }
@@ -166,17 +155,10 @@ fn check_group(group: &Text, findings: &mut Findings<'_>) {
 
 fn check_shell(shell: &Text, findings: &mut Findings<'_>) {
     let right = shell.value.starts_with('/')
-        && shell
-            .value
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.' | '+'));
+        && shell.value.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.' | '+'));
     if !right {
-        (findings.error(
-            "bad-path",
-            shell.span.clone(),
-            format!("`{}` is not a login shell", shell.value),
-        ))
-        .expected("an absolute path, e.g. \"/bin/bash\"");
+        (findings.error("bad-path", shell.span.clone(), format!("`{}` is not a login shell", shell.value)))
+            .expected("an absolute path, e.g. \"/bin/bash\"");
     }
 }
 

@@ -25,14 +25,8 @@ impl<'a> Source<'a> {
     pub fn of_item(item: &'a Item, key_span: &Range<usize>) -> Self {
         match item {
             Item::Value(value) => Source::of_value(value, key_span),
-            Item::Table(table) => Source {
-                shape: Shape::Table(table),
-                span: key_span.clone(),
-            },
-            Item::ArrayOfTables(tables) => Source {
-                shape: Shape::Tables(tables),
-                span: key_span.clone(),
-            },
+            Item::Table(table) => Source { shape: Shape::Table(table), span: key_span.clone() },
+            Item::ArrayOfTables(tables) => Source { shape: Shape::Tables(tables), span: key_span.clone() },
             Item::None => unreachable_none(key_span),
         }
     }
@@ -43,15 +37,9 @@ impl<'a> Source<'a> {
             // `a.b = 1` makes a table out of thin air: its only place is its key.
             Value::InlineTable(table) => {
                 let span = table.span().unwrap_or_else(|| fallback.clone());
-                Source {
-                    shape: Shape::Table(table),
-                    span,
-                }
+                Source { shape: Shape::Table(table), span }
             }
-            value => Source {
-                shape: Shape::Value(value),
-                span,
-            },
+            value => Source { shape: Shape::Value(value), span },
         }
     }
 
@@ -75,12 +63,9 @@ impl<'a> Source<'a> {
     /// The members of a list.
     pub fn members(&self) -> Option<Vec<Source<'a>>> {
         match self.shape {
-            Shape::Value(Value::Array(array)) => Some(
-                array
-                    .iter()
-                    .map(|value| Source::of_value(value, &self.span))
-                    .collect(),
-            ),
+            Shape::Value(Value::Array(array)) => {
+                Some(array.iter().map(|value| Source::of_value(value, &self.span)).collect())
+            }
             Shape::Tables(tables) => Some(
                 (tables.iter())
                     .map(|table| Source {
@@ -96,12 +81,8 @@ impl<'a> Source<'a> {
 
 /// The parser never hands out an empty item; an empty table reads as "nothing was written".
 fn unreachable_none<'a>(span: &Range<usize>) -> Source<'a> {
-    static EMPTY: std::sync::LazyLock<toml_edit::Table> =
-        std::sync::LazyLock::new(toml_edit::Table::new);
-    Source {
-        shape: Shape::Table(&*EMPTY),
-        span: span.clone(),
-    }
+    static EMPTY: std::sync::LazyLock<toml_edit::Table> = std::sync::LazyLock::new(toml_edit::Table::new);
+    Source { shape: Shape::Table(&*EMPTY), span: span.clone() }
 }
 
 pub(crate) struct Reader<'r, 's> {
@@ -114,11 +95,7 @@ pub(crate) struct Reader<'r, 's> {
 
 impl<'r, 's> Reader<'r, 's> {
     pub fn new(findings: &'r mut Findings<'s>) -> Self {
-        Reader {
-            findings,
-            path: Vec::new(),
-            member: None,
-        }
+        Reader { findings, path: Vec::new(), member: None }
     }
 
     /// Reads something below a key.
@@ -146,27 +123,16 @@ impl<'r, 's> Reader<'r, 's> {
             return None;
         };
         let entry = |(name, item): (&'a str, &'a Item)| {
-            let span = table
-                .key(name)
-                .and_then(toml_edit::Key::span)
-                .unwrap_or_else(|| source.span.clone());
+            let span = table.key(name).and_then(toml_edit::Key::span).unwrap_or_else(|| source.span.clone());
             let value = Source::of_item(item, &span);
-            (
-                Text {
-                    value: name.to_owned(),
-                    span,
-                },
-                value,
-            )
+            (Text { value: name.to_owned(), span }, value)
         };
         Some(table.iter().map(entry).collect())
     }
 
     pub fn wrong_type(&mut self, source: &Source<'_>, expected: &str) -> &mut Diagnostic {
         let message = format!("{} is {}", self.here(), source.kind());
-        self.findings
-            .error("wrong-type", source.span.clone(), message)
-            .expected(expected)
+        self.findings.error("wrong-type", source.span.clone(), message).expected(expected)
     }
 
     /// Reports a key the table does not have; returns the one that was probably meant.
@@ -176,20 +142,16 @@ impl<'r, 's> Reader<'r, 's> {
         } else {
             format!("unknown key `{}` in [{}]", key.value, self.path.join("."))
         };
-        (self
-            .findings
-            .error("unknown-key", key.span.clone(), message))
-        .expected(format!("one of {}", crate::words::or_list(keys)))
-        .maybe_hint(did_you_mean(&key.value, keys.iter().copied()));
+        (self.findings.error("unknown-key", key.span.clone(), message))
+            .expected(format!("one of {}", crate::words::or_list(keys)))
+            .maybe_hint(did_you_mean(&key.value, keys.iter().copied()));
         nearest(&key.value, keys.iter().copied())
     }
 
     pub fn missing_key(&mut self, source: &Source<'_>, key: &str) {
         if self.path.is_empty() {
             let message = format!("the file has no [{key}] table");
-            self.findings
-                .error("missing-key", 0..0, message)
-                .expected(format!("[{key}]"));
+            self.findings.error("missing-key", 0..0, message).expected(format!("[{key}]"));
             return;
         }
         let message = format!("[{}] has no `{key}`", self.path.join("."));

@@ -175,11 +175,8 @@ pub(crate) enum VolumeMode {
 }
 
 impl Choice for VolumeMode {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("manage", VolumeMode::Manage),
-        ("attach", VolumeMode::Attach),
-        ("none", VolumeMode::None),
-    ];
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("manage", VolumeMode::Manage), ("attach", VolumeMode::Attach), ("none", VolumeMode::None)];
 }
 
 table! {
@@ -208,11 +205,7 @@ impl Written for Volume {
             return None;
         }
         let mode = At::<VolumeMode>::read(source, reader)?;
-        Some(Volume(VolumeTable {
-            at: source.span.clone(),
-            mode: Some(mode),
-            ..VolumeTable::default()
-        }))
+        Some(Volume(VolumeTable { at: source.span.clone(), mode: Some(mode), ..VolumeTable::default() }))
     }
 
     fn schema() -> serde_json::Value {

@@ -37,18 +37,10 @@ impl Text {
         if written == self.value {
             return self.span.start + part.start..self.span.start + part.end;
         }
-        let quote = if written.starts_with("\"\"\"") || written.starts_with("'''") {
-            3
-        } else {
-            1
-        };
+        let quote = if written.starts_with("\"\"\"") || written.starts_with("'''") { 3 } else { 1 };
         let inner = written.get(quote..written.len().saturating_sub(quote));
         let start = self.span.start + quote;
-        if inner == Some(&self.value) {
-            start + part.start..start + part.end
-        } else {
-            self.span.clone()
-        }
+        if inner == Some(&self.value) { start + part.start..start + part.end } else { self.span.clone() }
     }
 }
 
@@ -153,9 +145,7 @@ impl Written for Scalar {
             Shape::Value(Value::String(text)) => text.value().clone(),
             Shape::Value(Value::Integer(number)) => number.value().to_string(),
             // Slurm's own words for a boolean.
-            Shape::Value(Value::Boolean(flag)) => {
-                if *flag.value() { "YES" } else { "NO" }.to_owned()
-            }
+            Shape::Value(Value::Boolean(flag)) => if *flag.value() { "YES" } else { "NO" }.to_owned(),
             _ => {
                 reader.wrong_type(source, "a string, an integer or a boolean");
                 return None;
@@ -181,10 +171,7 @@ impl Written for At<ConfigValue> {
                 ConfigValue::List(list.value.into_iter().map(|text| text.value).collect())
             }
             _ => {
-                reader.wrong_type(
-                    source,
-                    "a string, an integer, a list of strings, true or false",
-                );
+                reader.wrong_type(source, "a string, an integer, a list of strings, true or false");
                 return None;
             }
         };
@@ -222,11 +209,8 @@ impl<T: Choice> Written for At<T> {
 }
 
 impl Choice for Role {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("control", Role::Control),
-        ("login", Role::Login),
-        ("compute", Role::Compute),
-    ];
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("control", Role::Control), ("login", Role::Login), ("compute", Role::Compute)];
 }
 
 impl Choice for ImageUpdate {

@@ -18,9 +18,7 @@ pub struct Configure {
 
 impl Configure {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let done = cluster::with(context, async |deployment| {
-            Ok(deployment.configure(self.dry_run).await?)
-        })?;
+        let done = cluster::with(context, async |deployment| Ok(deployment.configure(self.dry_run).await?))?;
         if context.printer.is_json() {
             context.printer.json(&done)?;
         } else if self.dry_run {
@@ -40,11 +38,7 @@ fn diffs(done: &Configured) -> String {
             lines.fold(format!("{node}:\n"), |text, line| text + &line + "\n")
         })
         .collect();
-    if text.is_empty() {
-        "nothing would change\n".to_owned()
-    } else {
-        text
-    }
+    if text.is_empty() { "nothing would change\n".to_owned() } else { text }
 }
 
 pub fn summary(done: &Configured) -> String {

@@ -55,9 +55,8 @@ fn text(found: &kiln_deploy::Belongings) -> String {
         ("network", &found.networks),
         ("volume", &found.volumes),
     ];
-    let lines = kinds
-        .iter()
-        .flat_map(|(kind, list)| list.iter().map(move |(_, name)| format!("- {kind} {name}")));
+    let lines =
+        kinds.iter().flat_map(|(kind, list)| list.iter().map(move |(_, name)| format!("- {kind} {name}")));
     let lines: Vec<String> = lines.collect();
     if lines.is_empty() {
         return "nothing of the cluster is in the cloud".to_owned();

@@ -48,7 +48,8 @@ impl Exec {
         if let Some(list) = &self.nodes {
             return hostlist::expand(list).exit(Exit::Usage);
         }
-        let of_role = |node: &kiln_spec::Node<'_>| self.role.as_deref().is_none_or(|r| r == node.role.as_str());
+        let of_role =
+            |node: &kiln_spec::Node<'_>| self.role.as_deref().is_none_or(|r| r == node.role.as_str());
         Ok(deployment.spec.nodes().filter(of_role).map(|n| n.name.to_owned()).collect())
     }
 }

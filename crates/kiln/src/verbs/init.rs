@@ -40,8 +40,7 @@ impl Init {
             }
             other => other.with_context(|| format!("cannot create {}", path.display()))?,
         };
-        file.write_all(text.as_bytes())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
         context.printer.say(format_args!(
             "wrote {}; look through it, then check it with `kiln validate`",
             path.display()

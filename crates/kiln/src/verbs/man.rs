@@ -28,9 +28,7 @@ impl Man {
         std::fs::create_dir_all(&dir)
             .and_then(|()| clap_mangen::generate_to(Cli::command(), &dir))
             .with_context(|| format!("cannot write manual pages to {}", dir.display()))?;
-        context
-            .printer
-            .say(format_args!("manual pages are in {}", dir.display()));
+        context.printer.say(format_args!("manual pages are in {}", dir.display()));
         Ok(Exit::Ok)
     }
 }

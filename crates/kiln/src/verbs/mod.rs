@@ -1,19 +1,19 @@
 //! One file per verb. Each has its arguments and a `run`.
 
-pub mod completions;
-pub mod init;
-pub mod local;
-pub mod man;
-pub mod node;
-pub mod reference;
-pub mod schema;
 pub mod apply;
+pub mod completions;
 pub mod configure;
 pub mod destroy;
 pub mod exec;
 pub mod image;
+pub mod init;
 pub mod inventory;
+pub mod local;
+pub mod man;
+pub mod node;
 pub mod plan;
+pub mod reference;
+pub mod schema;
 pub mod secrets;
 pub mod ssh;
 pub mod status;

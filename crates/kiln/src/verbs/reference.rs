@@ -66,21 +66,11 @@ fn visible(command: &Command) -> impl Iterator<Item = &Command> {
 }
 
 fn usage(verb: &Command, name: &str) -> String {
-    let args = verb
-        .get_arguments()
-        .filter(|a| is_shown(a) && !a.is_global_set())
-        .map(|arg| {
-            let form = form(arg);
-            if arg.is_required_set() {
-                form
-            } else {
-                format!("[{form}]")
-            }
-        });
-    std::iter::once(name.to_owned())
-        .chain(args)
-        .collect::<Vec<_>>()
-        .join(" ")
+    let args = verb.get_arguments().filter(|a| is_shown(a) && !a.is_global_set()).map(|arg| {
+        let form = form(arg);
+        if arg.is_required_set() { form } else { format!("[{form}]") }
+    });
+    std::iter::once(name.to_owned()).chain(args).collect::<Vec<_>>().join(" ")
 }
 
 fn is_shown(arg: &Arg) -> bool {
@@ -91,14 +81,8 @@ fn is_shown(arg: &Arg) -> bool {
 fn form(arg: &Arg) -> String {
     let takes_value = arg.get_action().takes_values();
     let names = arg.get_value_names().unwrap_or_default();
-    let value = names
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(" ");
-    let many = arg
-        .get_num_args()
-        .is_some_and(|n| n.max_values() > names.len().max(1));
+    let value = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let many = arg.get_num_args().is_some_and(|n| n.max_values() > names.len().max(1));
     let value = if many { value + "..." } else { value };
     match arg.get_long() {
         Some(long) if takes_value => format!("--{long} {value}"),
@@ -113,15 +97,9 @@ fn options<'a>(args: impl Iterator<Item = &'a Arg>) -> String {
 }
 
 fn option(arg: &Arg) -> String {
-    let short = arg
-        .get_short()
-        .map(|s| format!("`-{s}`, "))
-        .unwrap_or_default();
+    let short = arg.get_short().map(|s| format!("`-{s}`, ")).unwrap_or_default();
     let help = arg.get_long_help().or_else(|| arg.get_help());
-    let help = help
-        .map(ToString::to_string)
-        .unwrap_or_default()
-        .replace("\n\n", " ");
+    let help = help.map(ToString::to_string).unwrap_or_default().replace("\n\n", " ");
     format!("- {short}`{}`: {help}{}\n", form(arg), details(arg))
 }
 
@@ -130,10 +108,7 @@ fn details(arg: &Arg) -> String {
     if arg.get_action().takes_values() {
         let values = arg.get_possible_values();
         if !values.is_empty() && !arg.is_hide_possible_values_set() {
-            let names: Vec<_> = values
-                .iter()
-                .map(|v| format!("`{}`", v.get_name()))
-                .collect();
+            let names: Vec<_> = values.iter().map(|v| format!("`{}`", v.get_name())).collect();
             details.push(format!("one of {}", names.join(", ")));
         }
         if let Some(default) = arg.get_default_values().first() {
@@ -141,14 +116,7 @@ fn details(arg: &Arg) -> String {
         }
     }
     if let Some(variable) = arg.get_env() {
-        details.push(format!(
-            "also as environment variable `{}`",
-            variable.to_string_lossy()
-        ));
+        details.push(format!("also as environment variable `{}`", variable.to_string_lossy()));
     }
-    if details.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", details.join("; "))
-    }
+    if details.is_empty() { String::new() } else { format!(" ({})", details.join("; ")) }
 }

@@ -79,7 +79,9 @@ impl Rotate {
             .exit(Exit::Usage)
             .hint(format!("the secrets are {names}"))?;
         cluster::with(context, async |deployment| Ok(deployment.secrets.rotate(kind)?))?;
-        context.printer.say(format!("{} is rotated; run `kiln configure` to bring it to the nodes", kind.name()));
+        context
+            .printer
+            .say(format!("{} is rotated; run `kiln configure` to bring it to the nodes", kind.name()));
         Ok(Exit::Ok)
     }
 }

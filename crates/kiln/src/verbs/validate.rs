@@ -25,11 +25,7 @@ impl Validate {
             return list_findings(context);
         } else {
             let spec = input::spec(context)?;
-            context.printer.say(format_args!(
-                "{} is valid: {}",
-                context.file.display(),
-                summary(&spec)
-            ));
+            context.printer.say(format_args!("{} is valid: {}", context.file.display(), summary(&spec)));
         }
         Ok(Exit::Ok)
     }

@@ -57,7 +57,9 @@ pub fn reboot(lab: &mut Lab) {
         lab.try_kiln(&["ssh", "standard-1", "test", "!", "-e", "/run/kiln-boot-mark"]).status.success()
     });
     // No configure: the node fetched its bundle from the share and started slurmd by itself.
-    let log = |lab: &mut Lab| lab.on("standard-1", &["systemctl", "is-active", "slurmd.service", "kiln-node.service"]);
+    let log = |lab: &mut Lab| {
+        lab.on("standard-1", &["systemctl", "is-active", "slurmd.service", "kiln-node.service"])
+    };
     wait("the node is configured", || log(lab) == "active\nactive");
     let id = lab.submit("--nodes=1 --nodelist=standard-1", "hostname");
     lab.wait_job(&id, "COMPLETED");

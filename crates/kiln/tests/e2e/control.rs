@@ -10,7 +10,10 @@ pub fn rebuilt(lab: &mut Lab) {
     let before = lab.hosts();
 
     // An extra image on top of the first, for all nodes.
-    lab.edit("[control]\n", "[image.second]\nsource = \"default\"\ncommands = [\"echo second >/etc/which-image\"]\n\n[control]\n");
+    lab.edit(
+        "[control]\n",
+        "[image.second]\nsource = \"default\"\ncommands = [\"echo second >/etc/which-image\"]\n\n[control]\n",
+    );
     lab.edit("image = \"default\"", "image = \"second\"");
     let plan = lab.kiln(&["plan"]);
     assert!(plan.contains("compute.standard: image change left to Slurm (2 nodes)"), "{plan}");
@@ -23,7 +26,11 @@ pub fn rebuilt(lab: &mut Lab) {
     }
     let after = lab.hosts();
     for (old, new) in before.iter().zip(&after) {
-        assert_eq!((&old["instance_id"], &old["address"]), (&new["instance_id"], &new["address"]), "in place");
+        assert_eq!(
+            (&old["instance_id"], &old["address"]),
+            (&new["instance_id"], &new["address"]),
+            "in place"
+        );
         let name = new["name"].as_str().unwrap_or_default();
         if new["role"] == "compute" {
             assert_eq!(old["image_id"], new["image_id"], "{name} is left to Slurm");

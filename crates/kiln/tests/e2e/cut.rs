@@ -12,7 +12,9 @@ const MOMENTS: usize = 10;
 pub fn ten_moments(lab: &mut Lab) {
     // A small cluster: the moments matter here, not the number of nodes.
     let example = lab.example();
-    let small = example.replace("standard-[0-1]", "standard-0").replace("[compute.extra]\nnodes = \"extra-[0-1]\"\nimage = \"default\"\n\n", "");
+    let small = example
+        .replace("standard-[0-1]", "standard-0")
+        .replace("[compute.extra]\nnodes = \"extra-[0-1]\"\nimage = \"default\"\n\n", "");
     lab.write_file(&small);
     lab.kiln(&["image", "build"]);
     let before = leftovers::look();

@@ -2,16 +2,13 @@
 
 use serde_json::Value;
 
-use crate::lab::{Lab, cloud_root, read};
+use crate::lab::{Lab, cloud_root};
 
 pub fn killed(lab: &mut Lab) {
     let before = lab.json(&["inventory"]);
     let id = lab.submit("--nodes=2", "sleep 600");
     lab.wait_job(&id, "RUNNING");
-    let record: Value = serde_json::from_str(&read(&cloud_root().join("daemon.json"))).expect("the daemon's record");
-    let pid = record["pid"].as_i64().expect("the daemon's pid").to_string();
-    let cmdline = read(std::path::Path::new(&format!("/proc/{pid}/cmdline")));
-    assert!(cmdline.contains("daemon"), "{pid} is {cmdline}");
+    let pid = daemon_pid().expect("the daemon runs");
     assert!(std::process::Command::new("kill").args(["-9", &pid]).status().expect("kill runs").success());
 
     assert_eq!(before, lab.json(&["inventory"]), "the same instances are found again");
@@ -23,22 +20,44 @@ pub fn killed(lab: &mut Lab) {
 
 pub fn token(lab: &mut Lab) {
     // From the control node, with what Kiln put there.
-    let credentials: Value = serde_json::from_str(&lab.on("control", &["cat", "/etc/kiln/cloud.json"])).expect("credentials");
+    let credentials: Value =
+        serde_json::from_str(&lab.on("control", &["cat", "/etc/kiln/cloud.json"])).expect("credentials");
     let owner = lab.on("control", &["stat", "-c", "%U %a", "/etc/kiln/cloud.json"]);
     assert_eq!(owner, "slurm 600");
     let url = credentials["url"].as_str().expect("a url");
     let token = credentials["token"].as_str().expect("a token");
     let address = url.trim_start_matches("http://");
     let (host, port) = address.split_once(':').expect("host and port");
-    let get = |token: &str, path: &str| {
+    let call = |method: &str, token: &str, path: &str| {
         format!(
-            "exec 3<>/dev/tcp/{host}/{port} && printf 'GET {path} HTTP/1.0\\r\\nAuthorization: Bearer {token}\\r\\n\\r\\n' >&3 && cat <&3"
+            "exec 3<>/dev/tcp/{host}/{port} && printf '{method} {path} HTTP/1.0\\r\\nAuthorization: Bearer {token}\\r\\n\\r\\n' >&3 && cat <&3"
         )
     };
-    let own = lab.on("control", &["bash", "-c", &get(token, "/v1/instances?cluster=e2e")]);
-    assert!(own.contains("200 OK") && own.contains("standard-0"), "{own}");
-    let other = lab.on("control", &["bash", "-c", &get(token, "/v1/instances?cluster=another")]);
-    assert!(!other.contains("200 OK"), "{other}");
-    let none = lab.on("control", &["bash", "-c", &get("wrong", "/v1/instances?cluster=e2e")]);
-    assert!(none.contains("401"), "{none}");
+    let mut answer = |method: &str, token: &str, path: &str| {
+        let whole = lab.on("control", &["bash", "-c", &call(method, token, path)]);
+        let status = whole.split(' ').nth(1).unwrap_or_default().to_string();
+        (status, whole)
+    };
+    let list = "/v1/instances?cluster=e2e&limit=100";
+    let (status, own) = answer("GET", token, list);
+    assert!(status == "200" && own.contains("standard-0"), "{own}");
+    assert_eq!(answer("GET", "wrong", list).0, "401");
+    // Nothing beyond the cluster: no token for another one, no end of the daemon.
+    for (method, path) in [("DELETE", "/v1/grants/another"), ("POST", "/v1/retire")] {
+        let (status, whole) = answer(method, token, path);
+        assert!(status != "200" && whole.contains("for cluster e2e only"), "{whole}");
+    }
+}
+
+/// The daemon of this test's cloud, found by its arguments.
+fn daemon_pid() -> Option<String> {
+    let root = cloud_root().display().to_string();
+    let wanted = ["local", "daemon", "--root", root.as_str()];
+    let pid = |entry: std::fs::DirEntry| {
+        let cmdline = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let cmdline = String::from_utf8_lossy(&cmdline).into_owned();
+        let arguments: Vec<&str> = cmdline.trim_end_matches('\0').split('\0').skip(1).collect();
+        (arguments == wanted).then(|| entry.file_name().to_string_lossy().into_owned())
+    };
+    std::fs::read_dir("/proc").ok()?.flatten().find_map(pid)
 }

@@ -77,7 +77,8 @@ impl Lab {
 
     pub fn try_kiln(&mut self, arguments: &[&str]) -> Output {
         let output = self.kiln_command(arguments).output().expect("kiln runs");
-        let printed = [&output.stdout, &output.stderr].map(|b| String::from_utf8_lossy(b).into_owned()).concat();
+        let printed =
+            [&output.stdout, &output.stderr].map(|b| String::from_utf8_lossy(b).into_owned()).concat();
         self.transcript.push_str(&printed);
         output
     }
@@ -99,7 +100,8 @@ impl Lab {
     pub fn json(&mut self, arguments: &[&str]) -> Value {
         let with: Vec<&str> = std::iter::once("--json").chain(arguments.iter().copied()).collect();
         let text = self.kiln(&with);
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("kiln {arguments:?} printed no JSON ({e}):\n{text}"))
+        serde_json::from_str(&text)
+            .unwrap_or_else(|e| panic!("kiln {arguments:?} printed no JSON ({e}):\n{text}"))
     }
 
     /// Runs a command as root on a node; it must succeed.
@@ -136,7 +138,11 @@ impl Lab {
     pub fn as_user(&mut self, node: &str, command: &str) -> String {
         let output = self.try_as_user(node, command);
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command:?} on {node} as {USER} ended with {}: {stderr}", output.status);
+        assert!(
+            output.status.success(),
+            "{command:?} on {node} as {USER} ended with {}: {stderr}",
+            output.status
+        );
         String::from_utf8_lossy(&output.stdout).trim_end().to_string()
     }
 

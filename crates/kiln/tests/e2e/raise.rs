@@ -43,7 +43,10 @@ pub fn commands(lab: &mut Lab) {
     let hosts = lab.kiln(&["exec", "--role", "compute", "hostname"]);
     let mut lines: Vec<&str> = hosts.lines().collect();
     lines.sort_unstable();
-    assert_eq!(lines, ["extra-0: extra-0", "extra-1: extra-1", "standard-0: standard-0", "standard-1: standard-1"]);
+    assert_eq!(
+        lines,
+        ["extra-0: extra-0", "extra-1: extra-1", "standard-0: standard-0", "standard-1: standard-1"]
+    );
     assert!(!lab.try_kiln(&["exec", "--nodes", "standard-[0-1]", "false"]).status.success());
     let unknown = lab.try_kiln(&["exec", "--nodes", "nobody", "true"]);
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("no node nobody"));

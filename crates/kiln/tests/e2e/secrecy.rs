@@ -77,7 +77,11 @@ fn search_files(folder: &Path, secrets: &BTreeMap<String, String>) {
             let bytes = std::fs::read(entry.path()).unwrap_or_default();
             let text = String::from_utf8_lossy(&bytes);
             for (name, secret) in secrets {
-                assert!(!text.contains(secret), "{name} is in {}, which everybody may read", entry.path().display());
+                assert!(
+                    !text.contains(secret),
+                    "{name} is in {}, which everybody may read",
+                    entry.path().display()
+                );
             }
         }
     }

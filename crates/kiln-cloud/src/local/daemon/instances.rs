@@ -95,6 +95,7 @@ impl Daemon {
     /// Takes the request; from now on the instance is of the new image.
     pub fn accept_rebuild(&self, caller: &Caller, id: &str, new: Rebuild) -> Result<InstanceRecord> {
         caller.check_labels(&new.labels)?;
+        check_ssh_key(&new.ssh_key)?;
         check_user_data(&new.user_data)?;
         let mut world = self.world();
         let mut record = caller.check(world.instances.get(id)?)?.clone();
@@ -104,6 +105,7 @@ impl Daemon {
         record.layers.clone_from(&world.images.get(&new.image)?.layers);
         record.image = new.image;
         record.user_data = new.user_data;
+        record.ssh_key = new.ssh_key.trim().to_string();
         record.labels = new.labels;
         record.upper = names::new_id();
         record.built = None;

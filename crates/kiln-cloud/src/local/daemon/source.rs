@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 
 use super::records::ImageRecord;
 use super::{Daemon, layers, lock, store};
+use crate::local::identity_unit;
 use crate::local::names;
-use crate::local::node_unit;
 use crate::local::wire::{SourceRequest, SourceStatus};
 use crate::{Error, Image, Result};
 
@@ -32,10 +32,11 @@ const MASKED: [&str; 8] = [
     "systemd-firstboot.service",
 ];
 
-/// The image has no host keys: every instance makes its own. Only the quick kind; an RSA key takes seconds.
+/// The image has no host keys: an instance that was given none makes its own. Only the quick kind; an RSA key takes seconds.
 const HOST_KEY_UNIT: &str = "[Unit]\n\
     Description=Make this instance's SSH host key\n\
     ConditionPathExists=!/etc/ssh/ssh_host_ed25519_key\n\
+    After=kiln-identity.service\n\
     Before=ssh.service\n\
     \n\
     [Service]\n\
@@ -209,7 +210,7 @@ fn system_digest(suite: &str) -> String {
 fn program_digest(executable: &Path) -> Result<String> {
     let data =
         fs::metadata(executable).map_err(|e| Error::Failed(format!("{}: {e}", executable.display())))?;
-    let facts = format!("{} {}.{} {}", data.len(), data.mtime(), data.mtime_nsec(), node_unit());
+    let facts = format!("{} {}.{} {}", data.len(), data.mtime(), data.mtime_nsec(), identity_unit());
     Ok(names::sha256_hex(facts.as_bytes()))
 }
 
@@ -250,10 +251,10 @@ fn install_program(dir: &Path, executable: &Path) -> Result<()> {
         }
         fs::copy(executable, bin.join("kiln"))?;
         fs::set_permissions(bin.join("kiln"), fs::Permissions::from_mode(0o755))?;
-        fs::write(units.join("kiln-node.service"), node_unit())?;
+        fs::write(units.join("kiln-identity.service"), identity_unit())?;
         std::os::unix::fs::symlink(
-            "/etc/systemd/system/kiln-node.service",
-            units.join("multi-user.target.wants/kiln-node.service"),
+            "/etc/systemd/system/kiln-identity.service",
+            units.join("multi-user.target.wants/kiln-identity.service"),
         )
     };
     install().map_err(|e| Error::Failed(format!("cannot install {}: {e}", executable.display())))

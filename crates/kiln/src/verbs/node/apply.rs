@@ -29,10 +29,7 @@ pub struct Apply {
 impl Apply {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let bundle = read(&self.bundle).exit(Exit::Usage)?;
-        let options = ApplyOptions {
-            dry_run: self.dry_run,
-            ..ApplyOptions::default()
-        };
+        let options = ApplyOptions { dry_run: self.dry_run, ..ApplyOptions::default() };
         let printer = &context.printer;
         // The node comes first: output that cannot be written must not end the apply half way.
         let mut output = Ok(());
@@ -54,9 +51,7 @@ impl Apply {
 fn read(path: &Path) -> anyhow::Result<Bundle> {
     let mut json = Vec::new();
     if path == Path::new("-") {
-        std::io::stdin()
-            .read_to_end(&mut json)
-            .context("cannot read standard input")?;
+        std::io::stdin().read_to_end(&mut json).context("cannot read standard input")?;
     } else {
         json = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     }

@@ -27,28 +27,15 @@ pub fn resource(report: &ResourceReport) -> Option<String> {
 }
 
 pub fn count(report: &ApplyReport) -> String {
-    let counts = [
-        Outcome::Changed,
-        Outcome::Unchanged,
-        Outcome::Skipped,
-        Outcome::Failed,
-    ]
-    .map(|outcome| (report.count(outcome), outcome))
-    .into_iter()
-    .filter(|(count, _)| *count > 0)
-    .map(|(count, outcome)| format!("{count} {}", word(outcome)))
-    .collect::<Vec<_>>()
-    .join(", ");
-    let counts = if counts.is_empty() {
-        "nothing to apply".to_owned()
-    } else {
-        counts
-    };
-    let dry = if report.dry_run {
-        " (dry run: nothing was touched)"
-    } else {
-        ""
-    };
+    let counts = [Outcome::Changed, Outcome::Unchanged, Outcome::Skipped, Outcome::Failed]
+        .map(|outcome| (report.count(outcome), outcome))
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, outcome)| format!("{count} {}", word(outcome)))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let counts = if counts.is_empty() { "nothing to apply".to_owned() } else { counts };
+    let dry = if report.dry_run { " (dry run: nothing was touched)" } else { "" };
     format!("{}: {counts}{dry}", report.node)
 }
 
@@ -58,13 +45,7 @@ mod tests {
 
     fn made(id: &str, outcome: Outcome, summary: &str, diff: Option<&str>) -> ResourceReport {
         let diff = diff.map(ToOwned::to_owned);
-        ResourceReport {
-            id: id.to_owned(),
-            outcome,
-            summary: summary.to_owned(),
-            diff,
-            millis: 3,
-        }
+        ResourceReport { id: id.to_owned(), outcome, summary: summary.to_owned(), diff, millis: 3 }
     }
 
     #[test]
@@ -75,18 +56,8 @@ mod tests {
             dry_run: true,
             resources: vec![
                 made("group:slurm", Outcome::Unchanged, "", None),
-                made(
-                    "file:/etc/hosts",
-                    Outcome::Changed,
-                    "content",
-                    Some("-10.0.0.1 a\n+10.0.0.2 a\n"),
-                ),
-                made(
-                    "service:slurmd.service",
-                    Outcome::Failed,
-                    "did not start\nbad config",
-                    None,
-                ),
+                made("file:/etc/hosts", Outcome::Changed, "content", Some("-10.0.0.1 a\n+10.0.0.2 a\n")),
+                made("service:slurmd.service", Outcome::Failed, "did not start\nbad config", None),
             ],
         };
         let lines: Vec<String> = report.resources.iter().filter_map(resource).collect();
