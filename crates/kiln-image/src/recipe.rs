@@ -94,6 +94,6 @@ fn role_packages(role: Role) -> &'static [&'static str] {
     match role {
         Role::Control => &["mariadb-server", "slurmctld", "slurmdbd", "slurm-wlm-mysql-plugin"],
         Role::Login => &["less"],
-        Role::Compute => &["libpam-slurm", "slurmd"],
+        Role::Compute => &["libpam-slurm", "libpmix2", "slurmd"],
     }
 }

@@ -137,7 +137,12 @@ fn verify(
     if !service.running {
         return Ok(Verdict::changed(summary));
     }
-    if state.active == "failed" || state.active == "activating" {
+    // The unit says that it is to be tried again, as slurmd is while slurmctld is away; whether it comes up is
+    // Slurm's to tell.
+    if state.active == "activating" {
+        return Ok(Verdict::changed(format!("{summary}; it ended, and systemd tries again")));
+    }
+    if state.active == "failed" {
         let error = ApplyError::Refused(format!("{summary}, then seen {}", state.active));
         return Err(with_journal(&error, unit));
     }

@@ -57,10 +57,10 @@ pub fn reboot(lab: &mut Lab) {
         lab.try_kiln(&["ssh", "standard-1", "test", "!", "-e", "/run/kiln-boot-mark"]).status.success()
     });
     // No configure: the node fetched its bundle from the share and started slurmd by itself.
-    let log = |lab: &mut Lab| {
-        lab.on("standard-1", &["systemctl", "is-active", "slurmd.service", "kiln-node.service"])
+    let active = |unit: &str, lab: &mut Lab| {
+        lab.try_kiln(&["ssh", "standard-1", "systemctl", "--quiet", "is-active", unit]).status.success()
     };
-    wait("the node is configured", || log(lab) == "active\nactive");
+    wait("the node is configured", || active("kiln-node.service", lab) && active("slurmd.service", lab));
     let id = lab.submit("--nodes=1 --nodelist=standard-1", "hostname");
     lab.wait_job(&id, "COMPLETED");
 }
