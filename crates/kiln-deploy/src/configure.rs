@@ -35,8 +35,8 @@ impl Configured {
     }
 }
 
-/// What one configuration run holds on to.
-struct Run<'a> {
+/// What one configuration holds on to.
+struct Task<'a> {
     ssh: &'a Ssh,
     site: &'a Site<'a>,
     keys: &'a BTreeMap<String, NodeKeys>,
@@ -56,7 +56,7 @@ impl Deployment<'_> {
             names.iter().map(|n| Ok((n.to_string(), ring.node(n)?))).collect::<Result<BTreeMap<_, _>>>()?;
         let kiln = self.kiln_bytes()?;
         let ssh = self.ssh()?;
-        let run = Run {
+        let task = Task {
             ssh: &ssh,
             site: &site(self.spec, &inventory, &secrets),
             keys: &keys,
@@ -69,7 +69,7 @@ impl Deployment<'_> {
         }
         let hosts = self.hosts(&observed, names.iter().copied())?;
         let results =
-            bounded(hosts.clone(), self.spec.concurrency, |host| self.configure_node(&run, host)).await;
+            bounded(hosts.clone(), self.spec.concurrency, |host| self.configure_node(&task, host)).await;
         let mut configured = Configured { nodes: BTreeMap::new() };
         let mut failures = Vec::new();
         let all = results.len();
@@ -94,23 +94,23 @@ impl Deployment<'_> {
         Ok(configured)
     }
 
-    async fn configure_node(&self, run: &Run<'_>, host: Host) -> Result<ApplyReport> {
+    async fn configure_node(&self, task: &Task<'_>, host: Host) -> Result<ApplyReport> {
         self.check_stop()?;
-        let keys = run.keys.get(&host.name).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
+        let keys = task.keys.get(&host.name).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
         let bundle =
-            run.site.bundle(&host.name, keys).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
-        run.ssh.wait(&host, SSH_LIMIT).await?;
-        if !run.dry_run {
-            self.update_kiln(run, &host).await?;
+            task.site.bundle(&host.name, keys).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
+        task.ssh.wait(&host, SSH_LIMIT).await?;
+        if !task.dry_run {
+            self.update_kiln(task, &host).await?;
         }
         (self.progress)(Event::working(&host.name, "configuring"));
-        let report = push(run, &host, &bundle).await?;
-        if bundle.role == Role::Control.as_str() && !run.dry_run {
-            self.publish(run, &host).await?;
+        let report = push(task, &host, &bundle).await?;
+        if bundle.role == Role::Control.as_str() && !task.dry_run {
+            self.publish(task, &host).await?;
         }
         let text = match report.changed() {
             0 => "unchanged".to_string(),
-            n if run.dry_run => format!("{n} would change"),
+            n if task.dry_run => format!("{n} would change"),
             n => format!("configured, {n} changed"),
         };
         (self.progress)(Event::done(&host.name, text));
@@ -118,23 +118,23 @@ impl Deployment<'_> {
     }
 
     /// Nodes run the same binary as the deploy host, whatever their image brought.
-    async fn update_kiln(&self, run: &Run<'_>, host: &Host) -> Result<()> {
-        let sum = run.ssh.output(host, &["sha256sum", "/usr/local/bin/kiln"], b"").await?;
-        if !sum.stdout.starts_with(run.kiln_digest) {
+    async fn update_kiln(&self, task: &Task<'_>, host: &Host) -> Result<()> {
+        let sum = task.ssh.output(host, &["sha256sum", "/usr/local/bin/kiln"], b"").await?;
+        if !sum.stdout.starts_with(task.kiln_digest) {
             (self.progress)(Event::working(&host.name, "copying kiln"));
-            run.ssh.run(host, &["sh", "-c", kiln_image::INSTALL_KILN], run.kiln).await?;
+            task.ssh.run(host, &["sh", "-c", kiln_image::INSTALL_KILN], task.kiln).await?;
         }
         Ok(())
     }
 
     /// Puts the sealed bundles of compute nodes on the share, those that changed.
-    async fn publish(&self, run: &Run<'_>, control: &Host) -> Result<()> {
-        let listed = run.ssh.run(control, &["kiln", "node", "published"], b"").await?;
+    async fn publish(&self, task: &Task<'_>, control: &Host) -> Result<()> {
+        let listed = task.ssh.run(control, &["kiln", "node", "published"], b"").await?;
         let there: BTreeMap<String, String> = serde_json::from_str(&listed).unwrap_or_default();
         let mut publication = kiln_node::Publication::default();
         for node in self.spec.compute.iter().flat_map(|g| &g.nodes) {
-            let Some(keys) = run.keys.get(node) else { continue };
-            let Some(bundle) = run.site.bundle(node, keys) else { continue };
+            let Some(keys) = task.keys.get(node) else { continue };
+            let Some(bundle) = task.site.bundle(node, keys) else { continue };
             // The name of the content: which bundle, sealed to which key.
             let digest = hex::encode(Sha256::digest(format!("{} {}", bundle.digest(), keys.seal_recipient)));
             if there.get(node) != Some(&digest) {
@@ -146,7 +146,7 @@ impl Deployment<'_> {
             publication.digests.insert(node.clone(), digest);
         }
         let json = serde_json::to_vec(&publication).map_err(|e| Error::NotReady(e.to_string()))?;
-        run.ssh.run(control, &["kiln", "node", "publish"], &json).await?;
+        task.ssh.run(control, &["kiln", "node", "publish"], &json).await?;
         Ok(())
     }
 
@@ -198,13 +198,13 @@ pub(crate) async fn slurm_states(ssh: &Ssh, control: &Host) -> Result<Vec<NodeSt
     Ok(parse_node_states(&text))
 }
 
-async fn push(run: &Run<'_>, host: &Host, bundle: &Bundle) -> Result<ApplyReport> {
+async fn push(task: &Task<'_>, host: &Host, bundle: &Bundle) -> Result<ApplyReport> {
     let mut argv = vec!["kiln", "--json", "node", "apply", "--bundle", "-"];
-    if run.dry_run {
+    if task.dry_run {
         argv.push("--dry-run");
     }
     let json = serde_json::to_vec(bundle).map_err(|e| Error::NotReady(e.to_string()))?;
-    let output = run.ssh.output(host, &argv, &json).await?;
+    let output = task.ssh.output(host, &argv, &json).await?;
     let report: ApplyReport = serde_json::from_str(&output.stdout).map_err(|_| {
         Error::NotReady(format!(
             "{}: `kiln node apply` ended with {}: {}",

@@ -94,7 +94,9 @@ impl InventoryReport {
         out.push_str("  children:\n");
         for (group, members) in self.groups() {
             let _ = writeln!(out, "    {group}:\n      hosts:");
-            members.iter().for_each(|name| _ = writeln!(out, "        {}: {{}}", text(name)));
+            for name in members {
+                let _ = writeln!(out, "        {}: {{}}", text(name));
+            }
         }
         out
     }
@@ -109,5 +111,30 @@ impl InventoryReport {
             }
         }
         groups
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ansible_gets_hosts_with_their_facts_and_groups() {
+        let host = |name: &str, role: &str, group: &str| HostEntry {
+            name: name.into(),
+            role: role.into(),
+            group: group.into(),
+            address: Some("10.0.0.2".into()),
+            instance_id: Some("i-1".into()),
+            image_id: Some("image-1".into()),
+            target_image_id: None,
+        };
+        let report = InventoryReport {
+            cluster: "demo".into(),
+            hosts: vec![host("control", "control", "control"), host("a-0", "compute", "compute.big-mem")],
+            ssh_keys: vec!["/x/ssh-key".into()],
+            known_hosts: "/x/known_hosts".into(),
+        };
+        insta::assert_snapshot!(report.ansible());
     }
 }

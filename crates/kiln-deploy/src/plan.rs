@@ -278,3 +278,7 @@ pub fn group_label(node: &Node<'_>) -> String {
         role => format!("{}.{}", role.as_str(), node.group),
     }
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

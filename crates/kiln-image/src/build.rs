@@ -184,7 +184,7 @@ impl Builder<'_> {
             None => return Err(kiln_cloud::Error::Failed("the cloud created nothing".into()).into()),
         };
         let deadline = tokio::time::Instant::now() + Duration::from_secs(300);
-        let active = self.cloud.wait_active(&[instance.id.clone()], deadline, |_| {}).await?;
+        let active = self.cloud.wait_active(std::slice::from_ref(&instance.id), deadline, |_| {}).await?;
         let address: IpAddr = active
             .iter()
             .find_map(|i| i.address)

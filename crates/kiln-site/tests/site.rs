@@ -1,5 +1,7 @@
 //! What the site function writes, as administrators will read it.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
 use std::collections::BTreeMap;
 
 use kiln_site::bundle::{Bundle, Resource};

@@ -1,0 +1,189 @@
+//! The planner, row by row: what was observed, what is to be done.
+
+use kiln_cloud::{Flavor, Labels, Network, SecurityGroup, Volume as CloudVolume};
+
+use super::*;
+
+const FILE: &str = r#"
+[cluster]
+name = "demo"
+[cloud]
+kind = "local"
+[login.login]
+nodes = "login-0"
+[compute.standard]
+nodes = "standard-[0-1]"
+[compute.batch]
+nodes = "batch-0"
+image_update = "apply"
+"#;
+
+fn spec(file: &str) -> Spec {
+    kiln_spec::parse(file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn built(id: &str) -> Targets {
+    Targets::from([("default".to_string(), Some(id.to_string()))])
+}
+
+fn nothing() -> Observed {
+    let flavor = Flavor { name: "medium".into(), cpus: 2, memory_mib: 4096 };
+    Observed { flavors: vec![flavor], ..Observed::default() }
+}
+
+/// The cluster as the file says, with every node on image `old`.
+fn whole(spec: &Spec) -> Observed {
+    let labels = |node: &Node<'_>| {
+        let mut labels = Labels::from([
+            (label::NODE.to_string(), node.name.to_string()),
+            (label::GROUP.to_string(), group_label(node)),
+        ]);
+        if node.image_update == ImageUpdate::Slurm {
+            labels.insert(label::TARGET_IMAGE.into(), "old".into());
+        }
+        labels
+    };
+    let instance = |node: Node<'_>| Instance {
+        id: format!("id-{}", node.name),
+        name: node.name.to_string(),
+        status: InstanceStatus::Active,
+        image: Some("old".into()),
+        flavor: node.flavor.to_string(),
+        address: None,
+        labels: labels(&node),
+        volumes: Vec::new(),
+        created: jiff::Timestamp::UNIX_EPOCH,
+        built: None,
+    };
+    let volume = |purpose: &str| CloudVolume {
+        id: purpose.into(),
+        name: volume_name(spec, purpose),
+        size_gib: 1,
+        labels: Labels::new(),
+        attached_to: Vec::new(),
+    };
+    let group = |name: String| SecurityGroup { id: name.clone(), name, labels: Labels::new(), rules: Vec::new() };
+    Observed {
+        networks: vec![Network {
+            id: "n".into(),
+            name: "demo".into(),
+            cidr: ipnet::Ipv4Net::default(),
+            labels: Labels::new(),
+            api_url: None,
+        }],
+        security_groups: vec![group(cluster_group(spec)), group(login_group(spec))],
+        volumes: ["state", "home", "share"].map(volume).to_vec(),
+        instances: spec.nodes().map(instance).collect(),
+        ..nothing()
+    }
+}
+
+fn lines(plan: &Plan) -> Vec<String> {
+    plan.actions.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn from_nothing_everything_is_created() {
+    let spec = spec(FILE);
+    let targets = Targets::from([("default".to_string(), None)]);
+    let plan = plan(&spec, &nothing(), &targets).unwrap();
+    insta::assert_snapshot!(plan);
+    assert!(!plan.is_destructive());
+    let stages: Vec<u8> = plan.actions.iter().map(Action::stage).collect();
+    assert!(stages.is_sorted(), "{stages:?}");
+}
+
+#[test]
+fn what_is_there_needs_nothing() {
+    let spec = spec(FILE);
+    let plan = plan(&spec, &whole(&spec), &built("old")).unwrap();
+    assert!(plan.is_empty(), "{plan}");
+}
+
+#[test]
+fn a_new_image_rebuilds_all_but_what_is_left_to_slurm() {
+    let spec = spec(FILE);
+    let plan = plan(&spec, &whole(&spec), &built("new")).unwrap();
+    assert_eq!(
+        lines(&plan),
+        [
+            "~ control: rebuild control in place, old -> new (1 node)",
+            "~ login.login: rebuild login-0 in place, old -> new (1 node)",
+            "= compute.standard: image change left to Slurm (2 nodes): standard-[0-1] -> new",
+            "~ compute.batch: rebuild batch-0 in place, old -> new (1 node)",
+        ]
+    );
+    assert!(plan.is_destructive());
+}
+
+#[test]
+fn a_recorded_target_is_not_recorded_again() {
+    let spec = spec(FILE);
+    let mut observed = whole(&spec);
+    for instance in &mut observed.instances {
+        instance.labels.insert(label::TARGET_IMAGE.into(), "new".into());
+        if !instance.name.starts_with("standard") {
+            instance.image = Some("new".into());
+        }
+    }
+    let plan = plan(&spec, &observed, &built("new")).unwrap();
+    assert!(plan.is_empty(), "{plan}");
+}
+
+#[test]
+fn turning_image_update_to_slurm_recreates_nothing() {
+    let before = spec(FILE);
+    let after = spec(&FILE.replace("\nimage_update = \"apply\"", ""));
+    let plan = plan(&after, &whole(&before), &built("old")).unwrap();
+    assert_eq!(lines(&plan), ["= compute.batch: image change left to Slurm (1 node): batch-0 -> old"]);
+}
+
+#[test]
+fn nodes_that_left_the_file_are_deleted_and_new_ones_made() {
+    let before = spec(FILE);
+    let after = spec(&FILE.replace("standard-[0-1]", "standard-[1-2]"));
+    let plan = plan(&after, &whole(&before), &built("old")).unwrap();
+    assert_eq!(
+        lines(&plan),
+        [
+            "- compute.standard: delete standard-0 (1 node), no longer in the file",
+            "+ compute.standard: create standard-2 from old (1 node)",
+        ]
+    );
+}
+
+#[test]
+fn broken_instances_are_replaced_and_stopped_ones_started() {
+    let spec = spec(FILE);
+    let mut observed = whole(&spec);
+    observed.instances[1].status = InstanceStatus::Stopped;
+    observed.instances[2].status = InstanceStatus::Error { reason: "no host".into() };
+    let plan = plan(&spec, &observed, &built("old")).unwrap();
+    assert_eq!(
+        lines(&plan),
+        [
+            "- compute.standard: delete standard-0 (1 node), broken: no host",
+            "~ login.login: start login-0 (1 node)",
+            "+ compute.standard: create standard-0 from old (1 node)",
+        ]
+    );
+}
+
+#[test]
+fn an_unknown_flavor_and_a_missing_volume_are_errors() {
+    let file = FILE.replace("nodes = \"batch-0\"", "nodes = \"batch-0\"\nflavor = \"huge\"");
+    let error = plan(&spec(&file), &nothing(), &built("old")).unwrap_err();
+    assert_eq!(error.to_string(), "the local cloud has no flavor huge; it has medium");
+
+    let file = format!("{FILE}[volumes]\nhome = {{ mode = \"attach\", name = \"homes\" }}\n");
+    let error = plan(&spec(&file), &nothing(), &built("old")).unwrap_err();
+    assert_eq!(error.to_string(), "volume homes is to be attached but does not exist");
+    assert!(error.hint().is_some());
+}
+
+#[test]
+fn ten_thousand_nodes_are_one_line_per_group() {
+    let spec = spec(&FILE.replace("standard-[0-1]", "standard-[0-9999]"));
+    let plan = plan(&spec, &nothing(), &built("old")).unwrap();
+    assert!(lines(&plan).iter().any(|l| l == "+ compute.standard: create standard-[0-9999] from old (10000 nodes)"));
+}
