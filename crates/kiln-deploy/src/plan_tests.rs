@@ -62,7 +62,8 @@ fn whole(spec: &Spec) -> Observed {
         labels: Labels::new(),
         attached_to: Vec::new(),
     };
-    let group = |name: String| SecurityGroup { id: name.clone(), name, labels: Labels::new(), rules: Vec::new() };
+    let group =
+        |name: String| SecurityGroup { id: name.clone(), name, labels: Labels::new(), rules: Vec::new() };
     Observed {
         networks: vec![Network {
             id: "n".into(),
@@ -185,5 +186,9 @@ fn an_unknown_flavor_and_a_missing_volume_are_errors() {
 fn ten_thousand_nodes_are_one_line_per_group() {
     let spec = spec(&FILE.replace("standard-[0-1]", "standard-[0-9999]"));
     let plan = plan(&spec, &nothing(), &built("old")).unwrap();
-    assert!(lines(&plan).iter().any(|l| l == "+ compute.standard: create standard-[0-9999] from old (10000 nodes)"));
+    assert!(
+        lines(&plan)
+            .iter()
+            .any(|l| l == "+ compute.standard: create standard-[0-9999] from old (10000 nodes)")
+    );
 }

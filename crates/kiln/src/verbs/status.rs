@@ -12,6 +12,7 @@ use crate::table::Table;
 pub struct Status {}
 
 impl Status {
+    #[allow(clippy::unused_self, reason = "every verb is run the same way")]
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let report = cluster::with(context, async |deployment| Ok(deployment.status().await?))?;
         if context.printer.is_json() {

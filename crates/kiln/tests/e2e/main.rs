@@ -25,14 +25,14 @@ type Scenario = (&'static str, fn(&mut Lab));
 struct Suite {
     name: &'static str,
     /// Debian release of the images.
-    suite: &'static str,
+    debian: &'static str,
     scenarios: &'static [Scenario],
 }
 
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
-        suite: "bookworm",
+        debian: "bookworm",
         scenarios: &[
             ("from nothing to a two-node job", raise::two_node_job),
             ("secrets are nowhere to be found", secrecy::nowhere),
@@ -50,10 +50,14 @@ const SUITES: &[Suite] = &[
             ("a rebooted compute node comes back configured", change::reboot),
         ],
     },
-    Suite { name: "cut", suite: "bookworm", scenarios: &[("up is killed at ten moments", cut::ten_moments)] },
+    Suite {
+        name: "cut",
+        debian: "bookworm",
+        scenarios: &[("up is killed at ten moments", cut::ten_moments)],
+    },
     Suite {
         name: "trixie",
-        suite: "trixie",
+        debian: "trixie",
         scenarios: &[
             ("from nothing to a two-node job", raise::two_node_job),
             ("up again changes nothing", raise::up_again),
@@ -64,7 +68,7 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         name: "forky",
-        suite: "forky",
+        debian: "forky",
         scenarios: &[
             ("from nothing to a two-node job", raise::two_node_job),
             ("up again changes nothing", raise::up_again),
@@ -74,10 +78,8 @@ const SUITES: &[Suite] = &[
 
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    let chosen = |suite: &&Suite| match wanted.is_empty() {
-        true => suite.name != "forky",
-        false => wanted.iter().any(|w| w == suite.name),
-    };
+    let named = |suite: &Suite| wanted.iter().any(|w| w == suite.name);
+    let chosen = |suite: &&Suite| named(suite) || (wanted.is_empty() && suite.name != "forky");
     let (mut passed, mut failed) = (0, 0);
     for suite in SUITES.iter().filter(chosen) {
         let (p, f) = run(suite);
@@ -91,39 +93,32 @@ fn main() -> ExitCode {
 fn run(suite: &Suite) -> (usize, usize) {
     println!("\nsuite {}", suite.name);
     let before = leftovers::look();
-    let mut lab = Lab::new(suite.suite);
+    let mut lab = Lab::new(suite.debian);
     let (mut passed, mut failed) = (0, 0);
     for (name, scenario) in suite.scenarios {
         let start = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| scenario(&mut lab)));
         let seconds = start.elapsed().as_secs_f64();
-        match outcome {
-            Ok(()) => {
-                println!("test {}: {name} ... ok ({seconds:.1} s)", suite.name);
-                passed += 1;
-            }
-            Err(_) => {
-                println!("test {}: {name} ... FAILED ({seconds:.1} s)", suite.name);
-                failed += 1;
-                lab.tell();
-                // The cluster is in an unknown state; later scenarios would only add noise.
-                break;
-            }
+        if outcome.is_err() {
+            println!("test {}: {name} ... FAILED ({seconds:.1} s)", suite.name);
+            failed += 1;
+            lab.tell();
+            // The cluster is in an unknown state; later scenarios would only add noise.
+            break;
         }
+        println!("test {}: {name} ... ok ({seconds:.1} s)", suite.name);
+        passed += 1;
     }
     let end = catch_unwind(AssertUnwindSafe(|| {
         lab.destroy();
         leftovers::assert_same(&before, &leftovers::look());
     }));
-    match end {
-        Ok(()) => {
-            println!("test {}: destroy leaves nothing ... ok", suite.name);
-            passed += 1;
-        }
-        Err(_) => {
-            println!("test {}: destroy leaves nothing ... FAILED", suite.name);
-            failed += 1;
-        }
+    if end.is_ok() {
+        println!("test {}: destroy leaves nothing ... ok", suite.name);
+        passed += 1;
+    } else {
+        println!("test {}: destroy leaves nothing ... FAILED", suite.name);
+        failed += 1;
     }
     (passed, failed)
 }

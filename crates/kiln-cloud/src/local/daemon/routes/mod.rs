@@ -7,8 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequestParts, Path, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequestParts, Path, Request, State};
 use axum::http::{StatusCode, header, request::Parts};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
@@ -51,7 +52,15 @@ pub fn router(server: Arc<Server>) -> Router {
         .route("/v1/hand-over", post(hand_over))
         .fallback(get(metadata))
         .layer(DefaultBodyLimit::max(64 << 20))
+        .layer(middleware::from_fn(to_the_end))
         .with_state(server)
+}
+
+/// What was begun is finished, even if the client is killed meanwhile: dropping the connection would otherwise drop
+/// the work at its next pause, such as between accepting an instance and building it.
+async fn to_the_end(request: Request, next: Next) -> Response {
+    let work = tokio::spawn(next.run(request));
+    work.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 
 pub struct Failure(Error);
