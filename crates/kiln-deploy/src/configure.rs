@@ -99,9 +99,11 @@ impl Deployment<'_> {
         let keys = task.keys.get(&host.name).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
         let bundle =
             task.site.bundle(&host.name, keys).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
-        task.ssh.wait(&host, SSH_LIMIT).await?;
-        if !task.dry_run {
-            self.update_kiln(task, &host).await?;
+        let sum = task.ssh.wait_output(&host, &["sha256sum", "/usr/local/bin/kiln"], SSH_LIMIT).await?;
+        // Nodes run the same binary as the deploy host, whatever their image brought.
+        if !task.dry_run && !sum.stdout.starts_with(task.kiln_digest) {
+            (self.progress)(Event::working(&host.name, "copying kiln"));
+            task.ssh.run(&host, &["sh", "-c", kiln_image::INSTALL_KILN], task.kiln).await?;
         }
         (self.progress)(Event::working(&host.name, "configuring"));
         let report = push(task, &host, &bundle).await?;
@@ -115,16 +117,6 @@ impl Deployment<'_> {
         };
         (self.progress)(Event::done(&host.name, text));
         Ok(report)
-    }
-
-    /// Nodes run the same binary as the deploy host, whatever their image brought.
-    async fn update_kiln(&self, task: &Task<'_>, host: &Host) -> Result<()> {
-        let sum = task.ssh.output(host, &["sha256sum", "/usr/local/bin/kiln"], b"").await?;
-        if !sum.stdout.starts_with(task.kiln_digest) {
-            (self.progress)(Event::working(&host.name, "copying kiln"));
-            task.ssh.run(host, &["sh", "-c", kiln_image::INSTALL_KILN], task.kiln).await?;
-        }
-        Ok(())
     }
 
     /// Puts the sealed bundles of compute nodes on the share, those that changed.
@@ -144,6 +136,9 @@ impl Deployment<'_> {
                 publication.sealed.insert(node.clone(), STANDARD.encode(sealed));
             }
             publication.digests.insert(node.clone(), digest);
+        }
+        if there == publication.digests {
+            return Ok(());
         }
         let json = serde_json::to_vec(&publication).map_err(|e| Error::NotReady(e.to_string()))?;
         task.ssh.run(control, &["kiln", "node", "publish"], &json).await?;

@@ -190,7 +190,7 @@ impl Builder<'_> {
             .find_map(|i| i.address)
             .ok_or_else(|| kiln_cloud::Error::Failed("the build instance has no address".into()))?;
         let host = Host { name, address };
-        self.ssh.wait(&host, Duration::from_secs(120)).await?;
+        self.ssh.wait_output(&host, &["true"], Duration::from_secs(120)).await?;
         Ok((instance.id, host))
     }
 

@@ -92,7 +92,7 @@ const COMMON: [&str; 9] = [
 
 fn role_packages(role: Role) -> &'static [&'static str] {
     match role {
-        Role::Control => &["mariadb-server", "slurmctld", "slurmdbd", "slurm-wlm-mysql-plugin"],
+        Role::Control => &["libpmix2", "mariadb-server", "slurmctld", "slurmdbd", "slurm-wlm-mysql-plugin"],
         Role::Login => &["less"],
         Role::Compute => &["libpam-slurm", "libpmix2", "slurmd"],
     }

@@ -36,9 +36,18 @@ pub enum ShareError {
     Missing(String),
 }
 
-/// What is on the share: the content's name of each node's bundle. A damaged index counts as empty; everything is
-/// then sent again.
-pub fn published(share: &Path) -> BTreeMap<String, String> {
+/// What is on the share: the content's name of each node's bundle. Empty, so that everything is sent again, when the
+/// index is damaged or the share has another binary than `kiln`.
+pub fn published(share: &Path, kiln: &Path) -> BTreeMap<String, String> {
+    let ours = fs::read(kiln).map(|bytes| hex::encode(Sha256::digest(bytes))).unwrap_or_default();
+    let theirs = fs::read_to_string(share.join("bin/kiln.sha256")).unwrap_or_default();
+    if ours.is_empty() || ours != theirs.trim() {
+        return BTreeMap::new();
+    }
+    index(share)
+}
+
+fn index(share: &Path) -> BTreeMap<String, String> {
     let text = fs::read_to_string(share.join("bundles/index.json")).unwrap_or_default();
     let index: BTreeMap<String, String> = serde_json::from_str(&text).unwrap_or_default();
     index.into_iter().filter(|(node, _)| bundle_path(share, node).is_ok_and(|p| p.exists())).collect()
@@ -47,7 +56,7 @@ pub fn published(share: &Path) -> BTreeMap<String, String> {
 /// Writes what was sent, then the index, then removes what is no longer wanted: at every moment a booting node finds
 /// a whole bundle.
 pub fn publish(share: &Path, publication: &Publication, kiln: &Path) -> Result<(), ShareError> {
-    let before = published(share);
+    let before = index(share);
     for (node, sealed) in &publication.sealed {
         let bytes = STANDARD.decode(sealed).map_err(|_| ShareError::Encoding(node.clone()))?;
         write(&bundle_path(share, node)?, &bytes, 0o644)?;
@@ -118,14 +127,18 @@ mod tests {
         fs::write(&kiln, "binary").unwrap();
         let share = dir.path().join("share");
         publish(&share, &publication(&[("a", "1"), ("b", "2")]), &kiln).unwrap();
-        assert_eq!(published(&share).len(), 2);
+        assert_eq!(published(&share, &kiln).len(), 2);
         assert_eq!(fs::read_to_string(share.join("bin/kiln")).unwrap(), "binary");
+
+        let other = dir.path().join("other");
+        fs::write(&other, "another binary").unwrap();
+        assert!(published(&share, &other).is_empty());
 
         // Unchanged bundles are not sent again.
         let mut second = publication(&[("a", "1")]);
         second.sealed.clear();
         publish(&share, &second, &kiln).unwrap();
-        assert_eq!(published(&share).keys().collect::<Vec<_>>(), ["a"]);
+        assert_eq!(published(&share, &kiln).keys().collect::<Vec<_>>(), ["a"]);
         assert!(!share.join("bundles/b.age").exists());
     }
 

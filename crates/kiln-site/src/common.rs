@@ -39,7 +39,7 @@ pub fn hosts(spec: &Spec, inventory: &Inventory) -> Resource {
     Resource::File(file("/etc/hosts", text))
 }
 
-/// The node's own keys. They came with its metadata too; here they follow a rotation.
+/// The base of every node, and its own keys. They came with its metadata too; here they follow a rotation.
 pub fn keys(keys: &NodeKeys, secrets: &Secrets) -> Vec<Resource> {
     vec![
         directory("/etc/kiln", "root", 0o755),
@@ -53,6 +53,7 @@ pub fn keys(keys: &NodeKeys, secrets: &Secrets) -> Vec<Resource> {
             file("/etc/ssh/ssh_host_ed25519_key", &keys.ssh_host_key).owned_by("root", 0o600).secret(),
         ),
         Resource::File(file("/etc/ssh/ssh_host_ed25519_key.pub", format!("{}\n", keys.ssh_host_public))),
+        Resource::File(file("/etc/default/locale", "LANG=C.UTF-8\n")),
         Resource::File(file("/etc/ssh/kiln-keys/root", format!("{}\n", secrets.ssh_public_key))),
     ]
 }

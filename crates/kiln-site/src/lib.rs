@@ -10,9 +10,12 @@ mod make;
 mod roles;
 mod slurm_conf;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use kiln_spec::{Role, Spec};
 
-pub use bundle::Bundle;
+pub use bundle::{Bundle, Resource};
 pub use identity::{Identity, UserData};
 pub use inputs::{Inventory, NodeFacts, NodeKeys, Secrets};
 pub use roles::{SHARE, volume_name};
@@ -43,6 +46,7 @@ impl Site<'_> {
         };
         let mut resources = common::keys(keys, self.secrets);
         resources.extend(make(self.spec, self.inventory, self.secrets, &self.slurm));
+        let resources = settle(resources);
         Some(Bundle {
             cluster: self.spec.name.clone(),
             node: node.to_string(),
@@ -54,4 +58,20 @@ impl Site<'_> {
     pub fn slurm_conf(&self) -> &str {
         &self.slurm.text
     }
+}
+
+/// A file of the site's own takes the place of Kiln's: the later of two with one id counts, where the earlier stood.
+fn settle(resources: Vec<Resource>) -> Vec<Resource> {
+    let mut settled: Vec<Resource> = Vec::with_capacity(resources.len());
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for resource in resources {
+        match places.entry(resource.id()) {
+            Entry::Occupied(place) => settled[*place.get()] = resource,
+            Entry::Vacant(place) => {
+                place.insert(settled.len());
+                settled.push(resource);
+            }
+        }
+    }
+    settled
 }

@@ -177,3 +177,14 @@ fn an_unknown_node_has_no_bundle() {
     let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
     assert!(site(&spec, &inventory, &secrets).bundle("nobody", &keys("nobody")).is_none());
 }
+
+#[test]
+fn a_file_of_the_site_takes_the_place_of_kilns() {
+    let file = FILE.replace("/etc/motd", "/etc/security/limits.d/kiln.conf");
+    let spec = kiln_spec::parse(&file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
+    let bundle = site(&spec, &inventory, &secrets).bundle("standard-0", &keys("standard-0")).unwrap();
+    let found: Vec<&Resource> =
+        bundle.resources.iter().filter(|r| r.id() == "file:/etc/security/limits.d/kiln.conf").collect();
+    assert!(matches!(found.as_slice(), [Resource::File(file)] if file.content == "hello\n"));
+}

@@ -128,22 +128,22 @@ impl Ssh {
         Ok(output.stdout)
     }
 
-    /// Waits until the machine answers over SSH.
-    pub async fn wait(&self, host: &Host, limit: Duration) -> Result<(), Error> {
+    /// As [`Ssh::output`], once the machine answers over SSH: it may still be booting.
+    pub async fn wait_output(&self, host: &Host, argv: &[&str], limit: Duration) -> Result<Output, Error> {
         let start = Instant::now();
         loop {
             // A plain connection is much cheaper than a login, and fails until sshd listens.
             let connect = tokio::net::TcpStream::connect((host.address, 22));
             let open = tokio::time::timeout(Duration::from_secs(2), connect).await;
-            if matches!(open, Ok(Ok(_))) {
-                match self.run(host, &["true"], b"").await {
-                    Ok(_) => return Ok(()),
-                    Err(error) if start.elapsed() > limit => return Err(error),
-                    Err(_) => {}
-                }
-            } else if start.elapsed() > limit {
+            let outcome = if matches!(open, Ok(Ok(_))) {
+                self.output(host, argv, b"").await
+            } else {
                 let message = format!("no answer within {} s", limit.as_secs());
-                return Err(Error::Unreachable { host: host.name.clone(), message });
+                Err(Error::Unreachable { host: host.name.clone(), message })
+            };
+            match outcome {
+                Err(Error::Unreachable { .. }) if start.elapsed() < limit => {}
+                outcome => return outcome,
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }

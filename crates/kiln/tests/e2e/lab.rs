@@ -1,5 +1,6 @@
 //! A place to raise a cluster in: its file, its user's key, the binary, ways onto its nodes.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +12,8 @@ pub struct Lab {
     pub suite: &'static str,
     /// Everything every `kiln` run printed, for the search for secrets.
     pub transcript: String,
+    /// The arguments of every process seen while `up` ran.
+    pub arguments: BTreeSet<String>,
 }
 
 /// Images are kept between runs, by their recipe's digest.
@@ -29,7 +32,7 @@ impl Lab {
             .status()
             .expect("ssh-keygen runs");
         assert!(status.success());
-        let lab = Lab { dir, suite, transcript: String::new() };
+        let lab = Lab { dir, suite, transcript: String::new(), arguments: BTreeSet::new() };
         lab.write_file(&lab.example());
         lab
     }

@@ -1,8 +1,7 @@
 //! End-to-end tests: the real binary, the local cloud, real Slurm in booted systems.
 //!
 //! Scenarios of a suite share one cluster and run in order, because raising one is the dear part. Every suite ends
-//! with `destroy` and a look at what is left, also when a scenario failed. Arguments name the suites to run;
-//! without any, all run but `forky`.
+//! with `destroy` and a look at what is left, also when a scenario failed. Arguments name the suites to run.
 
 mod accounts;
 mod change;
@@ -13,6 +12,7 @@ mod lab;
 mod leftovers;
 mod raise;
 mod secrecy;
+mod watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -39,6 +39,7 @@ const SUITES: &[Suite] = &[
             ("the share tells a reader nothing", secrecy::sealed_share),
             ("up again changes nothing", raise::up_again),
             ("commands show the cluster", raise::commands),
+            ("a failed image build leaves nothing", raise::failed_build),
             ("a parameter reaches all nodes and kills no job", change::parameter),
             ("only users with a job reach a compute node", accounts::compute_access),
             ("only root reaches the metadata", accounts::metadata),
@@ -53,7 +54,10 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "cut",
         debian: "bookworm",
-        scenarios: &[("up is killed at ten moments", cut::ten_moments)],
+        scenarios: &[
+            ("up is killed at ten moments", cut::ten_moments),
+            ("Ctrl-C ends up cleanly", cut::interrupted),
+        ],
     },
     Suite {
         name: "trixie",
@@ -79,7 +83,7 @@ const SUITES: &[Suite] = &[
 fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let named = |suite: &Suite| wanted.iter().any(|w| w == suite.name);
-    let chosen = |suite: &&Suite| named(suite) || (wanted.is_empty() && suite.name != "forky");
+    let chosen = |suite: &&Suite| wanted.is_empty() || named(suite);
     let (mut passed, mut failed) = (0, 0);
     for suite in SUITES.iter().filter(chosen) {
         let (p, f) = run(suite);

@@ -1,9 +1,12 @@
 //! Raising a cluster and looking at it.
 
 use crate::lab::{Lab, wait};
+use crate::watch::Watch;
 
 pub fn two_node_job(lab: &mut Lab) {
+    let watch = Watch::start();
     lab.kiln(&["-v", "up"]);
+    lab.arguments = watch.stop();
     let status = lab.json(&["status"]);
     for node in status["nodes"].as_array().expect("nodes") {
         assert_eq!(node["verdict"], "ok", "{node}");
@@ -74,4 +77,29 @@ pub fn commands(lab: &mut Lab) {
     let host = std::fs::read_to_string("/proc/uptime").expect("an uptime");
     let host: f64 = host.split(' ').next().and_then(|t| t.parse().ok()).expect("an uptime");
     assert!(uptime < host, "{uptime} is not younger than the host's {host}");
+}
+
+/// A build that fails says why, leaves nothing, and harms nobody.
+pub fn failed_build(lab: &mut Lab) {
+    let before = lab.json(&["image", "list"]);
+    let file = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    lab.edit(
+        "[control]\n",
+        "[image.broken]\nsource = \"default\"\npackages = [\"no-such-package\"]\n\n[control]\n",
+    );
+    let failed = lab.try_kiln(&["image", "build", "broken"]);
+    let words = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_eq!(failed.status.code(), Some(1), "{words}");
+    assert!(words.contains("Unable to locate package no-such-package"), "{words}");
+    assert!(words.contains("systemd"), "the console is shown: {words}");
+    assert_eq!(before, lab.json(&["image", "list"]));
+    lab.write_file(&file);
+
+    lab.edit("[control]\n", "[image.spare]\nsource = \"default\"\ncommands = [\"true\"]\n\n[control]\n");
+    lab.kiln(&["image", "build", "spare"]);
+    lab.kiln(&["image", "delete", "spare", "--yes"]);
+    assert_eq!(before, {
+        lab.write_file(&file);
+        lab.json(&["image", "list"])
+    });
 }

@@ -20,7 +20,8 @@ pub struct Publish {}
 impl Published {
     #[allow(clippy::unused_self, reason = "every verb is run the same way")]
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        context.printer.json(&kiln_node::published(Path::new(kiln_site::SHARE)))?;
+        let kiln = std::env::current_exe().context("cannot find the running binary")?;
+        context.printer.json(&kiln_node::published(Path::new(kiln_site::SHARE), &kiln))?;
         Ok(Exit::Ok)
     }
 }
