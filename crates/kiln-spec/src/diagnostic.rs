@@ -99,6 +99,9 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
+/// Warnings about one line, whatever the rest of the file says.
+const ABOUT_ONE_LINE: &[&str] = &["unknown-parameter", "own-file"];
+
 /// Collects findings while a file is read, so that all of them can be shown at once.
 #[derive(Debug)]
 pub(crate) struct Findings<'a> {
@@ -173,11 +176,11 @@ impl<'a> Findings<'a> {
         self.list.iter().any(|d| d.severity == Severity::Error)
     }
 
-    /// What was found, in the order of the file. Warnings would only distract from errors, and some
-    /// would be wrong because of them.
+    /// What was found, in the order of the file. Next to errors only those warnings stay that cannot be
+    /// wrong because of them.
     pub fn finish(mut self) -> Diagnostics {
         if self.has_errors() {
-            self.list.retain(|d| d.severity == Severity::Error);
+            self.list.retain(|d| d.severity == Severity::Error || ABOUT_ONE_LINE.contains(&d.code));
         }
         self.list.sort_by_key(|d| d.span.start);
         Diagnostics { file: self.file.to_owned(), source: self.source.to_owned(), list: self.list }

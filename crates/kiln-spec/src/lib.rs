@@ -7,6 +7,7 @@ mod nearest;
 mod parse;
 mod render;
 mod schema;
+mod slurm_parameters;
 mod spec;
 mod syntax;
 mod template;

@@ -13,7 +13,8 @@ pub fn parse(text: &str, file_name: &str) -> Result<Spec, Diagnostics> {
     parse_with_warnings(text, file_name).map(|(spec, _)| spec)
 }
 
-/// Like [`parse`], with what is allowed but probably not meant. A file with errors gets no warnings.
+/// Like [`parse`], with what is allowed but probably not meant. Errors come with those warnings only that
+/// they cannot have caused.
 pub fn parse_with_warnings(text: &str, file_name: &str) -> Result<(Spec, Diagnostics), Diagnostics> {
     let mut findings = Findings::new(text, file_name);
     let Some(document) = syntax::parse(text, &mut findings) else {

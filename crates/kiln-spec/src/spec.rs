@@ -124,13 +124,13 @@ pub struct NodeOverride {
 pub enum ImageUpdate {
     /// `kiln apply` rebuilds the node in place, at once.
     Apply,
-    /// `kiln apply` records the target; a rollout through Slurm does the rest.
+    /// `kiln apply` only records the new image.
     Slurm,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Volumes {
-    /// Slurm's state, the accounting database, Kiln's own store.
+    /// Slurm's state and the accounting database.
     pub state: Volume,
     /// The users' home directories.
     pub home: Volume,
@@ -143,7 +143,7 @@ pub enum Volume {
     Manage { size_gib: u64 },
     /// It exists under this name; Kiln attaches it and never deletes it.
     Attach { name: String },
-    /// On the control node's root disk: lost when control is rebuilt.
+    /// On the root disk of each node, and lost when the node is rebuilt.
     None,
 }
 
@@ -186,7 +186,7 @@ pub enum ConfigValue {
 pub struct User {
     pub name: String,
     pub uid: u32,
-    /// Supplementary groups; a group that no system has is made, with a gid from the file or the first user's uid range.
+    /// Supplementary groups; one that the nodes do not have is made.
     pub groups: Vec<String>,
     /// Lines for `authorized_keys`.
     pub ssh_keys: Vec<String>,

@@ -4,16 +4,24 @@ use crate::hostlist;
 
 /// `a`, `b` or `c`, each in backticks.
 pub(crate) fn or_list<S: AsRef<str>>(words: &[S]) -> String {
-    join(words, "or")
+    join(&quote(words), "or")
 }
 
 pub(crate) fn and_list<S: AsRef<str>>(words: &[S]) -> String {
+    join(&quote(words), "and")
+}
+
+/// The words as they are, with an "and" before the last.
+pub(crate) fn and_join(words: &[String]) -> String {
     join(words, "and")
 }
 
-fn join<S: AsRef<str>>(words: &[S], last: &str) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| format!("`{}`", word.as_ref())).collect();
-    match quoted.split_last() {
+fn quote<S: AsRef<str>>(words: &[S]) -> Vec<String> {
+    words.iter().map(|word| format!("`{}`", word.as_ref())).collect()
+}
+
+fn join(words: &[String], last: &str) -> String {
+    match words.split_last() {
         None => "nothing".to_owned(),
         Some((only, [])) => only.clone(),
         Some((end, before)) => format!("{} {last} {end}", before.join(", ")),

@@ -9,6 +9,12 @@ fn errors(text: &str) -> String {
     kiln_spec::parse(text, "cluster.toml").expect_err("the file is wrong").to_string()
 }
 
+fn warned(text: &str) -> String {
+    let (_, warnings) =
+        kiln_spec::parse_with_warnings(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    warnings.to_string()
+}
+
 /// Tests of whole files.
 macro_rules! files {
     ($($name:ident: $text:expr;)*) => { $(
@@ -40,6 +46,8 @@ files! {
     too_many_nodes: &format!("{HEAD}[compute.a]\nnodes = \"a[1-40000]\"\n[compute.b]\nnodes = \"b[1-40000]\"\n");
     duplicate_node_in_list: &format!("{HEAD}[compute.a]\nnodes = \"a[1-4,3],a[2]\"\n");
     bad_node_names: &format!("{HEAD}[compute.a]\nnodes = \"a_[1-4]\"\n[compute.b]\nnodes = \"b-\"\n[compute.c]\nnodes = \"[1-2]\"\n");
+    upper_case_names: "[cluster]\nname = \"Demo\"\n[cloud]\nkind = \"local\"\n[control]\nnode = \"CTL\"\n[login.l]\nnodes = \"l1,L2\"\n[compute.a]\nnodes = \"Node-[0-1]\"\n[volumes]\nstate = { mode = \"attach\", name = \"State\" }\n";
+    names_that_end_in_a_dash: &format!("[cluster]\nname = \"demo-\"\n[cloud]\nkind = \"local\"\n{COMPUTE}[volumes]\nhome = {{ mode = \"attach\", name = \"my_homes-\" }}\n");
     reserved_node_names: &format!("{HEAD}[compute.a]\nnodes = \"localhost\"\n[compute.b]\nnodes = \"ALL\"\n[compute.c]\nnodes = \"n1,none\"\n");
     reserved_group_names: &format!("{HEAD}[compute.default]\nnodes = \"a1\"\n[compute.control]\nnodes = \"b1\"\n");
     many_errors: MANY;
@@ -53,6 +61,7 @@ files! {
 tables! {
     unknown_table: "[partitions.standard]\ngroups = [\"standard\"]\n";
     unknown_key: "[login.login]\nnodez = \"login-0\"\n";
+    keys_of_other_tables: "[user.demo]\nuid = 2001\npackages = [\"htop\"]\npath = \"/etc/motd\"\nreturntoservice = 1\nmode = \"none\"\ncontrol = {}\n[control]\nmode = \"none\"\n[slurm]\nKillWait = 30\n";
     unknown_key_in_inline_table: "[volumes]\nstate = { mode = \"manage\", sise = \"20 GiB\" }\n";
     wrong_types: "[control]\nnode = 7\nimage = [\"a\"]\n[login.login]\nnodes = [\"login-0\"]\n[partition.standard]\ngroups = \"standard\"\ndefault = \"yes\"\n[role.login]\npackages = [\"htop\", 3]\n";
     table_is_a_value: "[user]\nalice = 2001\n";
@@ -78,10 +87,12 @@ tables! {
     volume_mode: "[volumes]\nstate = \"managed\"\nhome = 3\n";
     user_names: "[user.root]\nuid = 2001\n[user.slurm]\nuid = 2002\n[user.Alice]\nuid = 2003\n[user.\"bob smith\"]\nuid = 2004\n";
     user_ids: "[user.alice]\nuid = 2001\n[user.bob]\nuid = 2001\n[user.carol]\nuid = 999\n[user.dave]\n";
-    ssh_keys: "[user.alice]\nuid = 2001\nssh_keys = [\n  \"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5H\",\n  \"ssh-ed2551 AAAA\",\n  \"ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIE5H4qOYcgAdZgHuEXeN5Vz5KJV6hLh0xCRfpM0T5Bdr\",\n  \"-----BEGIN OPENSSH PRIVATE KEY-----\",\n  \"\",\n]\n";
+    ssh_keys: "[user.alice]\nuid = 2001\nssh_keys = [\n  \"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5H\",\n  \"ssh-ed2551 AAAA\",\n  'from=\"10.0.0.0/8 ssh-ed25519 AAAA',\n  'command=\"a b\" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5H',\n  'no-pty',\n  \"ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIE5H4qOYcgAdZgHuEXeN5Vz5KJV6hLh0xCRfpM0T5Bdr\",\n  \"-----BEGIN OPENSSH PRIVATE KEY-----\",\n  \"\",\n]\n";
     slurm_owned_keys: "[slurm.config]\nclustername = \"x\"\nRebootProgram = \"/bin/true\"\n[partition.p]\ngroups = [\"standard\"]\nconfig = { Nodes = \"ALL\" }\n";
     slurm_duplicate_key: "[slurm.config]\nReturnToService = 2\nreturntoservice = 1\n";
     slurm_bad_values: "[slurm.config]\nMailProg = 1.5\nProlog = \"/bin/a\\nNodeName=x\"\nPriority-Type = \"x\"\n";
+    warnings_beside_errors: "[partition.p]\ngroups = [\"standart\"]\n[slurm.config]\nSchedulerParameter = \"defer\"\nFooBar = 1\n[[role.control.file]]\npath = \"/etc/hosts\"\ncontent = \"\"\n";
+    own_files: "[[role.login.file]]\npath = \"/etc/slurm/slurm.conf\"\ncontent = \"\"\n[[role.login.file]]\npath = \"/etc/munge/munge.key\"\ncontent = \"\"\n[[role.login.file]]\npath = \"/etc/kiln/x\"\ncontent = \"\"\n[[role.login.file]]\npath = \"/var/lib/kiln\"\ncontent = \"\"\n";
     role_files: "[role.compute]\npackages = [\"x\"]\n[[role.compute.file]]\npath = \"etc/motd\"\ncontent = \"\"\nmode = \"rw\"\nowner = \"Root\"\n[[role.compute.file]]\npath = \"/etc/../x\"\n[role.gpu]\n";
 }
 
@@ -143,11 +154,27 @@ fn warnings() {
         "{HEAD}{COMPUTE}{EXTRA}image_update = \"apply\"\n[compute.idle]\nnodes = \"idle-0\"\n\
          [partition.standard]\ngroups = [\"standard\"]\n[partition.extra]\ngroups = [\"extra\"]\n\
          [rebuild.r]\ngroups = [\"standard\", \"extra\"]\n\
-         [slurm.config]\nReturnToServise = 2\nreturntoservice = 1\n"
+         [slurm.config]\nReturnToServise = 2\nreturntoservice = 1\nFooBar = 1\nSuspendExcStates = \"DOWN\"\n"
     );
-    let (_, warnings) =
-        kiln_spec::parse_with_warnings(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
-    insta::assert_snapshot!(warnings);
+    insta::assert_snapshot!(warned(&text));
+}
+
+#[test]
+fn files_in_place_of_kilns() {
+    let paths = [
+        ("control", "/etc/hosts"),
+        ("control", "/etc/slurm/slurmdbd.conf"),
+        ("login", "/etc/slurm/slurmdbd.conf"),
+        ("login", "/etc/ssh/sshd_config.d/kiln.conf"),
+        ("login", "/etc/kilns"),
+        ("login", "/etc/pam.d/sshd"),
+        ("compute", "/etc/pam.d/sshd"),
+        ("compute", "/etc/ssh/kiln-keys/root"),
+        ("compute", "/etc/ssh/ssh_host_ed25519_key"),
+    ];
+    let files =
+        paths.map(|(role, path)| format!("[[role.{role}.file]]\npath = \"{path}\"\ncontent = \"\"\n"));
+    insta::assert_snapshot!(warned(&format!("{HEAD}{COMPUTE}{}", files.concat())));
 }
 
 #[test]

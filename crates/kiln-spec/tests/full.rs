@@ -26,7 +26,7 @@ fn a_group_stands_where_its_own_header_is() {
 }
 
 #[test]
-fn no_rebuild_partition_without_rollouts() {
+fn no_rebuild_partition_if_apply_rebuilds_all() {
     let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a1\"\nimage_update = \"apply\"\n";
     let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(spec.rebuild, []);

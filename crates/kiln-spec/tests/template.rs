@@ -17,6 +17,19 @@ fn the_template_is_the_example_cluster() {
     assert_eq!((spec.users[0].name.as_str(), spec.users[0].uid), ("demo", 2001));
 }
 
+/// An option whose table is shown as an option too would land in the table before.
+#[test]
+fn tables_that_are_options_say_so() {
+    let text = template("demo");
+    let mut above = "";
+    for line in text.lines() {
+        if line.starts_with("# [") {
+            assert!(above.to_lowercase().contains("uncomment the table line too"), "{line}");
+        }
+        above = line;
+    }
+}
+
 /// Whoever takes the `#` off an option must get a file that parses. (`home` is shown three ways.)
 #[test]
 fn the_options_shown_are_right() {

@@ -3,25 +3,26 @@
 use std::collections::BTreeMap;
 
 use super::names::is_unix_name;
+use super::own_files;
 use crate::diagnostic::Findings;
 use crate::written::{ExtrasTable, FileTable, List, RolesTable, Text};
-use crate::{ExtraFile, Extras, Roles};
+use crate::{ExtraFile, Extras, Role, Roles};
 
 pub(super) fn roles(written: &RolesTable, findings: &mut Findings<'_>) -> Roles {
     Roles {
-        control: extras(written.control.as_ref(), findings),
-        login: extras(written.login.as_ref(), findings),
-        compute: extras(written.compute.as_ref(), findings),
+        control: extras(Role::Control, written.control.as_ref(), findings),
+        login: extras(Role::Login, written.login.as_ref(), findings),
+        compute: extras(Role::Compute, written.compute.as_ref(), findings),
     }
 }
 
-fn extras(written: Option<&ExtrasTable>, findings: &mut Findings<'_>) -> Extras {
+fn extras(role: Role, written: Option<&ExtrasTable>, findings: &mut Findings<'_>) -> Extras {
     let Some(written) = written else {
         return Extras::default();
     };
     Extras {
         packages: packages(written.packages.as_ref(), findings),
-        files: files(written.file.as_ref(), findings),
+        files: files(role, written.file.as_ref(), findings),
         commands: commands(written.commands.as_ref(), findings),
     }
 }
@@ -73,12 +74,14 @@ pub(super) fn commands(written: Option<&List<Text>>, findings: &mut Findings<'_>
     list.value.iter().map(|command| command.value.clone()).collect()
 }
 
-fn files(written: Option<&List<FileTable>>, findings: &mut Findings<'_>) -> Vec<ExtraFile> {
+fn files(role: Role, written: Option<&List<FileTable>>, findings: &mut Findings<'_>) -> Vec<ExtraFile> {
     let mut seen: BTreeMap<&str, &Text> = BTreeMap::new();
     let mut files = Vec::new();
     for table in written.iter().flat_map(|list| &list.value) {
         if let Some(path) = &table.path {
-            check_path(path, findings);
+            if check_path(path, findings) {
+                own_files::check(path, role, findings);
+            }
             if let Some(first) = seen.insert(&path.value, path) {
                 (findings.error(
                     "duplicate-file",
@@ -94,7 +97,7 @@ fn files(written: Option<&List<FileTable>>, findings: &mut Findings<'_>) -> Vec<
     files
 }
 
-fn check_path(path: &Text, findings: &mut Findings<'_>) {
+fn check_path(path: &Text, findings: &mut Findings<'_>) -> bool {
     let text = &path.value;
     let right = text.len() > 1
         && text.starts_with('/')
@@ -104,6 +107,7 @@ fn check_path(path: &Text, findings: &mut Findings<'_>) {
         (findings.error("bad-path", path.span.clone(), format!("`{text}` is not the path of a file")))
             .expected("an absolute path without `.`, `..` or a `/` at the end");
     }
+    right
 }
 
 fn file(table: &FileTable, findings: &mut Findings<'_>) -> Option<ExtraFile> {

@@ -7,10 +7,11 @@ mod names;
 mod network;
 mod nodes;
 mod overrides;
+mod own_files;
 mod partitions;
 mod rebuild;
 mod slurm;
-mod slurm_parameters;
+mod ssh_keys;
 mod users;
 
 use crate::diagnostic::Findings;
@@ -122,7 +123,7 @@ fn volume(which: &str, disk: &Disk, findings: &mut Findings<'_>) -> Volume {
         },
         VolumeMode::Attach => {
             if let Some(name) = &disk.name {
-                names::check_name("volume", name, findings);
+                names::check_volume_name(name, findings);
             } else {
                 let message = format!("the {which} volume has no `name`");
                 (findings.error("missing-key", disk.at.clone(), message))

@@ -46,7 +46,7 @@ pub(super) fn check_name(kind: &str, name: &Text, findings: &mut Findings<'_>) -
     right
 }
 
-/// Why a string cannot be a node's host name, if it cannot.
+/// Why a string cannot be a host name, if it cannot.
 pub(super) fn host_name_fault(name: &str) -> Option<&'static str> {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '-';
     if name.is_empty() || name.len() > 63 {
@@ -62,17 +62,42 @@ pub(super) fn host_name_fault(name: &str) -> Option<&'static str> {
     }
 }
 
+/// What the clouds take as the name of a node or a volume.
+fn is_cloud_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    (1..=63).contains(&name.len())
+        && name.starts_with(plain)
+        && name.ends_with(plain)
+        && name.chars().all(|c| plain(c) || c == '-')
+}
+
+/// "write it in lower case", for a name whose only fault is upper case.
+fn in_lower_case(name: &str, is_right: impl Fn(&str) -> bool) -> Option<String> {
+    let lower = name.to_ascii_lowercase();
+    is_right(&lower).then(|| format!("write it in lower case: \"{lower}\""))
+}
+
+pub(super) fn check_volume_name(name: &Text, findings: &mut Findings<'_>) {
+    if !is_cloud_name(&name.value) {
+        let message = format!("`{}` cannot be the name of a volume", name.value);
+        (findings.error("bad-name", name.span.clone(), message))
+            .expected("lower-case letters, digits and `-`, a letter or digit at both ends, at most 63")
+            .maybe_hint(in_lower_case(&name.value, is_cloud_name));
+    }
+}
+
+fn is_cluster_name(name: &str) -> bool {
+    name.len() <= 31 && is_cloud_name(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
+}
+
 pub(super) fn check_cluster_name(name: &Text, findings: &mut Findings<'_>) {
-    let right = name.value.len() <= 31
-        && name.value.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-    if !right {
-        (findings.error(
-            "bad-name",
-            name.span.clone(),
-            format!("`{}` cannot be the name of a cluster", name.value),
-        ))
-        .expected("a lower-case letter, then lower-case letters, digits or `-`, at most 31");
+    if !is_cluster_name(&name.value) {
+        let message = format!("`{}` cannot be the name of a cluster", name.value);
+        (findings.error("bad-name", name.span.clone(), message))
+            .expected(
+                "a lower-case letter, then lower-case letters, digits or `-`, no `-` at the end, at most 31",
+            )
+            .maybe_hint(in_lower_case(&name.value, is_cluster_name));
     }
 }
 

@@ -86,12 +86,19 @@ pub(super) fn expand(list: &Text, findings: &mut Findings<'_>) -> Option<Vec<Str
 /// Reports the first name that cannot be a host's; the others of the list mostly fail the same way.
 fn check_host_names(list: &Text, nodes: &[String], findings: &mut Findings<'_>) {
     for node in nodes {
-        if let Some(expected) = names::host_name_fault(node) {
-            (findings.error("bad-name", list.span.clone(), format!("`{node}` cannot be the name of a node")))
-                .expected(expected);
+        if !names::check_reserved("node", node, list.span.clone(), findings) {
             return;
         }
-        if !names::check_reserved("node", node, list.span.clone(), findings) {
+        let mut fault = names::host_name_fault(node);
+        let mut hint = None;
+        if fault.is_none() && node.contains(|c: char| c.is_ascii_uppercase()) {
+            fault = Some("no upper-case letters");
+            hint = Some(format!("write it in lower case: \"{}\"", list.value.to_ascii_lowercase()));
+        }
+        if let Some(expected) = fault {
+            (findings.error("bad-name", list.span.clone(), format!("`{node}` cannot be the name of a node")))
+                .expected(expected)
+                .maybe_hint(hint);
             return;
         }
     }

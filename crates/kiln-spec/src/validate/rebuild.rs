@@ -1,4 +1,4 @@
-//! Partitions for rollouts, and how they fit those of the users.
+//! Rebuild partitions, and how they fit those of the users.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -152,7 +152,7 @@ fn warn_update_mismatch(merged: &Merged, findings: &mut Findings<'_>) {
                 let message =
                     format!("group `{name}` is in a rebuild partition, but `kiln apply` rebuilds it at once");
                 (findings.warning("rebuilt-by-apply", group.name.span.clone(), message))
-                    .hint("say image_update = \"slurm\" to let running jobs end first");
+                    .hint("say image_update = \"slurm\" if `kiln apply` is to leave its nodes alone");
             }
             _ => {}
         }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::names::check_one_line;
-use super::slurm_parameters::PARAMETERS;
 use crate::diagnostic::Findings;
 use crate::nearest::did_you_mean;
+use crate::slurm_parameters::{PARAMETERS, is_known};
 use crate::written::{At, Named, Scalar, SlurmTable, Text};
 use crate::{ConfigValue, SlurmSpec};
 
@@ -24,7 +24,7 @@ const FILE_KEYS: &[Owned] = &[
     ("PartitionName", "it is made from the [partition.*] tables"),
     ("DownNodes", "use `scontrol update`"),
     ("Include", "the nodes have no other file"),
-    ("SlurmUser", "Kiln's daemon and hooks run as this user"),
+    ("SlurmUser", "the images and the state volume are made for this user"),
     ("SlurmdUser", "slurmd must run as root"),
     ("AuthType", "every node's MUNGE is set up to match"),
     ("AuthInfo", "every node's MUNGE is set up to match"),
@@ -40,10 +40,10 @@ const FILE_KEYS: &[Owned] = &[
     ("AccountingStoragePort", "slurmdbd runs on the control node"),
     ("AccountingStorageUser", "slurmdbd runs on the control node"),
     ("AccountingStoragePass", "slurmdbd runs on the control node"),
-    ("RebootProgram", "it is Kiln's hook: rollouts need it"),
-    ("ResumeProgram", "it is Kiln's hook: nodes are raised by it"),
-    ("ResumeFailProgram", "it is Kiln's hook: nodes are raised by it"),
-    ("SuspendProgram", "it is Kiln's hook: nodes are removed by it"),
+    ("RebootProgram", "Kiln keeps it free for itself"),
+    ("ResumeProgram", "Kiln keeps it free for itself"),
+    ("ResumeFailProgram", "Kiln keeps it free for itself"),
+    ("SuspendProgram", "Kiln keeps it free for itself"),
 ];
 
 pub(super) const NODE_KEYS: &[Owned] = &[
@@ -66,7 +66,7 @@ pub(super) const PARTITION_KEYS: &[Owned] = &[
 pub(super) fn config(written: &SlurmTable, findings: &mut Findings<'_>) -> SlurmSpec {
     let entries = written.config.as_deref().unwrap_or_default();
     for (key, _) in entries {
-        warn_of_slip(key, findings);
+        warn_if_unknown(key, findings);
     }
     check_keys(entries.iter().map(|(key, _)| key), FILE_KEYS, findings);
     for (key, At { value, span }) in entries {
@@ -89,14 +89,20 @@ pub(super) fn config(written: &SlurmTable, findings: &mut Findings<'_>) -> Slurm
 }
 
 /// slurmctld does not start with a parameter it does not know.
-fn warn_of_slip(key: &Text, findings: &mut Findings<'_>) {
-    if PARAMETERS.iter().any(|known| known.eq_ignore_ascii_case(&key.value)) {
+fn warn_if_unknown(key: &Text, findings: &mut Findings<'_>) {
+    if is_known(&key.value) || !is_parameter(&key.value) {
         return;
     }
-    if let Some(hint) = did_you_mean(&key.value, PARAMETERS.iter().copied()) {
-        let message = format!("`{}` is not a parameter of slurm.conf that Kiln knows", key.value);
-        findings.warning("unknown-parameter", key.span.clone(), message).hint(hint);
-    }
+    let message = format!("slurm.conf has no parameter `{}` that Kiln knows", key.value);
+    (findings.warning("unknown-parameter", key.span.clone(), message))
+        .hint("Slurm refuses to start with a parameter it does not know; check the spelling for your release")
+        .maybe_hint(did_you_mean(&key.value, PARAMETERS.iter().copied()));
+}
+
+/// Whether it can be a parameter at all.
+fn is_parameter(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// Parameters of a `NodeName` or `PartitionName` line.
@@ -116,9 +122,7 @@ fn check_keys<'a>(keys: impl Iterator<Item = &'a Text>, owned: &[Owned], finding
     let mut seen: BTreeMap<String, &Text> = BTreeMap::new();
     for key in keys {
         let name = &key.value;
-        if !name.starts_with(|c: char| c.is_ascii_alphabetic())
-            || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        {
+        if !is_parameter(name) {
             (findings.error(
                 "bad-name",
                 key.span.clone(),
@@ -127,8 +131,12 @@ fn check_keys<'a>(keys: impl Iterator<Item = &'a Text>, owned: &[Owned], finding
             .expected("letters, digits and `_`");
         }
         if let Some((word, why)) = owned.iter().find(|(word, _)| word.eq_ignore_ascii_case(name)) {
-            (findings.error("owned-key", key.span.clone(), format!("Kiln sets {word} itself: {why}")))
-                .expected("another parameter");
+            (findings.error(
+                "owned-key",
+                key.span.clone(),
+                format!("{word} is not for the site to set: {why}"),
+            ))
+            .expected("another parameter");
         }
         if let Some(first) = seen.insert(name.to_ascii_lowercase(), key) {
             let message = format!("`{}` and `{name}` are the same parameter to Slurm", first.value);

@@ -40,7 +40,7 @@ macro_rules! table {
                 $( $( let _ = stringify!($required);
                     // A slip in a required key is one error, not two.
                     if !$field && !meant.contains(&$key) {
-                        reader.missing_key(source, $key);
+                        reader.missing_key(source, &<$type>::shown($key));
                     }
                  )? )*
                 $( let _ = $field; )*

@@ -3,6 +3,7 @@
 //! Schema both come from it.
 
 mod macros;
+mod places;
 mod reader;
 mod tables;
 mod values;
@@ -15,6 +16,11 @@ pub(crate) use values::{At, List, Named, Scalar, Text};
 pub(crate) trait Written: Sized {
     /// Reads the value, or reports why it cannot be one.
     fn read(source: &Source<'_>, reader: &mut Reader<'_, '_>) -> Option<Self>;
+
+    /// How a key of this type is shown where it is missing.
+    fn shown(key: &str) -> String {
+        key.to_owned()
+    }
 
     /// Its JSON Schema.
     fn schema() -> serde_json::Value;

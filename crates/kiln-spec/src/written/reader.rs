@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use toml_edit::{ArrayOfTables, Item, TableLike, Value};
 
+use super::places::belongs_to;
 use super::values::Text;
 use crate::diagnostic::{Diagnostic, Findings};
-use crate::nearest::{did_you_mean, nearest};
+use crate::nearest::nearest;
+use crate::words::or_list;
 
 /// A value of the document with its place.
 pub(crate) struct Source<'a> {
@@ -142,10 +144,16 @@ impl<'r, 's> Reader<'r, 's> {
         } else {
             format!("unknown key `{}` in [{}]", key.value, self.path.join("."))
         };
+        let meant = nearest(&key.value, keys.iter().copied());
+        let hint = match (meant, belongs_to(&key.value)) {
+            (Some(meant), Some(place)) => Some(format!("did you mean `{meant}`? {place}")),
+            (Some(meant), None) => Some(format!("did you mean `{meant}`?")),
+            (None, place) => place,
+        };
         (self.findings.error("unknown-key", key.span.clone(), message))
-            .expected(format!("one of {}", crate::words::or_list(keys)))
-            .maybe_hint(did_you_mean(&key.value, keys.iter().copied()));
-        nearest(&key.value, keys.iter().copied())
+            .expected(if let [key] = keys { format!("`{key}`") } else { format!("one of {}", or_list(keys)) })
+            .maybe_hint(hint);
+        meant
     }
 
     pub fn missing_key(&mut self, source: &Source<'_>, key: &str) {

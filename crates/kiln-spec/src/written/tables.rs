@@ -27,7 +27,7 @@ table! {
         "volumes" => volumes: VolumesTable;
         /// Slurm partitions, by name. Default: one per compute group, the first is the default partition.
         "partition" => partition: Named<PartitionTable>;
-        /// Partitions that rollouts of new images go through, by name. Default: one named `rebuild` over all compute groups with `image_update = "slurm"`.
+        /// Hidden partitions, for root only, over nodes that `kiln apply` does not rebuild, by name. Default: one named `rebuild` over all compute groups with `image_update = "slurm"`.
         "rebuild" => rebuild: Named<RebuildTable>;
         /// Slurm's own configuration.
         "slurm" => slurm: SlurmTable;
@@ -41,7 +41,7 @@ table! {
 table! {
     /// The cluster as a whole.
     ClusterTable {
-        /// The cluster's name: lower-case letters, digits and `-`, at most 31.
+        /// The cluster's name: lower-case letters, digits and `-`, a letter first and no `-` last, at most 31.
         "name" => name: Text, required;
         /// DNS domain of the nodes. Default: NAME.internal.
         "domain" => domain: Text;
@@ -86,11 +86,11 @@ table! {
 }
 
 table! {
-    /// The control node: slurmctld, slurmdbd and Kiln's daemon.
+    /// The control node: slurmctld, slurmdbd and its database.
     ControlTable {
         /// The node's name. Default: control.
         "node" => node: Text;
-        /// Size of the machine. Default: default.
+        /// Size of the machine. Default: medium.
         "flavor" => flavor: Text;
         /// Name of an image. Default: `default`, or the only image there is.
         "image" => image: Text;
@@ -100,9 +100,9 @@ table! {
 table! {
     /// A group of equal login nodes.
     LoginTable {
-        /// The nodes as a hostlist, e.g. login-[0-1].
+        /// The nodes as a hostlist in lower case, e.g. login-[0-1].
         "nodes" => nodes: Text, required;
-        /// Size of the machines. Default: default.
+        /// Size of the machines. Default: medium.
         "flavor" => flavor: Text;
         /// Name of an image. Default: `default`, or the only image there is.
         "image" => image: Text;
@@ -114,15 +114,15 @@ table! {
 table! {
     /// A group of equal compute nodes.
     ComputeTable {
-        /// The nodes as a hostlist, e.g. standard-[0-15].
+        /// The nodes as a hostlist in lower case, e.g. standard-[0-15].
         "nodes" => nodes: Text, required;
-        /// Size of the machines. Default: default.
+        /// Size of the machines. Default: medium.
         "flavor" => flavor: Text;
         /// Name of an image. Default: `default`, or the only image there is.
         "image" => image: Text;
         /// Slurm features of the nodes.
         "features" => features: List<Text>;
-        /// Who brings a new image to the nodes: a rollout through Slurm's queue (`slurm`) or `kiln apply`, at once (`apply`). Default: slurm.
+        /// What `kiln apply` does with a new image: rebuild the nodes at once (`apply`) or only record it (`slurm`). Default: slurm.
         "image_update" => image_update: At<ImageUpdate>;
         /// Parameters for the nodes' `NodeName` line in slurm.conf, e.g. `CPUs` or `RealMemory`.
         "node_config" => node_config: Named<Scalar>;
@@ -160,7 +160,7 @@ table! {
 table! {
     /// Storage that outlives the nodes.
     VolumesTable {
-        /// Slurm's state, the accounting database and Kiln's own store. Default: managed, 10 GiB.
+        /// Slurm's state and the accounting database. Default: managed, 10 GiB.
         "state" => state: Volume;
         /// The users' home directories. Default: managed, 10 GiB.
         "home" => home: Volume;
@@ -182,11 +182,11 @@ impl Choice for VolumeMode {
 table! {
     /// A volume: one that Kiln makes, one that exists, or none.
     VolumeTable {
-        /// `manage`: Kiln makes and deletes it. `attach`: it exists and is kept. `none`: on control's root disk. Default: manage.
+        /// `manage`: Kiln makes and deletes it. `attach`: it exists and is kept. `none`: on each node's own root disk, so that with `home` every node has its own /home. Default: manage.
         "mode" => mode: At<VolumeMode>;
         /// Size of a managed volume, e.g. 20 GiB. Default: 10 GiB.
         "size" => size: Text;
-        /// Name of the volume to attach.
+        /// Name of the volume to attach: lower-case letters, digits and `-`.
         "name" => name: Text;
     }
 }
@@ -228,7 +228,7 @@ table! {
 }
 
 table! {
-    /// A partition that only rollouts use.
+    /// A hidden partition, for root only, to rebuild nodes through.
     RebuildTable {
         /// Compute groups whose nodes are rebuilt through it.
         "groups" => groups: List<Text>, required;
@@ -252,7 +252,7 @@ table! {
         "uid" => uid: At<i64>, required;
         /// Supplementary groups.
         "groups" => groups: List<Text>;
-        /// Public keys, as in `authorized_keys`.
+        /// Public keys, as in `authorized_keys`; options may precede a key.
         "ssh_keys" => ssh_keys: List<Text>;
         /// Login shell. Default: /bin/bash.
         "shell" => shell: Text;

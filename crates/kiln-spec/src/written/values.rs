@@ -130,6 +130,10 @@ impl<T: Written> Written for Named<T> {
         Some(entries.into_iter().filter_map(read).collect())
     }
 
+    fn shown(key: &str) -> String {
+        format!("{key}.NAME")
+    }
+
     fn schema() -> serde_json::Value {
         json!({"type": "object", "additionalProperties": T::schema()})
     }

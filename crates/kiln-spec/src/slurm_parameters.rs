@@ -1,11 +1,17 @@
-//! The parameters of slurm.conf, to find slips. Newer releases have more, so a name that is not here is
-//! not wrong for that.
+//! Every parameter of slurm.conf, of the releases 22.05 to 26.05 together: those that came later and those
+//! that are gone too, as a cluster file does not say which release it is for.
 
-pub(super) const PARAMETERS: &[&str] = &[
+/// Whether some release has this parameter. Slurm does not tell upper from lower case in its names.
+pub(crate) fn is_known(name: &str) -> bool {
+    PARAMETERS.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+pub(crate) const PARAMETERS: &[&str] = &[
     "AccountingStorageBackupHost",
     "AccountingStorageEnforce",
     "AccountingStorageExternalHost",
     "AccountingStorageHost",
+    "AccountingStorageLoc",
     "AccountingStorageParameters",
     "AccountingStoragePass",
     "AccountingStoragePort",
@@ -13,8 +19,10 @@ pub(super) const PARAMETERS: &[&str] = &[
     "AccountingStorageType",
     "AccountingStorageUser",
     "AccountingStoreFlags",
+    "AccountingStoreJobComment",
     "AcctGatherEnergyType",
     "AcctGatherFilesystemType",
+    "AcctGatherInfinibandType",
     "AcctGatherInterconnectType",
     "AcctGatherNodeFreq",
     "AcctGatherProfileType",
@@ -28,8 +36,13 @@ pub(super) const PARAMETERS: &[&str] = &[
     "BatchStartTimeout",
     "BcastExclude",
     "BcastParameters",
+    "BurstBufferParameters",
     "BurstBufferType",
+    "CertgenParameters",
+    "CertgenType",
     "CertmgrParameters",
+    "CertmgrType",
+    "CliFilterParameters",
     "CliFilterPlugins",
     "ClusterName",
     "CommunicationParameters",
@@ -40,9 +53,12 @@ pub(super) const PARAMETERS: &[&str] = &[
     "CpuFreqDef",
     "CpuFreqGovernors",
     "CredType",
+    "CryptoType",
     "DataParserParameters",
     "DebugFlags",
+    "DefCPUPerGPU",
     "DefMemPerCPU",
+    "DefMemPerGPU",
     "DefMemPerNode",
     "DependencyParameters",
     "DisableRootJobs",
@@ -52,11 +68,14 @@ pub(super) const PARAMETERS: &[&str] = &[
     "Epilog",
     "EpilogMsgTime",
     "EpilogSlurmctld",
+    "EpilogTimeout",
     "ExtSensorsFreq",
     "ExtSensorsType",
     "FairShareDampeningFactor",
+    "FastSchedule",
     "FederationParameters",
     "FirstJobId",
+    "FrontendName",
     "GetEnvTimeout",
     "GpuFreqDef",
     "GresTypes",
@@ -66,6 +85,8 @@ pub(super) const PARAMETERS: &[&str] = &[
     "HealthCheckInterval",
     "HealthCheckNodeState",
     "HealthCheckProgram",
+    "HealthCheckTimeout",
+    "HttpParserType",
     "InactiveLimit",
     "Include",
     "InteractiveStepOptions",
@@ -76,20 +97,22 @@ pub(super) const PARAMETERS: &[&str] = &[
     "JobCompLoc",
     "JobCompParams",
     "JobCompPass",
+    "JobCompPassScript",
     "JobCompPort",
     "JobCompType",
     "JobCompUser",
     "JobContainerType",
     "JobCredentialPrivateKey",
     "JobCredentialPublicCertificate",
-    "JobDefaults",
     "JobFileAppend",
     "JobRequeue",
     "JobSubmitPlugins",
+    "KeepAliveTime",
     "KillOnBadExit",
     "KillWait",
     "LaunchParameters",
     "LaunchType",
+    "LicenseParameters",
     "Licenses",
     "LogTimeFormat",
     "MCSParameters",
@@ -100,12 +123,16 @@ pub(super) const PARAMETERS: &[&str] = &[
     "MaxBatchRequeue",
     "MaxDBDMsgs",
     "MaxJobCount",
+    "MaxJobId",
     "MaxMemPerCPU",
     "MaxMemPerNode",
     "MaxNodeCount",
     "MaxStepCount",
     "MaxTasksPerNode",
     "MessageTimeout",
+    "MetricsAuthUsers",
+    "MetricsParameters",
+    "MetricsType",
     "MinJobAge",
     "MpiDefault",
     "MpiParams",
@@ -117,6 +144,7 @@ pub(super) const PARAMETERS: &[&str] = &[
     "PartitionName",
     "PlugStackConfig",
     "PluginDir",
+    "PowerAction",
     "PowerParameters",
     "PowerPlugin",
     "PrEpParameters",
@@ -137,7 +165,7 @@ pub(super) const PARAMETERS: &[&str] = &[
     "PriorityUsageResetPeriod",
     "PriorityWeightAge",
     "PriorityWeightAssoc",
-    "PriorityWeightFairShare",
+    "PriorityWeightFairshare",
     "PriorityWeightJobSize",
     "PriorityWeightPartition",
     "PriorityWeightQOS",
@@ -148,6 +176,7 @@ pub(super) const PARAMETERS: &[&str] = &[
     "PrologEpilogTimeout",
     "PrologFlags",
     "PrologSlurmctld",
+    "PrologTimeout",
     "PropagatePrioProcess",
     "PropagateResourceLimits",
     "PropagateResourceLimitsExcept",
@@ -164,6 +193,9 @@ pub(super) const PARAMETERS: &[&str] = &[
     "ResvProlog",
     "ReturnToService",
     "RoutePlugin",
+    "SallocDefaultCommand",
+    "SbcastParameters",
+    "SchedulerAuth",
     "SchedulerParameters",
     "SchedulerTimeSlice",
     "SchedulerType",
@@ -176,6 +208,7 @@ pub(super) const PARAMETERS: &[&str] = &[
     "SlurmctldAddr",
     "SlurmctldDebug",
     "SlurmctldHost",
+    "SlurmctldHttpAuthParameters",
     "SlurmctldLogFile",
     "SlurmctldParameters",
     "SlurmctldPidFile",
@@ -186,6 +219,7 @@ pub(super) const PARAMETERS: &[&str] = &[
     "SlurmctldSyslogDebug",
     "SlurmctldTimeout",
     "SlurmdDebug",
+    "SlurmdHttpAuthParameters",
     "SlurmdLogFile",
     "SlurmdParameters",
     "SlurmdPidFile",
@@ -200,6 +234,7 @@ pub(super) const PARAMETERS: &[&str] = &[
     "StateSaveLocation",
     "SuspendExcNodes",
     "SuspendExcParts",
+    "SuspendExcStates",
     "SuspendProgram",
     "SuspendRate",
     "SuspendTime",
@@ -220,8 +255,23 @@ pub(super) const PARAMETERS: &[&str] = &[
     "TreeWidth",
     "UnkillableStepProgram",
     "UnkillableStepTimeout",
-    "UsePam",
+    "UrlParserType",
+    "UsePAM",
     "VSizeFactor",
     "WaitTime",
     "X11Parameters",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::{PARAMETERS, is_known};
+
+    #[test]
+    fn each_name_once_and_in_any_case() {
+        assert!(PARAMETERS.windows(2).all(|pair| pair[0] < pair[1]));
+        let lower: std::collections::BTreeSet<String> =
+            PARAMETERS.iter().map(|name| name.to_lowercase()).collect();
+        assert_eq!(lower.len(), PARAMETERS.len());
+        assert!(is_known("killwait") && !is_known("KillWaits"));
+    }
+}

@@ -1,0 +1,77 @@
+//! Files of a site that would take the place of those Kiln writes.
+
+use crate::Role;
+use crate::diagnostic::Findings;
+use crate::written::Text;
+
+/// What becomes of a site's file with such a path.
+enum Rule {
+    /// It cannot be; how to get there else.
+    Never(&'static str),
+    /// It is the site's choice, which comes at a price.
+    Mind(&'static str),
+}
+
+/// A path, or everything below it if it ends in `/`; the roles whose nodes have it; the rule.
+type Own = (&'static str, &'static [Role], Rule);
+
+const DIRECTORY: Rule = Rule::Never("Kiln keeps this directory for itself on every node");
+
+const OWN: &[Own] = &[
+    ("/etc/kiln/", &Role::ALL, DIRECTORY),
+    ("/var/lib/kiln/", &Role::ALL, DIRECTORY),
+    (
+        "/etc/slurm/slurm.conf",
+        &Role::ALL,
+        Rule::Never(
+            "set its parameters in [slurm.config], those of nodes and partitions in `node_config` and `config`",
+        ),
+    ),
+    (
+        "/etc/munge/munge.key",
+        &Role::ALL,
+        Rule::Never("all nodes have one key; `kiln secrets rotate munge-key` makes a new one"),
+    ),
+    (
+        "/etc/hosts",
+        &Role::ALL,
+        Rule::Mind("the nodes find each other by it: the site's must name every node"),
+    ),
+    (
+        "/etc/slurm/slurmdbd.conf",
+        &[Role::Control],
+        Rule::Mind("slurmdbd reaches the accounting database by what it says"),
+    ),
+    ("/etc/ssh/sshd_config.d/kiln.conf", &Role::ALL, Rule::Mind("Kiln and the users log in by what it says")),
+    ("/etc/ssh/kiln-keys/", &Role::ALL, Rule::Mind("Kiln and the users log in with these keys")),
+    (
+        "/etc/ssh/ssh_host_ed25519_key",
+        &Role::ALL,
+        Rule::Mind("Kiln knows the node by this key and talks to no other"),
+    ),
+    ("/etc/pam.d/sshd", &[Role::Compute], Rule::Mind("it keeps users without a job off the compute nodes")),
+];
+
+pub(super) fn check(path: &Text, role: Role, findings: &mut Findings<'_>) {
+    let here = |(own, roles, _): &&Own| roles.contains(&role) && covers(own, &path.value);
+    match OWN.iter().find(here) {
+        None => {}
+        Some((_, _, Rule::Never(hint))) => {
+            let message = format!("`{}` is Kiln's own", path.value);
+            findings.error("own-file", path.span.clone(), message).expected("another path").hint(*hint);
+        }
+        Some((_, _, Rule::Mind(hint))) => {
+            let message = format!("`{}` replaces Kiln's own file", path.value);
+            findings.warning("own-file", path.span.clone(), message).hint(*hint);
+        }
+    }
+}
+
+fn covers(own: &str, path: &str) -> bool {
+    match own.strip_suffix('/') {
+        Some(directory) => {
+            path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }
+        None => path == own,
+    }
+}
