@@ -34,11 +34,7 @@ impl Deployment<'_> {
     /// Carries out `plan`. Images must be there already.
     pub async fn apply(&self, plan: &Plan) -> Result<()> {
         self.secrets.ensure()?;
-        if let Some(Action::BuildImage { image }) =
-            plan.actions.iter().find(|a| matches!(a, Action::BuildImage { .. }))
-        {
-            return Err(Error::ImageNotBuilt(image.clone()));
-        }
+        plan.check_images()?;
         for stage in 0..=3 {
             let actions: Vec<&Action> = plan.actions.iter().filter(|a| a.stage() == stage).collect();
             if actions.is_empty() {
@@ -210,7 +206,8 @@ impl Deployment<'_> {
         }
         let deadline = tokio::time::Instant::now() + ACTIVE_LIMIT;
         self.cloud.wait_active(&wanted, deadline, |_| {}).await?;
-        let names: Vec<&str> = instances.iter().filter(|i| wanted.contains(&i.id)).map(node_of).collect();
+        let waited: Vec<&str> = instances.iter().filter(|i| wanted.contains(&i.id)).map(node_of).collect();
+        let names = self.spec.nodes().map(|n| n.name).filter(|n| waited.contains(n));
         (self.progress)(Event::done(hostlist::fold(names), "active"));
         Ok(())
     }

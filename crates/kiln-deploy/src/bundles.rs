@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use kiln_image::Manifest;
-use kiln_site::{Inventory, NodeFacts, Secrets};
+use kiln_site::{Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_slurm::Release;
 
 use crate::deployment::Deployment;
@@ -13,15 +13,22 @@ use crate::observe::Observed;
 use crate::secrets::SecretKind;
 
 impl Deployment<'_> {
-    pub(crate) fn site_inputs(&self, observed: &Observed) -> Result<(Inventory, Secrets)> {
+    pub(crate) fn site_inputs(
+        &self,
+        observed: &Observed,
+        keys: &BTreeMap<String, NodeKeys>,
+    ) -> Result<(Inventory, Secrets)> {
         let instances = observed.nodes();
         let mut nodes = BTreeMap::new();
         for node in self.spec.nodes() {
-            let address = instances.get(node.name).and_then(|i| i.address);
-            let address = address.ok_or_else(|| Error::NoInstance(node.name.to_string()))?;
-            let flavor = observed.flavors.iter().find(|f| f.name == node.flavor);
+            let instance = instances.get(node.name).copied();
+            let instance = instance.ok_or_else(|| Error::NoInstance(node.name.to_string()))?;
+            let address = instance.address.ok_or_else(|| Error::NoInstance(node.name.to_string()))?;
+            // What the instance has, not what the file would like it to have.
+            let flavor = observed.flavors.iter().find(|f| f.name == instance.flavor);
             let (cpus, memory_mib) = flavor.map_or((1, 1024), |f| (f.cpus, f.memory_mib));
-            nodes.insert(node.name.to_string(), NodeFacts { address, cpus, memory_mib });
+            let ssh_host_public = keys.get(node.name).map(|k| k.ssh_host_public.clone()).unwrap_or_default();
+            nodes.insert(node.name.to_string(), NodeFacts { address, cpus, memory_mib, ssh_host_public });
         }
         let api_url = observed.networks.iter().find_map(|n| n.api_url.clone()).unwrap_or_default();
         let inventory = Inventory { nodes, release: self.release(observed)?, api_url };

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kiln_cloud::InstanceStatus;
 use kiln_image::Event;
 use kiln_node::ApplyReport;
 use kiln_site::{Bundle, NodeKeys, Site, site};
@@ -17,7 +18,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
-use crate::nodes::bounded;
+use crate::nodes::{bounded, node_of};
+use crate::observe::Observed;
 use crate::secrets::SecretKind;
 
 const SSH_LIMIT: Duration = Duration::from_secs(180);
@@ -49,11 +51,12 @@ impl Deployment<'_> {
     pub async fn configure(&self, dry_run: bool) -> Result<Configured> {
         self.secrets.ensure()?;
         let observed = self.observe().await?;
-        let (inventory, secrets) = self.site_inputs(&observed)?;
+        self.check_active(&observed)?;
         let ring = self.keys()?;
         let names: Vec<&str> = self.spec.nodes().map(|n| n.name).collect();
         let keys =
             names.iter().map(|n| Ok((n.to_string(), ring.node(n)?))).collect::<Result<BTreeMap<_, _>>>()?;
+        let (inventory, secrets) = self.site_inputs(&observed, &keys)?;
         let kiln = self.kiln_bytes()?;
         let ssh = self.ssh()?;
         let task = Task {
@@ -92,6 +95,24 @@ impl Deployment<'_> {
             self.secrets.forget_previous()?;
         }
         Ok(configured)
+    }
+
+    /// There is no use in waiting for a node that is off.
+    fn check_active(&self, observed: &Observed) -> Result<()> {
+        let instances = observed.nodes();
+        let asleep = self.spec.nodes().filter_map(|node| instances.get(node.name).copied()).find(|i| {
+            !matches!(
+                i.status,
+                InstanceStatus::Active | InstanceStatus::Building | InstanceStatus::Rebuilding
+            )
+        });
+        match asleep {
+            None => Ok(()),
+            Some(instance) => Err(Error::NotActive {
+                node: node_of(instance).to_string(),
+                status: instance.status.word().into(),
+            }),
+        }
     }
 
     async fn configure_node(&self, task: &Task<'_>, host: Host) -> Result<ApplyReport> {
@@ -156,7 +177,14 @@ impl Deployment<'_> {
             let ready = |name: &str| known.get(name).is_some_and(|s| s.in_service() || is_drained_by_hand(s));
             let waiting: Vec<&str> = wanted.iter().copied().filter(|name| !ready(name)).collect();
             if waiting.is_empty() {
-                (self.progress)(Event::done("slurm", format!("{} in service", hostlist::fold(wanted))));
+                let drained = |name: &&str| known.get(name).is_some_and(|s| is_drained_by_hand(s));
+                let (drained, serving): (Vec<&str>, Vec<&str>) =
+                    wanted.into_iter().partition(|n| drained(&n));
+                let mut text = format!("{} in service", hostlist::fold(serving));
+                if !drained.is_empty() {
+                    text = format!("{text}, {} drained by hand", hostlist::fold(drained));
+                }
+                (self.progress)(Event::done("slurm", text));
                 return Ok(());
             }
             (self.progress)(Event::working(

@@ -33,6 +33,10 @@ pub enum Error {
     NoVolume(String),
     #[error("{what} {name} exists already and is not this cluster's")]
     Foreign { what: &'static str, name: String },
+    #[error("{node} is {status}")]
+    NotActive { node: String, status: String },
+    #[error("image {image} is used by {nodes}")]
+    ImageInUse { image: String, nodes: String },
     #[error("no instance for {0}")]
     NoInstance(String),
     #[error("the cluster has no node {0}")]
@@ -51,6 +55,12 @@ impl Error {
         match self {
             Error::ImageNotBuilt(name) => {
                 Some(format!("`kiln image build {name}` builds it; `kiln up` does so by itself"))
+            }
+            Error::NotActive { .. } => {
+                Some("`kiln apply` starts what is stopped and replaces what is broken".into())
+            }
+            Error::ImageInUse { .. } => {
+                Some("--force deletes it all the same; the nodes go on running it".into())
             }
             Error::NoInstance(_) => Some("`kiln apply` creates what is missing".into()),
             Error::UnknownNode(_) => Some("`kiln status` lists the nodes".into()),

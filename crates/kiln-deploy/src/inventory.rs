@@ -105,6 +105,10 @@ impl InventoryReport {
     fn groups(&self) -> BTreeMap<String, Vec<&str>> {
         let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for host in &self.hosts {
+            // Ansible warns of a group that is named like a host; the host's name selects the same.
+            if host.name == host.role {
+                continue;
+            }
             groups.entry(host.role.clone()).or_default().push(&host.name);
             if host.group != host.role {
                 groups.entry(host.group.replace(['.', '-'], "_")).or_default().push(&host.name);

@@ -10,6 +10,7 @@ mod error;
 mod inventory;
 mod keys;
 mod nodes;
+mod notes;
 mod observe;
 mod plan;
 mod plan_text;

@@ -42,8 +42,12 @@ impl Deployment<'_> {
     /// The hosts of these nodes, with the addresses the cloud gives.
     pub fn hosts<'n>(&self, observed: &Observed, nodes: impl Iterator<Item = &'n str>) -> Result<Vec<Host>> {
         let known = observed.nodes();
+        let build = observed.build.as_ref();
         nodes
             .map(|name| {
+                if let Some(address) = build.filter(|b| b.name == name).and_then(|b| b.address) {
+                    return Ok(Host { name: name.to_string(), address });
+                }
                 if self.spec.node(name).is_none() {
                     return Err(Error::UnknownNode(name.to_string()));
                 }

@@ -17,6 +17,8 @@ pub struct Observed {
     pub instances: Vec<Instance>,
     pub images: Vec<Image>,
     pub flavors: Vec<Flavor>,
+    /// The instance that builds an image, if one is there.
+    pub build: Option<Instance>,
     /// Volumes that the file attaches but Kiln does not manage, by name.
     pub attached: BTreeMap<String, Volume>,
 }
@@ -54,7 +56,9 @@ impl Deployment<'_> {
         // Networks and instances of an image build are the builder's own business.
         let of_nodes =
             |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
+        let build = instances.iter().find(|i| !of_nodes(&i.labels)).cloned();
         Ok(Observed {
+            build,
             networks: networks.into_iter().filter(|n| of_nodes(&n.labels)).collect(),
             security_groups: security_groups.into_iter().filter(|g| of_nodes(&g.labels)).collect(),
             volumes,

@@ -9,6 +9,7 @@ use kiln_spec::{CloudSpec, ImageUpdate, Node, Spec, Volume};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
+use crate::notes;
 use crate::observe::Observed;
 use crate::targets::Targets;
 
@@ -16,6 +17,8 @@ use crate::targets::Targets;
 pub struct Plan {
     pub cluster: String,
     pub actions: Vec<Action>,
+    /// Where file and cloud differ and no action follows: what a person should know.
+    pub notes: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -91,6 +94,15 @@ impl Plan {
         self.actions.is_empty()
     }
 
+    /// Nothing can be carried out before every image is there.
+    pub fn check_images(&self) -> Result<()> {
+        let unbuilt = self.actions.iter().find_map(|action| match action {
+            Action::BuildImage { image } => Some(image.clone()),
+            _ => None,
+        });
+        unbuilt.map_or(Ok(()), |image| Err(Error::ImageNotBuilt(image)))
+    }
+
     pub fn is_destructive(&self) -> bool {
         self.actions.iter().any(Action::is_destructive)
     }
@@ -107,18 +119,16 @@ pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan>
     actions.extend(volumes(spec, observed));
     actions.extend(security_groups(spec, observed));
     actions.extend(instances(spec, observed, targets));
-    Ok(Plan { cluster: spec.name.clone(), actions })
+    Ok(Plan { cluster: spec.name.clone(), actions, notes: notes::notes(spec, observed, targets) })
 }
 
 fn check_flavors(spec: &Spec, observed: &Observed) -> Result<()> {
-    let known: BTreeSet<&str> = observed.flavors.iter().map(|f| f.name.as_str()).collect();
-    match spec.nodes().find(|node| !known.contains(node.flavor)) {
+    let known: Vec<&str> = observed.flavors.iter().map(|f| f.name.as_str()).collect();
+    match spec.nodes().find(|node| !known.contains(&node.flavor)) {
         None => Ok(()),
-        Some(node) => Err(Error::Flavor {
-            cloud: "local",
-            flavor: node.flavor.to_string(),
-            known: known.into_iter().collect::<Vec<_>>().join(", "),
-        }),
+        Some(node) => {
+            Err(Error::Flavor { cloud: "local", flavor: node.flavor.to_string(), known: known.join(", ") })
+        }
     }
 }
 

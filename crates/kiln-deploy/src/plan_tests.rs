@@ -58,7 +58,7 @@ fn whole(spec: &Spec) -> Observed {
     let volume = |purpose: &str| CloudVolume {
         id: purpose.into(),
         name: volume_name(spec, purpose),
-        size_gib: 1,
+        size_gib: 10,
         labels: Labels::new(),
         attached_to: Vec::new(),
     };
@@ -147,7 +147,7 @@ fn nodes_that_left_the_file_are_deleted_and_new_ones_made() {
     assert_eq!(
         lines(&plan),
         [
-            "- compute.standard: delete standard-0 (1 node), no longer in the file",
+            "- compute.standard: delete standard-0 (1 node) with the jobs on them, no longer in the file",
             "+ compute.standard: create standard-2 from old (1 node)",
         ]
     );
@@ -163,7 +163,7 @@ fn broken_instances_are_replaced_and_stopped_ones_started() {
     assert_eq!(
         lines(&plan),
         [
-            "- compute.standard: delete standard-0 (1 node), broken: no host",
+            "- compute.standard: delete standard-0 (1 node) with the jobs on them, broken: no host",
             "~ login.login: start login-0 (1 node)",
             "+ compute.standard: create standard-0 from old (1 node)",
         ]
@@ -191,4 +191,25 @@ fn ten_thousand_nodes_are_one_line_per_group() {
             .iter()
             .any(|l| l == "+ compute.standard: create standard-[0-9999] from old (10000 nodes)")
     );
+}
+
+#[test]
+fn what_apply_cannot_change_is_told() {
+    let before = spec(FILE);
+    let after = spec(
+        &FILE
+            .replace("kind = \"local\"", "kind = \"local\"\nsubnet = \"10.9.0.0/24\"")
+            .replace("nodes = \"login-0\"", "nodes = \"login-0\"\nflavor = \"large\""),
+    );
+    let mut observed = whole(&before);
+    observed.flavors.push(Flavor { name: "large".into(), cpus: 4, memory_mib: 8192 });
+    for instance in &mut observed.instances {
+        if instance.name.starts_with("standard") {
+            instance.labels.insert(label::TARGET_IMAGE.into(), "new".into());
+        } else {
+            instance.image = Some("new".into());
+        }
+    }
+    let plan = plan(&after, &observed, &built("new")).unwrap();
+    insta::assert_snapshot!(plan);
 }

@@ -39,7 +39,8 @@ impl fmt::Display for Action {
                 write!(f, "~ {group}: start {} ({})", fold(nodes), count(nodes))
             }
             Action::DeleteInstances { group, nodes, reason } => {
-                write!(f, "- {group}: delete {} ({}), {reason}", fold(nodes), count(nodes))
+                let jobs = if group.starts_with("compute.") { " with the jobs on them" } else { "" };
+                write!(f, "- {group}: delete {} ({}){jobs}, {reason}", fold(nodes), count(nodes))
             }
         }
     }
@@ -51,17 +52,15 @@ fn count(nodes: &[String]) -> String {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_empty() {
-            return write!(f, "Cluster {}: the cloud has what the file says. Nothing to do.", self.cluster);
-        }
-        writeln!(f, "Plan for cluster {}:", self.cluster)?;
-        let mut lines = self.actions.iter().peekable();
-        while let Some(action) = lines.next() {
-            write!(f, "  {action}")?;
-            if lines.peek().is_some() {
-                writeln!(f)?;
+        match (self.is_empty(), self.notes.is_empty()) {
+            (true, true) => {
+                write!(f, "Cluster {}: the cloud has what the file says. Nothing to do.", self.cluster)?
             }
+            (true, false) => write!(f, "Cluster {}: nothing to do for `apply`, but:", self.cluster)?,
+            (false, _) => write!(f, "Plan for cluster {}:", self.cluster)?,
         }
-        Ok(())
+        let actions = self.actions.iter().map(ToString::to_string);
+        let notes = self.notes.iter().map(|note| format!("! {note}"));
+        actions.chain(notes).try_for_each(|line| write!(f, "\n  {line}"))
     }
 }

@@ -150,7 +150,13 @@ impl SecretStore {
         let failed = |source| Error::File { path: self.dir.clone(), did: "created", source };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(failed)?;
         // A directory that was there before may be open to others.
-        fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700)).map_err(failed)
+        fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        // The cluster file belongs in version control; what is beside it here does not.
+        let ignore = self.dir.join(".gitignore");
+        if !ignore.exists() {
+            fs::write(&ignore, "*\n").map_err(failed)?;
+        }
+        Ok(())
     }
 
     fn write_temporary(&self, kind: SecretKind, value: &str) -> Result<PathBuf> {
@@ -196,7 +202,7 @@ mod tests {
             assert_eq!(mode & 0o777, 0o600, "{}", kind.name());
         }
         let left: Vec<_> = fs::read_dir(dir.path().join("secrets")).unwrap().collect();
-        assert_eq!(left.len(), SecretKind::ALL.len() + 1, "no temporary files stay");
+        assert_eq!(left.len(), SecretKind::ALL.len() + 2, "no temporary files stay");
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Deployment<'_> {
             return (Vec::new(), Some(format!("there is no instance for {control}")));
         };
         if instance.status != InstanceStatus::Active {
-            return (Vec::new(), Some(format!("{control} is {}", cloud_word(&instance.status))));
+            return (Vec::new(), Some(format!("{control} is {}", instance.status.word())));
         }
         let asked = async {
             let hosts = self.hosts(observed, std::iter::once(control))?;
@@ -101,7 +101,7 @@ impl Seen<'_> {
             node: node.name.to_string(),
             role: node.role.as_str().to_string(),
             group: group_label(node),
-            cloud: self.instance.map_or("missing".to_string(), |i| cloud_word(&i.status)),
+            cloud: self.instance.map_or("missing".to_string(), |i| i.status.word().to_string()),
             address: self.instance.and_then(|i| i.address).map(|a| a.to_string()),
             image: self.instance.and_then(|i| i.image.as_deref()).map(|id| observed.image_name(id)),
             slurm: self.slurm.map(NodeState::short),
@@ -115,12 +115,13 @@ impl Seen<'_> {
         match &instance.status {
             InstanceStatus::Active => {}
             InstanceStatus::Error { reason } => return format!("broken: {reason}"),
-            other => return format!("instance is {}", cloud_word(other)),
+            other => return format!("instance is {}", other.word()),
         }
         if node.role == Role::Compute {
             match self.slurm {
                 Some(state) if !state.in_service() => return format!("Slurm: {}", state.short()),
                 None if self.slurm_answers => return "unknown to Slurm".into(),
+                None => return "Slurm could not be asked".into(),
                 _ => {}
             }
         }
@@ -130,16 +131,5 @@ impl Seen<'_> {
             Some(_) if instance.image != target => "another image is due".into(),
             Some(_) => "ok".into(),
         }
-    }
-}
-
-fn cloud_word(status: &InstanceStatus) -> String {
-    match status {
-        InstanceStatus::Building => "building".into(),
-        InstanceStatus::Rebuilding => "rebuilding".into(),
-        InstanceStatus::Active => "active".into(),
-        InstanceStatus::Stopped => "stopped".into(),
-        InstanceStatus::Deleting => "deleting".into(),
-        InstanceStatus::Error { .. } => "error".into(),
     }
 }

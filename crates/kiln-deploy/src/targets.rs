@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_cloud::Image;
 use kiln_image::{Builder, Event, Recipe, built_image};
-use kiln_spec::Spec;
+use kiln_spec::{Spec, hostlist};
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
@@ -42,6 +42,20 @@ impl Deployment<'_> {
         let image = builder.ensure(&recipe, force).await?;
         (self.progress)(Event::done(format!("image {name}"), image.name.clone()));
         Ok(image)
+    }
+
+    /// An image that nodes run is not thrown away by mistake.
+    pub async fn check_unused(&self, image: &Image) -> Result<()> {
+        let instances = self.cloud.instances(&self.spec.name).await?;
+        let users: Vec<&str> = instances
+            .iter()
+            .filter(|i| i.image.as_ref() == Some(&image.id))
+            .map(|i| i.name.as_str())
+            .collect();
+        if users.is_empty() {
+            return Ok(());
+        }
+        Err(Error::ImageInUse { image: image.name.clone(), nodes: hostlist::fold(users) })
     }
 
     /// Builds what the nodes need and the cloud does not have.

@@ -42,11 +42,9 @@ pub enum BuildError {
     Step { step: String, message: String },
     #[error("the image's facts could not be written down")]
     Manifest(#[from] serde_json::Error),
-    #[error("building image {image} failed\n{console}")]
+    #[error("building image {image} failed")]
     Failed {
         image: String,
-        /// The end of the build instance's console.
-        console: String,
         #[source]
         source: Box<BuildError>,
     },
@@ -103,13 +101,16 @@ impl Builder<'_> {
         let place = Place { network: network.id, security_group: group.id };
         let result = self.build_on(recipe, source, place).await;
         if let Err(error) = result {
-            let console = self.console().await;
+            for line in self.console().await.lines() {
+                self.say(&recipe.name, &format!("console: {}", line.trim_end()));
+            }
             if self.keep_on_failure {
-                self.say(&recipe.name, &format!("instance {} is kept", instance_name(self.cluster)));
+                let name = instance_name(self.cluster);
+                self.say(&recipe.name, &format!("instance {name} is kept; `kiln ssh {name}` leads onto it"));
             } else {
                 self.clear().await?;
             }
-            return Err(BuildError::Failed { image: recipe.name.clone(), console, source: Box::new(error) });
+            return Err(BuildError::Failed { image: recipe.name.clone(), source: Box::new(error) });
         }
         self.clear().await?;
         result
@@ -151,7 +152,7 @@ impl Builder<'_> {
             (property::NAME.to_string(), recipe.name.clone()),
             (property::MANIFEST.to_string(), serde_json::to_string(&manifest)?),
         ]);
-        let new = NewImage { name: recipe.image_name(), labels: Labels::new(), properties };
+        let new = NewImage { name: recipe.image_name(manifest.built), labels: Labels::new(), properties };
         Ok(self.cloud.create_image(&id, new).await?)
     }
 

@@ -58,9 +58,9 @@ impl Recipe {
         hex::encode(Sha256::digest(content.to_string()))
     }
 
-    /// The name of the built image: readable, and different for every recipe.
-    pub fn image_name(&self) -> String {
-        format!("{}-{}", self.name, &self.digest()[..12])
+    /// The name of an image built at this time: readable, and different for every recipe and build.
+    pub fn image_name(&self, built: jiff::Timestamp) -> String {
+        format!("{}-{}-{}", self.name, &self.digest()[..8], built.strftime("%Y%m%dT%H%M%S"))
     }
 }
 

@@ -82,6 +82,12 @@ pub fn resources(spec: &Spec, inventory: &Inventory, secrets: &Secrets) -> Vec<R
             &["file:/etc/slurm/slurmdbd.conf", "file:/etc/munge/munge.key"],
         )),
         // slurmctld refuses its very first start when slurmdbd does not answer yet.
-        Resource::Command(command("slurmdbd answers", &answers).unless(&answers).retry(120)),
+        // And nothing answers before slurm.conf is one that Slurm can read.
+        Resource::Command(
+            command("slurmdbd answers", &answers)
+                .unless(&answers)
+                .when_changed(&["file:/etc/slurm/slurm.conf"])
+                .retry(120),
+        ),
     ]
 }

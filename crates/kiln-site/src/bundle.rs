@@ -74,6 +74,9 @@ pub struct File {
     pub secret: bool,
     /// The content is base64 of the bytes to write.
     pub base64: bool,
+    /// A program that must accept the new content before it replaces the old; `{}` stands for a file that holds it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub check: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -58,6 +58,15 @@ pub fn keys(keys: &NodeKeys, secrets: &Secrets) -> Vec<Resource> {
     ]
 }
 
+/// Users who go from node to node meet only keys that are known.
+pub fn known_hosts(spec: &Spec, inventory: &Inventory) -> Resource {
+    let mut text = String::from("# Written by Kiln.\n");
+    for (name, facts) in &inventory.nodes {
+        let _ = writeln!(text, "{name},{name}.{},{} {}", spec.domain, facts.address, facts.ssh_host_public);
+    }
+    Resource::File(file("/etc/ssh/ssh_known_hosts", text))
+}
+
 pub fn munge(secrets: &Secrets) -> Vec<Resource> {
     let mut key = file("/etc/munge/munge.key", &secrets.munge_key_base64).owned_by("munge", 0o400).secret();
     key.base64 = true;

@@ -20,6 +20,8 @@ pub struct NodeFacts {
     pub address: IpAddr,
     pub cpus: u32,
     pub memory_mib: u64,
+    /// Public.
+    pub ssh_host_public: String,
 }
 
 /// The secrets that end up on nodes. No `Debug` on purpose: they must not find their way into a log.

@@ -11,6 +11,7 @@ pub fn file(path: impl Into<String>, content: impl Into<String>) -> File {
         group: "root".into(),
         secret: false,
         base64: false,
+        check: Vec::new(),
     }
 }
 

@@ -38,7 +38,7 @@ fn home(spec: &Spec) -> Option<Resource> {
 }
 
 pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &SlurmConf) -> Vec<Resource> {
-    let mut resources = vec![common::hosts(spec, inventory)];
+    let mut resources = vec![common::hosts(spec, inventory), common::known_hosts(spec, inventory)];
     resources.extend(common::journal());
     if spec.volumes.state != Volume::None {
         resources.push(mount(spec, "state", "/var/lib/state", false));
@@ -55,7 +55,7 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
     resources.extend(common::sshd());
     // Before slurmdbd: sacctmgr asks this file where slurmdbd is.
     resources.extend([
-        Resource::File(file("/etc/slurm/slurm.conf", &slurm.text)),
+        slurm_conf_file(slurm),
         Resource::File(file("/etc/slurm/cgroup.conf", cgroup_conf(inventory))),
     ]);
     resources.extend(accounting::resources(spec, inventory, secrets));
@@ -93,20 +93,20 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
 }
 
 pub fn login(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &SlurmConf) -> Vec<Resource> {
-    let mut resources = vec![common::hosts(spec, inventory)];
+    let mut resources = vec![common::hosts(spec, inventory), common::known_hosts(spec, inventory)];
     resources.extend(common::journal());
     resources.extend(home(spec));
     resources.extend(common::munge(secrets));
     resources.extend(common::users(spec, spec.volumes.home == Volume::None));
     resources.extend(common::sshd());
     resources.push(common::limits());
-    resources.push(Resource::File(file("/etc/slurm/slurm.conf", &slurm.text)));
+    resources.push(slurm_conf_file(slurm));
     resources.extend(common::extras(spec, Role::Login));
     resources
 }
 
 pub fn compute(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &SlurmConf) -> Vec<Resource> {
-    let mut resources = vec![common::hosts(spec, inventory)];
+    let mut resources = vec![common::hosts(spec, inventory), common::known_hosts(spec, inventory)];
     resources.extend(common::journal());
     resources.extend(home(spec));
     resources.extend(common::munge(secrets));
@@ -142,6 +142,15 @@ pub fn compute(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
     slurmd.enabled = false;
     resources.push(Resource::Service(slurmd));
     resources
+}
+
+/// Slurm reads the new file before it takes the old one's place: with a parameter it does not know, none of its commands
+/// would start any more.
+fn slurm_conf_file(slurm: &SlurmConf) -> Resource {
+    let mut conf = file("/etc/slurm/slurm.conf", &slurm.text);
+    conf.check =
+        ["env", "SLURM_CONF={}", "scontrol", "show", "hostnames", "localhost"].map(String::from).to_vec();
+    Resource::File(conf)
 }
 
 /// Only root and users with a job on the node get in.

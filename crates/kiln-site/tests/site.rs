@@ -49,6 +49,7 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
         address: [10, 0, 0, 10 + u8::try_from(at).unwrap()].into(),
         cpus: 2,
         memory_mib: 2000,
+        ssh_host_public: "ssh-ed25519 BBBB".into(),
     };
     let nodes: BTreeMap<_, _> =
         spec.nodes().enumerate().map(|(at, n)| (n.name.to_string(), facts(at))).collect();

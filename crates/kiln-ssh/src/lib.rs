@@ -58,11 +58,17 @@ const SSH_FAILED: i32 = 255;
 impl Ssh {
     /// Arguments for `ssh` up to and including the destination.
     pub fn arguments(&self, host: &Host) -> Vec<OsString> {
-        let option = |text: String| [OsString::from("-o"), OsString::from(text)];
         let mut arguments: Vec<OsString> =
             self.keys.iter().flat_map(|key| [OsString::from("-i"), key.clone().into_os_string()]).collect();
+        arguments.extend(["-o".into(), "IdentitiesOnly=yes".into()]);
+        arguments.extend(self.arguments_as(host, "root"));
+        arguments
+    }
+
+    /// As [`Ssh::arguments`], for somebody who logs in with keys of their own.
+    pub fn arguments_as(&self, host: &Host, user: &str) -> Vec<OsString> {
+        let option = |text: String| [OsString::from("-o"), OsString::from(text)];
         let options = [
-            "IdentitiesOnly=yes".to_string(),
             "StrictHostKeyChecking=yes".to_string(),
             format!("UserKnownHostsFile=\"{}\"", self.known_hosts.display()),
             "GlobalKnownHostsFile=/dev/null".to_string(),
@@ -72,8 +78,8 @@ impl Ssh {
             "ServerAliveInterval=15".to_string(),
             "LogLevel=ERROR".to_string(),
         ];
-        arguments.extend(options.into_iter().flat_map(option));
-        arguments.extend(["-l".into(), "root".into(), host.address.to_string().into()]);
+        let mut arguments: Vec<OsString> = options.into_iter().flat_map(option).collect();
+        arguments.extend(["-l".into(), user.into(), host.address.to_string().into()]);
         arguments
     }
 

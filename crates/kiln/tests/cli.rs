@@ -161,7 +161,7 @@ fn init_refuses_a_name_that_is_none() {
     exit: 2
     --- stderr ---
     error: `not a name` cannot be the name of a cluster
-    hint: a name is a lower-case letter, then lower-case letters, digits or `-`, at most 31
+    hint: a name is a lower-case letter, then lower-case letters, digits or `-`, no `-` at the end, at most 31
     ");
     assert!(!desk.path().join("cluster.toml").exists());
 }
@@ -179,11 +179,11 @@ fn validate_points_into_a_bad_file() {
     1 | [cluster]
       | ^ expected [cloud]
 
-    error[missing-key]: the file has no [compute] table
+    error[missing-key]: the file has no [compute.NAME] table
      --> cluster.toml:1:1
       |
     1 | [cluster]
-      | ^ expected [compute]
+      | ^ expected [compute.NAME]
 
     error[wrong-type]: `name` in [cluster] is an integer
      --> cluster.toml:2:8
@@ -215,8 +215,8 @@ fn validate_points_into_a_bad_file() {
         "file": "cluster.toml",
         "line": 1,
         "column": 1,
-        "message": "the file has no [compute] table",
-        "expected": "[compute]",
+        "message": "the file has no [compute.NAME] table",
+        "expected": "[compute.NAME]",
         "hint": null
       },
       {
@@ -300,7 +300,7 @@ fn node_apply_shows_what_would_change() {
     insta::assert_snapshot!(desk.see(&args), @r"
     exit: 0
     --- stdout ---
-    changed  file:/etc/of-kilns-tests  (created)
+    would change file:/etc/of-kilns-tests  (created)
         --- /dev/null
         +++ /etc/of-kilns-tests
         @@ -0,0 +1 @@

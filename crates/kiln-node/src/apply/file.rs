@@ -1,5 +1,8 @@
 //! Files: content, mode and owner. Replaced as a whole, and never through a symbolic link.
 
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+
 use base64::Engine;
 use kiln_site::bundle::File;
 use rustix::fs::FileType;
@@ -7,6 +10,8 @@ use rustix::fs::FileType;
 use super::ApplyError;
 use super::session::Session;
 use crate::diff;
+use crate::explain;
+use crate::process;
 use crate::report::Verdict;
 use crate::tree::{Place, kind, permissions};
 
@@ -52,6 +57,9 @@ pub(super) fn apply(session: &Session, file: &File) -> Result<Verdict, ApplyErro
     if changes.is_empty() {
         return Ok(Verdict::unchanged());
     }
+    if rewrite && !file.check.is_empty() {
+        check(&file.check, &wanted)?;
+    }
     if !session.dry_run {
         let place = session.tree.make_place(&file.path)?;
         if rewrite {
@@ -62,6 +70,24 @@ pub(super) fn apply(session: &Session, file: &File) -> Result<Verdict, ApplyErro
     }
     let text = if rewrite && !file.secret { diff::unified(&file.path, before, Some(&wanted)) } else { None };
     Ok(Verdict::changed(changes.join(", ")).with_diff(describe(&changes, text)))
+}
+
+/// Shows the new content to the program that will have to live with it.
+fn check(argv: &[String], content: &[u8]) -> Result<(), ApplyError> {
+    let refused = |why: String| ApplyError::Refused(format!("{why}\nthe file is left as it was"));
+    let nanos = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+    let candidate = std::env::temp_dir().join(format!("kiln-check.{}.{nanos}", std::process::id()));
+    // Never through a link that somebody laid there.
+    let create = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&candidate);
+    let written = create.and_then(|mut file| file.write_all(content));
+    let result = written.map_err(|e| e.to_string()).and_then(|()| {
+        let path = candidate.display().to_string();
+        let argv: Vec<String> = argv.iter().map(|word| word.replace("{}", &path)).collect();
+        let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+        process::call(&argv).map(drop).map_err(|e| explain(&e))
+    });
+    let _ = std::fs::remove_file(&candidate);
+    result.map_err(refused)
 }
 
 impl Current {

@@ -89,6 +89,7 @@ fn plain(path: &str, content: &str) -> File {
         group: "root".into(),
         secret: false,
         base64: false,
+        check: Vec::new(),
     }
 }
 
@@ -117,6 +118,20 @@ fn command(name: &str, argv: &[&str]) -> Command {
 
 fn outcomes(report: &ApplyReport) -> Vec<Outcome> {
     report.resources.iter().map(|report| report.outcome).collect()
+}
+
+#[test]
+fn content_that_its_program_refuses_is_not_written() {
+    let fixture = Fixture::new();
+    let checked = |content: &str| {
+        let check = ["grep", "-q", "good", "{}"].map(String::from).to_vec();
+        [Resource::File(File { check, ..plain("/etc/slurm/slurm.conf", content) })]
+    };
+    assert_eq!(outcomes(&fixture.apply(&checked("good\n"))), [Outcome::Changed]);
+    let refused = fixture.apply(&checked("bad\n"));
+    assert_eq!(outcomes(&refused), [Outcome::Failed]);
+    assert!(refused.resources[0].summary.contains("left as it was"), "{:?}", refused.resources[0]);
+    assert_eq!(fixture.read("/etc/slurm/slurm.conf"), "good\n");
 }
 
 #[test]

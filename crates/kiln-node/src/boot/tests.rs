@@ -71,6 +71,7 @@ fn bundle(node: &str) -> Bundle {
             group: "root".into(),
             secret: false,
             base64: false,
+            check: Vec::new(),
         })],
     }
 }

@@ -47,6 +47,7 @@ pub async fn carry_out(
         return Ok(());
     }
     context.printer.say(plan);
+    plan.check_images()?;
     if plan.is_destructive() {
         cluster::confirm(context, yes, "Rebuilding or deleting these instances")?;
     }

@@ -34,7 +34,7 @@ fn diffs(done: &Configured) -> String {
     let changed = done.nodes.iter().filter(|(_, r)| r.changed() > 0);
     let text: String = changed
         .map(|(node, applied)| {
-            let lines = applied.resources.iter().filter_map(report::resource);
+            let lines = applied.resources.iter().filter_map(|r| report::resource(r, applied.dry_run));
             lines.fold(format!("{node}:\n"), |text, line| text + &line + "\n")
         })
         .collect();

@@ -42,7 +42,8 @@ impl Destroy {
         } else if self.dry_run {
             context.printer.data(text(&found))?;
         } else {
-            context.printer.say("nothing of the cluster is left in the cloud");
+            let volumes = if self.keep_volumes { " but its state and home volumes" } else { "" };
+            context.printer.say(format!("nothing of the cluster is left in the cloud{volumes}"));
         }
         Ok(Exit::Ok)
     }

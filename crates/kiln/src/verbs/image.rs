@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use kiln_cloud::Image as CloudImage;
 use kiln_deploy::Deployment;
-use kiln_image::{Manifest, Recipe, images_of_kiln};
+use kiln_image::{Manifest, Recipe, built_image, images_of_kiln};
 use serde::Serialize;
 
 use crate::cluster;
@@ -54,6 +54,9 @@ pub struct Delete {
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
+    /// Also when nodes of this cluster run it
+    #[arg(long)]
+    force: bool,
 }
 
 #[derive(Serialize)]
@@ -145,6 +148,9 @@ impl Delete {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         cluster::with(context, async |deployment| {
             let image = find(deployment, &self.image).await?;
+            if !self.force {
+                deployment.check_unused(&image).await?;
+            }
             cluster::confirm(context, self.yes, &format!("Deleting image {}", image.name))?;
             deployment.cloud.delete_image(&image.id).await?;
             context.printer.say(format!("image {} is deleted", image.name));
@@ -155,13 +161,13 @@ impl Delete {
 
 async fn find(deployment: &Deployment<'_>, wanted: &str) -> anyhow::Result<CloudImage> {
     let images = images_of_kiln(&deployment.cloud).await?;
-    let of_file = Recipe::of(deployment.spec, wanted).map(|recipe| recipe.image_name());
-    let is_it = |image: &&CloudImage| {
-        image.id == wanted || image.name == wanted || of_file.as_ref() == Some(&image.name)
-    };
+    let of_file = Recipe::of(deployment.spec, wanted);
+    let of_file = of_file.and_then(|recipe| built_image(&images, &recipe));
+    let is_it = |image: &&CloudImage| image.id == wanted || image.name == wanted;
     images
         .iter()
         .find(is_it)
+        .or(of_file)
         .cloned()
         .ok_or_else(|| anyhow!("there is no image {wanted}"))
         .hint("`kiln image list` shows those there are")

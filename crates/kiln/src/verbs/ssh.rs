@@ -14,6 +14,9 @@ use crate::exit::Exit;
 #[derive(Debug, Args)]
 pub struct Ssh {
     node: String,
+    /// Log in as this user, with the keys your own ssh has
+    #[arg(short = 'l', long, value_name = "NAME")]
+    user: Option<String>,
     /// What to run instead of a shell: one word is given to the remote shell as it is, several are arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
@@ -25,7 +28,13 @@ impl Ssh {
             let observed = deployment.observe().await?;
             let hosts = deployment.hosts(&observed, std::iter::once(self.node.as_str()))?;
             let ssh = deployment.ssh()?;
-            Ok(hosts.first().map(|host| ssh.arguments(host)).unwrap_or_default())
+            Ok(hosts
+                .first()
+                .map(|host| match &self.user {
+                    Some(user) => ssh.arguments_as(host, user),
+                    None => ssh.arguments(host),
+                })
+                .unwrap_or_default())
         })?;
         // One word is a line for the shell over there, as with ssh; several are arguments and stay what they are.
         let command = match self.command.as_slice() {

@@ -31,6 +31,43 @@ pub fn parameter(lab: &mut Lab) {
     lab.wait_job(&id, "CANCELLED");
 }
 
+/// Slurm refuses a file with a parameter it does not know; the old one stays in force everywhere.
+pub fn bad_parameter(lab: &mut Lab) {
+    lab.edit("[slurm.config]\n", "[slurm.config]\nNoSuchParameter = 1\n");
+    let refused = lab.try_kiln(&["configure"]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{words}");
+    assert!(words.contains("unrecognized key: NoSuchParameter"), "{words}");
+    for node in ["control", "login-0"] {
+        assert!(
+            lab.on(node, &["sinfo", "--noheader", "--format=%P"]).contains("standard"),
+            "Slurm still answers"
+        );
+    }
+    lab.edit("NoSuchParameter = 1\n", "");
+    let again = lab.json(&["configure"]);
+    for (node, report) in again["nodes"].as_object().expect("nodes") {
+        for resource in report["resources"].as_array().expect("resources") {
+            assert_eq!(resource["outcome"], "unchanged", "{node}: {resource}");
+        }
+    }
+}
+
+/// What is not in use any more is closed: the account of a user who left the file.
+pub fn user_leaves(lab: &mut Lab) {
+    let file = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    let key = std::fs::read_to_string(lab.path("user_key.pub")).expect("the key");
+    lab.write_file(&format!("{file}\n[user.guest]\nuid = 2002\nssh_keys = [\"{}\"]\n", key.trim()));
+    lab.kiln(&["configure"]);
+    assert_eq!(lab.on("login-0", &["id", "-u", "guest"]), "2002");
+    let enters = |lab: &mut Lab| lab.try_ssh("guest", "login-0", "true").status.success();
+    assert!(enters(lab), "a new user logs in");
+    lab.write_file(&file);
+    lab.kiln(&["configure"]);
+    assert!(!enters(lab), "a user who left the file logged in");
+    assert_eq!(lab.on("login-0", &["stat", "-c", "%u", "/home/guest"]), "2002", "the home directory stays");
+}
+
 pub fn resize(lab: &mut Lab) {
     lab.edit("nodes = \"extra-[0-1]\"", "nodes = \"extra-0\"");
     let refused = lab.try_kiln(&["apply"]);

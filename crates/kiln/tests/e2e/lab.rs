@@ -124,6 +124,10 @@ impl Lab {
 
     /// Runs a command as the ordinary user, over SSH with the user's own key.
     pub fn try_as_user(&mut self, node: &str, command: &str) -> Output {
+        self.try_ssh(USER, node, command)
+    }
+
+    pub fn try_ssh(&mut self, user: &str, node: &str, command: &str) -> Output {
         let address = self.host(node)["address"].as_str().expect("an address").to_string();
         Command::new("ssh")
             .args(["-T", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR"])
@@ -132,7 +136,7 @@ impl Lab {
             .arg(format!("UserKnownHostsFile={}", self.path(".kiln/known_hosts").display()))
             .arg("-i")
             .arg(self.path("user_key"))
-            .args(["-l", USER, &address, command])
+            .args(["-l", user, &address, command])
             .stdin(Stdio::null())
             .output()
             .expect("ssh runs")

@@ -41,6 +41,8 @@ const SUITES: &[Suite] = &[
             ("commands show the cluster", raise::commands),
             ("a failed image build leaves nothing", raise::failed_build),
             ("a parameter reaches all nodes and kills no job", change::parameter),
+            ("a parameter that Slurm does not know changes nothing", change::bad_parameter),
+            ("a user comes and leaves", change::user_leaves),
             ("only users with a job reach a compute node", accounts::compute_access),
             ("only root reaches the metadata", accounts::metadata),
             ("the local cloud's daemon is killed and comes back", daemon::killed),

@@ -35,7 +35,7 @@ impl Apply {
         let mut output = Ok(());
         let report = kiln_node::apply(&bundle, &options, &mut |resource| {
             if output.is_ok() && !printer.is_json() {
-                output = report::resource(resource).map_or(Ok(()), |line| printer.data(line));
+                output = report::resource(resource, self.dry_run).map_or(Ok(()), |line| printer.data(line));
             }
         });
         output?;

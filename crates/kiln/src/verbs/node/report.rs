@@ -12,11 +12,13 @@ fn word(outcome: Outcome) -> &'static str {
 }
 
 /// `None` for a resource that needs no word.
-pub fn resource(report: &ResourceReport) -> Option<String> {
+pub fn resource(report: &ResourceReport, dry_run: bool) -> Option<String> {
     if report.outcome == Outcome::Unchanged {
         return None;
     }
-    let mut text = format!("{:<8} {}", word(report.outcome), report.id);
+    let word =
+        if dry_run && report.outcome == Outcome::Changed { "would change" } else { word(report.outcome) };
+    let mut text = format!("{word:<8} {}", report.id);
     let mut summary = report.summary.lines();
     if let Some(first) = summary.next() {
         text = format!("{text}  ({first})");
@@ -60,9 +62,9 @@ mod tests {
                 made("service:slurmd.service", Outcome::Failed, "did not start\nbad config", None),
             ],
         };
-        let lines: Vec<String> = report.resources.iter().filter_map(resource).collect();
+        let lines: Vec<String> = report.resources.iter().filter_map(|r| resource(r, report.dry_run)).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
-        changed  file:/etc/hosts  (content)
+        would change file:/etc/hosts  (content)
             -10.0.0.1 a
             +10.0.0.2 a
         failed   service:slurmd.service  (did not start)

@@ -1,0 +1,69 @@
+//! Differences between file and cloud that `apply` leaves alone, told with the plan so that nobody takes silence for
+//! agreement.
+
+use std::collections::BTreeMap;
+
+use kiln_cloud::Instance;
+use kiln_site::volume_name;
+use kiln_spec::{CloudSpec, ImageUpdate, Node, Spec, Volume, hostlist};
+
+use crate::observe::Observed;
+use crate::plan::group_label;
+use crate::targets::Targets;
+
+pub fn notes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<String> {
+    let mut notes = nodes(spec, observed, targets);
+    let CloudSpec::Local { subnet } = &spec.cloud;
+    for network in &observed.networks {
+        if subnet.is_some_and(|wanted| wanted != network.cidr) {
+            notes.push(format!(
+                "network {}: the subnet stays {} until the cluster is destroyed",
+                network.name, network.cidr
+            ));
+        }
+    }
+    for (purpose, volume) in [("state", &spec.volumes.state), ("home", &spec.volumes.home)] {
+        let name = volume_name(spec, purpose);
+        let there = observed.volumes.iter().find(|v| v.name == name);
+        if let (Volume::Manage { size_gib }, Some(there)) = (volume, there)
+            && there.size_gib != *size_gib
+        {
+            notes.push(format!("volume {name}: stays at {} GiB; volumes are not resized", there.size_gib));
+        }
+    }
+    notes
+}
+
+/// One line for all nodes of a group that differ in the same way.
+fn nodes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<String> {
+    let instances = observed.nodes();
+    let mut gathered: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
+    for node in spec.nodes() {
+        let Some(instance) = instances.get(node.name).copied() else { continue };
+        for difference in differences(&node, instance, targets) {
+            gathered.entry((group_label(&node), difference)).or_default().push(node.name);
+        }
+    }
+    let line = |((group, difference), names): ((String, String), Vec<&str>)| {
+        format!("{group}: {} {difference}", hostlist::fold(names))
+    };
+    gathered.into_iter().map(line).collect()
+}
+
+fn differences(node: &Node<'_>, instance: &Instance, targets: &Targets) -> Vec<String> {
+    let mut all = Vec::new();
+    if instance.flavor != node.flavor {
+        all.push(format!(
+            "keeps flavor {}, not {}, until the instance is made anew",
+            instance.flavor, node.flavor
+        ));
+    }
+    if node.address.is_some_and(|wanted| instance.address != Some(wanted)) {
+        all.push("keeps its address until the instance is made anew".to_string());
+    }
+    let target = targets.get(node.image).and_then(Option::as_deref);
+    if node.image_update == ImageUpdate::Slurm && target.is_some() && instance.image.as_deref() != target {
+        all.push("runs another image than the file says; Slurm is to move it".to_string());
+    }
+    all
+}
