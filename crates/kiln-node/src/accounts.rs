@@ -1,4 +1,4 @@
-//! The users and groups of the tree's own `/etc/passwd` and `/etc/group`.
+//! The users and groups of the tree's own `/etc/passwd`, `/etc/group` and `/etc/shadow`.
 
 use crate::tree::{Tree, TreeError};
 
@@ -18,6 +18,16 @@ pub(crate) struct GroupEntry {
     pub members: Vec<String>,
 }
 
+/// What `/etc/shadow` says about a user, without the password's hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShadowEntry {
+    pub password_locked: bool,
+    /// There is more to the password than its lock.
+    pub has_password: bool,
+    /// The day since 1970 from which the account is closed.
+    pub expires: Option<i64>,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     pub users: Vec<UserEntry>,
@@ -26,13 +36,14 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     pub fn read(tree: &Tree) -> Result<Self, TreeError> {
-        let text = |path| {
-            tree.read(path).map(|bytes| String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
-        };
-        Ok(Accounts {
-            users: text("/etc/passwd")?.lines().filter_map(user_entry).collect(),
-            groups: text("/etc/group")?.lines().filter_map(group_entry).collect(),
-        })
+        Ok(Accounts::parse(&text(tree, "/etc/passwd")?, &text(tree, "/etc/group")?))
+    }
+
+    pub fn parse(passwd: &str, group: &str) -> Self {
+        Accounts {
+            users: passwd.lines().filter_map(user_entry).collect(),
+            groups: group.lines().filter_map(group_entry).collect(),
+        }
     }
 
     pub fn user(&self, name: &str) -> Option<&UserEntry> {
@@ -41,6 +52,12 @@ impl Accounts {
 
     pub fn group(&self, name: &str) -> Option<&GroupEntry> {
         self.groups.iter().find(|group| group.name == name)
+    }
+
+    /// The names of the groups that list the user, except those with the number of its own.
+    pub fn memberships(&self, user: &str, gid: u32) -> Vec<&str> {
+        let listed = |group: &&GroupEntry| group.gid != gid && group.members.iter().any(|name| name == user);
+        self.groups.iter().filter(listed).map(|group| group.name.as_str()).collect()
     }
 
     /// By name or by number. `root` is 0 even where no table says so.
@@ -66,6 +83,31 @@ impl Accounts {
             .find(|group| group.gid == gid)
             .map_or_else(|| gid.to_string(), |group| group.name.clone())
     }
+}
+
+impl ShadowEntry {
+    /// Only root can read it, so it is read only when it matters.
+    pub fn read(tree: &Tree, name: &str) -> Result<Option<Self>, TreeError> {
+        Ok(Self::parse(&text(tree, "/etc/shadow")?, name))
+    }
+
+    pub fn parse(shadow: &str, name: &str) -> Option<Self> {
+        shadow.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split(':').collect();
+            let [found, password, _, _, _, _, _, expires, _] = fields[..] else {
+                return None;
+            };
+            (found == name).then(|| ShadowEntry {
+                password_locked: password.starts_with('!'),
+                has_password: !password.trim_start_matches('!').is_empty(),
+                expires: expires.parse().ok(),
+            })
+        })
+    }
+}
+
+fn text(tree: &Tree, path: &str) -> Result<String, TreeError> {
+    tree.read(path).map(|bytes| String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
 }
 
 /// Safe to hand to the account tools: no option, no separator, nothing a table could stumble on.
@@ -117,6 +159,17 @@ mod tests {
         assert_eq!(group_entry("video:x:44:ann,bob").unwrap().members, ["ann", "bob"]);
         assert!(group_entry("empty:x:1:").unwrap().members.is_empty());
         assert_eq!(user_entry("+::::::"), None);
+    }
+
+    #[test]
+    fn shadow_entries_tell_locks_from_passwords() {
+        let shadow = "key:!:1:0:9:7:::\nlocked:!$y$:1:0:9:7::1:\nopen:$y$:1:0:9:7::20000:\nbad:x\n";
+        let entry =
+            |name| ShadowEntry::parse(shadow, name).map(|e| (e.password_locked, e.has_password, e.expires));
+        assert_eq!(entry("key"), Some((true, false, None)));
+        assert_eq!(entry("locked"), Some((true, true, Some(1))));
+        assert_eq!(entry("open"), Some((false, true, Some(20000))));
+        assert_eq!((entry("bad"), entry("nobody")), (None, None));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What Kiln remembers on a node, in `/var/lib/kiln`: what was applied, and which files are its own.
-//! Nothing here is secret.
+//! What Kiln remembers on a node, in `/var/lib/kiln`: what was applied, and which files and users are its
+//! own. Nothing here is secret.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -39,14 +39,26 @@ pub(crate) fn save_applied(tree: &Tree, applied: &Applied) -> Result<(), TreeErr
     save(tree, APPLIED, applied)
 }
 
-/// Which files and links are Kiln's, and which reactions to changes are still owed: a run that was cut short
-/// or failed between a file's change and the restart it calls for must not lose that restart.
+/// Which files, links and users are Kiln's, and which reactions to changes are still owed: a run that was cut
+/// short or failed between a file's change and the restart it calls for must not lose that restart.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub paths: BTreeSet<String>,
     /// Id of a service or command -> ids of the resources whose change it has yet to answer.
     #[serde(default)]
     pub owed: BTreeMap<String, BTreeSet<String>>,
+    /// The users that Kiln made, by name. They stay here when they leave the bundle.
+    #[serde(default)]
+    pub users: BTreeMap<String, MadeUser>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MadeUser {
+    /// A user of the same name with another number is somebody else's.
+    pub uid: u32,
+    /// Kiln locked it, and is to unlock it if it comes back.
+    #[serde(default)]
+    pub locked: bool,
 }
 
 impl Manifest {

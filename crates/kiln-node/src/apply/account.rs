@@ -1,13 +1,20 @@
 //! Groups and users, through the system's own tools. Nobody is ever removed, and no number is changed: files
 //! on volumes belong to numbers.
+//!
+//! The supplementary groups of a listed user are exactly those of the bundle, whoever made the user: one that
+//! was given by hand or by a package is taken away again. A user that Kiln made and the bundle no longer has
+//! is locked, and unlocked when it comes back; the home directory stays. Users that were there before Kiln
+//! are never locked.
 
 use kiln_site::bundle::{Group, User};
 
 use super::ApplyError;
 use super::session::Session;
-use crate::accounts::{GroupEntry, UserEntry, is_valid_name};
+use super::usermod;
+use crate::accounts::{GroupEntry, ShadowEntry, UserEntry, is_valid_name};
 use crate::process;
 use crate::report::Verdict;
+use crate::state::MadeUser;
 use crate::tree::Owner;
 
 const SKELETON: &str = "/etc/skel";
@@ -104,8 +111,16 @@ fn add_user(session: &mut Session, user: &User) -> Result<(), ApplyError> {
         argv.extend(["--groups", &groups]);
     }
     argv.extend(["--", &user.name]);
-    process::call(&argv)?;
-    session.reread_accounts()
+    // Recorded before it is done: a run cut short must not leave a user that nobody locks.
+    session.manifest.users.insert(user.name.clone(), MadeUser { uid: user.uid, locked: false });
+    session.save()?;
+    let result = process::call(&argv);
+    session.reread_accounts()?;
+    if session.accounts.user(&user.name).is_none() {
+        session.manifest.users.remove(&user.name);
+    }
+    result?;
+    Ok(())
 }
 
 fn modify_user(session: &mut Session, user: &User, found: &UserEntry) -> Result<Vec<String>, ApplyError> {
@@ -115,44 +130,50 @@ fn modify_user(session: &mut Session, user: &User, found: &UserEntry) -> Result<
             found.uid, user.uid
         )));
     }
-    let gid = user.gid.to_string();
-    let mut argv = vec!["/usr/sbin/usermod"];
-    let mut changes = Vec::new();
-    if found.gid != user.gid {
-        argv.extend(["--gid", &gid]);
-        changes.push(format!("gid: {} -> {gid}", found.gid));
-    }
-    if found.home != user.home {
-        argv.extend(["--home", &user.home]);
-        changes.push(format!("home: {} -> {}", found.home, user.home));
-    }
-    if found.shell != user.shell {
-        argv.extend(["--shell", &user.shell]);
-        changes.push(format!("shell: {} -> {}", found.shell, user.shell));
-    }
-    // Memberships are only ever added: others may have been given by hand or by packages.
-    let missing: Vec<&str> = user
-        .groups
-        .iter()
-        .filter(|name| {
-            session
-                .accounts
-                .group(name)
-                .is_none_or(|group| !group.members.contains(&user.name) && group.gid != user.gid)
-        })
-        .map(String::as_str)
-        .collect();
-    let joined = missing.join(",");
-    if !missing.is_empty() {
-        argv.extend(["--append", "--groups", &joined]);
-        changes.push(format!("groups: +{joined}"));
-    }
-    if !changes.is_empty() && !session.dry_run {
-        argv.extend(["--", &user.name]);
-        process::call(&argv)?;
+    let made = session.manifest.users.get(&user.name);
+    let locked = made.is_some_and(|made| made.locked && made.uid == user.uid);
+    let shadow = if locked { ShadowEntry::read(&session.tree, &user.name)? } else { None };
+    let plan = usermod::change(&session.accounts, shadow.as_ref(), found, user);
+    if !plan.changes.is_empty() && !session.dry_run {
+        call(&plan.argv)?;
         session.reread_accounts()?;
     }
-    Ok(changes)
+    if let Some(made) = session.manifest.users.get_mut(&user.name) {
+        made.locked = false;
+    }
+    Ok(plan.changes)
+}
+
+/// Locks a user that Kiln made and the bundle no longer has. `false` when there is nothing to do.
+pub(super) fn lock_user(session: &mut Session, name: &str) -> Result<bool, ApplyError> {
+    let found = session.accounts.user(name).cloned();
+    let made = session.manifest.users.get_mut(name);
+    let (Some(found), Some(made)) = (found, made) else {
+        session.manifest.users.remove(name);
+        return Ok(false);
+    };
+    if made.uid != found.uid {
+        session.manifest.users.remove(name);
+        return Ok(false);
+    }
+    let shadow = ShadowEntry::read(&session.tree, name)?;
+    let Some(argv) = usermod::lock(&session.accounts, shadow.as_ref(), &found) else {
+        return Ok(false);
+    };
+    // Recorded before it is done: a run cut short must not leave a lock that nobody lifts.
+    made.locked = true;
+    session.save()?;
+    if !session.dry_run {
+        call(&argv)?;
+        session.reread_accounts()?;
+    }
+    Ok(true)
+}
+
+fn call(argv: &[String]) -> Result<(), ApplyError> {
+    let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+    process::call(&argv)?;
+    Ok(())
 }
 
 /// Filled under another name first, so that a home is there complete or not at all.

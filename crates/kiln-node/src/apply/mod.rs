@@ -12,6 +12,7 @@ mod service;
 mod session;
 #[cfg(test)]
 mod tests;
+mod usermod;
 
 use std::path::PathBuf;
 use std::time::Instant;

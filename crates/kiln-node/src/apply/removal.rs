@@ -1,5 +1,5 @@
 //! Takes away what an earlier bundle put here and this one no longer has: files, links, and lines of the
-//! mount table. Users, directories and services are left alone.
+//! mount table. Users that Kiln made are locked. Other users, directories and services are left alone.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use kiln_site::bundle::{Bundle, Resource};
 use rustix::fs::FileType;
 
 use super::session::{Session, owned_paths};
-use super::{ApplyError, Reports, failure, mount};
+use super::{ApplyError, Reports, account, failure, mount};
 use crate::report::Verdict;
 use crate::tree::kind;
 
@@ -46,6 +46,7 @@ pub(super) fn apply(session: &mut Session, bundle: &Bundle, reports: &mut Report
         }
     }
     if session.live {
+        lock_users(session, bundle, reports);
         forget_mounts(session, &targets, reports);
     }
 }
@@ -63,6 +64,28 @@ fn remove(session: &Session, path: &str) -> Result<bool, ApplyError> {
         place.remove()?;
     }
     Ok(true)
+}
+
+fn lock_users(session: &mut Session, bundle: &Bundle, reports: &mut Reports) {
+    let listed: BTreeSet<&str> = bundle
+        .resources
+        .iter()
+        .filter_map(|resource| match resource {
+            Resource::User(user) => Some(user.name.as_str()),
+            _ => None,
+        })
+        .collect();
+    let gone: Vec<String> =
+        session.manifest.users.keys().filter(|name| !listed.contains(name.as_str())).cloned().collect();
+    for name in gone {
+        let start = Instant::now();
+        let verdict = match account::lock_user(session, &name) {
+            Ok(false) => continue,
+            Ok(true) => Verdict::changed("locked; the home directory stays"),
+            Err(error) => failure(&error),
+        };
+        reports.add(format!("user:{name}"), start, verdict);
+    }
 }
 
 fn forget_mounts(session: &mut Session, targets: &BTreeSet<String>, reports: &mut Reports) {

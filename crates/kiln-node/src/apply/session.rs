@@ -158,7 +158,7 @@ impl Session {
         Ok(state::save_applied(&self.tree, &applied)?)
     }
 
-    fn save(&mut self) -> Result<(), ApplyError> {
+    pub fn save(&mut self) -> Result<(), ApplyError> {
         if !self.dry_run && self.manifest != self.saved {
             self.manifest.save(&self.tree)?;
             self.saved = self.manifest.clone();
