@@ -1,0 +1,62 @@
+//! What can go wrong on the control node.
+
+use std::path::PathBuf;
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot open the store {}", path.display())]
+    OpenStore { path: PathBuf, source: rusqlite::Error },
+    #[error(
+        "the store {} was written by a newer Kiln (schema {found}, this one knows up to {known}): \
+         install that Kiln again",
+        path.display()
+    )]
+    NewerStore { path: PathBuf, found: u32, known: u32 },
+    #[error(
+        "the store {} is damaged ({problem}): stop kilnd, move the file away and start kilnd again; \
+         rollouts have to be started anew",
+        path.display()
+    )]
+    DamagedStore { path: PathBuf, problem: String },
+    #[error("the store does not answer")]
+    Store(#[from] rusqlite::Error),
+    #[error("the store holds what this Kiln does not understand: {0}")]
+    StoreContent(String),
+    #[error("cannot use {}", path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error("{} is not a fleet file: {problem}", path.display())]
+    FleetFile { path: PathBuf, problem: String },
+    #[error("{list:?} is no list of nodes")]
+    Hostlist { list: String, source: kiln_spec::hostlist::HostlistError },
+    #[error("{program}: {message}")]
+    Slurm { program: String, message: String },
+    #[error(transparent)]
+    Cloud(#[from] kiln_cloud::Error),
+    /// What was asked cannot be done; says what to do instead.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Error {
+    /// With all causes, on one line.
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            // A transparent error is its own source.
+            if !text.ends_with(&error.to_string()) {
+                text.push_str(": ");
+                text.push_str(&error.to_string());
+            }
+            cause = error.source();
+        }
+        text
+    }
+}
+
+pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| Error::Io { path, source }
+}

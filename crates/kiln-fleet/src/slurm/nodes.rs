@@ -1,0 +1,148 @@
+//! Nodes: their states, and taking them out of service.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use kiln_slurm::{NodeState, parse_node_states};
+use kiln_spec::hostlist;
+
+use super::{REASON, Slurm, field};
+use crate::error::{Error, Result};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    pub state: NodeState,
+    /// By slurmctld's clock, from the uptime the node told at its registration.
+    pub booted: Option<Timestamp>,
+}
+
+impl Node {
+    pub fn is_drained(&self) -> bool {
+        self.state.flags.iter().any(|flag| flag == "DRAIN")
+    }
+
+    pub fn is_down(&self) -> bool {
+        self.state.base == "DOWN"
+    }
+
+    /// The drain is someone else's: it is not Kiln's to change.
+    pub fn is_drained_by_others(&self) -> bool {
+        self.is_drained() && !self.has_reason(REASON)
+    }
+
+    pub fn has_reason(&self, prefix: &str) -> bool {
+        self.state.reason.as_deref().is_some_and(|reason| reason.starts_with(prefix))
+    }
+}
+
+impl Slurm {
+    /// All nodes by name.
+    pub async fn nodes(&self) -> Result<BTreeMap<String, Node>> {
+        Ok(parse(&self.call("scontrol", &["show", "node", "--oneliner"]).await?))
+    }
+
+    pub async fn node(&self, name: &str) -> Result<Option<Node>> {
+        let text = self.call("scontrol", &["show", "node", name, "--oneliner"]).await?;
+        Ok(parse(&text).remove(name))
+    }
+
+    /// Nodes of a partition.
+    pub async fn partition(&self, name: &str) -> Result<Vec<String>> {
+        let text = self.call("scontrol", &["show", "partition", name, "--oneliner"]).await?;
+        match text.lines().find_map(|line| field(line, "Nodes")) {
+            None | Some("(null)") => Ok(Vec::new()),
+            Some(list) => {
+                hostlist::expand(list).map_err(|source| Error::Hostlist { list: list.into(), source })
+            }
+        }
+    }
+
+    /// Takes a node out of service. An administrator's drain, with its reason, stays as it is.
+    pub async fn drain(&self, node: &str, reason: &str) -> Result<()> {
+        if self.node(node).await?.is_some_and(|n| n.is_drained_by_others()) {
+            return Ok(());
+        }
+        self.update(node, "state=drain", Some(reason)).await
+    }
+
+    /// Ends a drain whose reason starts as told; any other stays.
+    pub async fn undrain(&self, node: &str, prefix: &str) -> Result<bool> {
+        let ours = self.node(node).await?.is_some_and(|n| n.is_drained() && n.has_reason(prefix));
+        if ours {
+            self.update(node, "state=resume", None).await?;
+        }
+        Ok(ours)
+    }
+
+    /// Drains, calls the reboot hook, and puts the node into service again.
+    pub async fn reboot_asap(&self, node: &str, reason: &str) -> Result<()> {
+        let reason = format!("reason={}", plain(reason));
+        self.call("scontrol", &["reboot", "ASAP", "nextstate=RESUME", &reason, node]).await.map(drop)
+    }
+
+    pub async fn cancel_reboot(&self, node: &str) -> Result<()> {
+        self.call("scontrol", &["cancel_reboot", node]).await.map(drop)
+    }
+
+    async fn update(&self, node: &str, state: &str, reason: Option<&str>) -> Result<()> {
+        let name = format!("nodename={node}");
+        let reason = reason.map(|reason| format!("reason={}", plain(reason)));
+        let mut arguments = vec!["update", name.as_str(), state];
+        arguments.extend(reason.as_deref());
+        self.call("scontrol", &arguments).await.map(drop)
+    }
+}
+
+/// A reason is shown on one line, in tables, and ends where `scontrol` prints who gave it.
+fn plain(reason: &str) -> String {
+    let one_line = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    one_line.chars().map(|c| if matches!(c, '[' | ']' | '"' | '\'') { ' ' } else { c }).take(200).collect()
+}
+
+fn parse(oneliner: &str) -> BTreeMap<String, Node> {
+    let lines: BTreeMap<&str, &str> =
+        oneliner.lines().filter_map(|line| Some((field(line, "NodeName")?, line))).collect();
+    parse_node_states(oneliner)
+        .into_iter()
+        .map(|state| {
+            let booted = lines.get(state.node.as_str()).and_then(|line| moment(field(line, "BootTime")?));
+            (state.node.clone(), Node { state, booted })
+        })
+        .collect()
+}
+
+/// Printed in the zone of the command's environment: UTC.
+fn moment(text: &str) -> Option<Timestamp> {
+    text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boot_times_are_read() {
+        let nodes = parse(
+            "NodeName=a State=IDLE BootTime=2026-01-02T03:04:05 SlurmdStartTime=None\n\
+             NodeName=b State=DOWN*+DRAIN BootTime=None Reason=kiln: no image [slurm@2026-01-01T00:00:00]\n",
+        );
+        assert_eq!(nodes["a"].booted, Some("2026-01-02T03:04:05Z".parse().unwrap()));
+        assert_eq!(nodes["b"].booted, None);
+        assert!(nodes["b"].is_drained() && !nodes["b"].is_drained_by_others());
+    }
+
+    #[test]
+    fn a_foreign_drain_is_foreign() {
+        let nodes =
+            parse("NodeName=a State=IDLE+DRAIN Reason=bad fan [root@1]\nNodeName=b State=IDLE+DRAIN\n");
+        assert!(nodes["a"].is_drained_by_others());
+        assert!(nodes["b"].is_drained_by_others());
+    }
+
+    #[test]
+    fn reasons_stay_on_one_line() {
+        assert_eq!(plain("kiln: a\n b [x] 'q'"), "kiln: a b  x   q ");
+    }
+}

@@ -1,0 +1,53 @@
+//! What happened, for people to read.
+
+use jiff::Timestamp;
+use rusqlite::params;
+use serde::Serialize;
+
+use super::{Store, millis, now, time};
+use crate::error::Result;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Event {
+    pub time: Timestamp,
+    pub node: String,
+    pub what: String,
+    pub why: String,
+    pub outcome: String,
+}
+
+/// Older ones are dropped as new ones come.
+const KEPT: i64 = 50_000;
+
+impl Store {
+    pub fn log(&self, node: &str, what: &str, why: &str, outcome: &str) -> Result<()> {
+        let mut connection = self.lock();
+        let transaction = connection.transaction()?;
+        transaction.execute(
+            "INSERT INTO events (time, node, what, why, outcome) VALUES (?, ?, ?, ?, ?)",
+            params![millis(now()), node, what, why, outcome],
+        )?;
+        transaction.execute("DELETE FROM events WHERE id <= last_insert_rowid() - ?", [KEPT])?;
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// The newest, oldest of them first; of one node or of all.
+    pub fn events(&self, node: Option<&str>, most: u32) -> Result<Vec<Event>> {
+        let connection = self.lock();
+        let mut statement = connection.prepare(
+            "SELECT time, node, what, why, outcome FROM
+                (SELECT * FROM events WHERE ?1 IS NULL OR node = ?1 ORDER BY id DESC LIMIT ?2) ORDER BY id",
+        )?;
+        let rows = statement.query_map(params![node, most], |row| {
+            Ok(Event {
+                time: time(row.get(0)?),
+                node: row.get(1)?,
+                what: row.get(2)?,
+                why: row.get(3)?,
+                outcome: row.get(4)?,
+            })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+}

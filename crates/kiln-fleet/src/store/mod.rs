@@ -1,0 +1,120 @@
+//! The store: requests, events and rollouts in one SQLite file on the state volume.
+//!
+//! Hooks, the daemon and administrators' commands all open it, each in its own process. Every method is one
+//! transaction; what it returned is on the disk.
+
+mod events;
+mod requests;
+mod rollouts;
+mod schema;
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, ErrorCode};
+
+use crate::error::{Error, Result};
+
+pub use events::Event;
+pub use requests::{Deed, Kind, NewRequest, Request, RequestState};
+
+pub struct Store {
+    connection: Mutex<Connection>,
+}
+
+/// How long another process may hold the store.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Store {
+    /// Made if it is not there.
+    pub fn open(path: &Path) -> Result<Store> {
+        Self::open_with_patience(path, PATIENCE)
+    }
+
+    pub fn open_with_patience(path: &Path, patience: Duration) -> Result<Store> {
+        let mut connection =
+            Connection::open(path).map_err(|source| Error::OpenStore { path: path.into(), source })?;
+        let prepared = connection.busy_timeout(patience).map_err(Error::from).and_then(|()| {
+            connection.pragma_update(None, "journal_mode", "WAL")?;
+            // A hook that returned has enqueued, even if the power fails.
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.pragma_update(None, "foreign_keys", true)?;
+            schema::migrate(&mut connection, path)
+        });
+        match prepared {
+            Ok(()) => Ok(Store { connection: Mutex::new(connection) }),
+            Err(Error::Store(source)) => Err(describe(path, source)),
+            Err(other) => Err(other),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        // A transaction that panicked was rolled back.
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn describe(path: &Path, source: rusqlite::Error) -> Error {
+    match source.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            Error::DamagedStore { path: path.into(), problem: source.to_string() }
+        }
+        _ => Error::OpenStore { path: path.into(), source },
+    }
+}
+
+/// Times are kept as milliseconds.
+fn millis(time: Timestamp) -> i64 {
+    time.as_millisecond()
+}
+
+fn time(millis: i64) -> Timestamp {
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// The present, as exact as it is kept.
+pub fn now() -> Timestamp {
+    time(millis(Timestamp::now()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opening_twice_is_harmless() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.db");
+        let first = Store::open(&path).unwrap();
+        let second = Store::open(&path).unwrap();
+        first.log("n-0", "test", "why", "well").unwrap();
+        assert_eq!(second.events(None, 10).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_damaged_store_is_called_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.db");
+        std::fs::write(&path, "this is no database, and long enough to be taken for a header".repeat(100))
+            .unwrap();
+        let error = Store::open(&path).err().unwrap();
+        assert!(matches!(error, Error::DamagedStore { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_newer_store_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.db");
+        Connection::open(&path).unwrap().pragma_update(None, "user_version", 999).unwrap();
+        let error = Store::open(&path).err().unwrap();
+        assert!(error.to_string().contains("newer Kiln (schema 999"), "{error}");
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_reached_says_so() {
+        let error = Store::open(Path::new("/nonexistent/store.db")).err().unwrap();
+        assert!(matches!(error, Error::OpenStore { .. }), "{error}");
+    }
+}

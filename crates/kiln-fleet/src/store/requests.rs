@@ -1,0 +1,308 @@
+//! The queue between hooks and the daemon.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rusqlite::{Row, TransactionBehavior, params};
+use serde::{Deserialize, Serialize};
+
+use super::{Store, millis, now, time};
+use crate::error::{Error, Result};
+
+/// An enum that is kept as a word.
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        pub enum $name { $($(#[$variant_meta])* $variant,)* }
+
+        impl $name {
+            pub fn word(self) -> &'static str {
+                match self { $($name::$variant => $word,)* }
+            }
+
+            fn from_word(word: &str) -> Result<Self> {
+                match word {
+                    $($word => Ok($name::$variant),)*
+                    other => Err(Error::StoreContent(format!("{} {other:?}", stringify!($name)))),
+                }
+            }
+        }
+    };
+}
+
+words!(
+    /// What is asked for a node.
+    Kind {
+        /// Slurm wants it rebooted: onto its target image, if it has another.
+        Reboot = "reboot",
+        /// A rollout takes it to the image the request names, without Slurm's help.
+        Rebuild = "rebuild",
+    }
+);
+words!(RequestState { Queued = "queued", Working = "working", Done = "done", Failed = "failed", });
+words!(
+    /// What the cloud was asked to do.
+    Deed { Rebuild = "rebuild", Reboot = "reboot", Start = "start", }
+);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewRequest {
+    pub kind: Kind,
+    pub node: String,
+    /// For [`Kind::Rebuild`].
+    pub image: Option<String>,
+    pub received: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Request {
+    pub id: i64,
+    pub kind: Kind,
+    pub node: String,
+    pub image: Option<String>,
+    pub received: Timestamp,
+    pub state: RequestState,
+    pub attempts: u32,
+    pub error: Option<String>,
+    pub next_try: Timestamp,
+    /// Written before the cloud is asked, so that a restart knows what may have happened.
+    pub deed: Option<Deed>,
+    pub began: Option<Timestamp>,
+    pub finished: Option<Timestamp>,
+}
+
+impl Request {
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, RequestState::Queued | RequestState::Working)
+    }
+}
+
+const COLUMNS: &str =
+    "id, kind, node, image, received, state, attempts, error, next_try, deed, began, finished";
+/// Finished requests are of use to rollouts and to people, for a while.
+const KEEP_FINISHED: Duration = Duration::from_secs(30 * 24 * 3600);
+
+impl Store {
+    /// All or none. A node that waits for the same already is not queued twice. Returns how many are new.
+    pub fn enqueue(&self, requests: &[NewRequest]) -> Result<usize> {
+        let mut connection = self.lock();
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut added = 0;
+        {
+            let mut insert = transaction.prepare(
+                "INSERT INTO requests (kind, node, image, received, state, next_try)
+                 SELECT ?1, ?2, ?3, ?4, 'queued', ?4 WHERE NOT EXISTS (
+                     SELECT 1 FROM requests WHERE node = ?2 AND kind = ?1 AND image IS ?3 AND state = 'queued'
+                     AND deed IS NULL)",
+            )?;
+            for new in requests {
+                added +=
+                    insert.execute(params![new.kind.word(), new.node, new.image, millis(new.received)])?;
+            }
+        }
+        transaction.commit()?;
+        Ok(added)
+    }
+
+    /// Takes up to `most` requests that are due, oldest first, and never two of one node at a time.
+    pub fn claim(&self, most: usize) -> Result<Vec<Request>> {
+        if most == 0 {
+            return Ok(Vec::new());
+        }
+        let mut connection = self.lock();
+        let at = millis(now());
+        // Looking costs no write; the daemon does it all day.
+        let waiting: bool = connection
+            .prepare("SELECT EXISTS (SELECT 1 FROM requests WHERE state = 'queued' AND next_try <= ?)")?
+            .query_row([at], |row| row.get(0))?;
+        if !waiting {
+            return Ok(Vec::new());
+        }
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let claimed = {
+            let mut statement = transaction.prepare(&format!(
+                "UPDATE requests SET state = 'working', attempts = attempts + 1 WHERE id IN (
+                     SELECT min(id) FROM requests AS r WHERE state = 'queued' AND next_try <= ?1
+                     AND NOT EXISTS (SELECT 1 FROM requests WHERE node = r.node AND state = 'working')
+                     GROUP BY node ORDER BY 1 LIMIT ?2)
+                 RETURNING {COLUMNS}"
+            ))?;
+            let rows =
+                statement.query_map(params![at, i64::try_from(most).unwrap_or(i64::MAX)], row_values)?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()?
+        };
+        transaction.commit()?;
+        let mut requests = claimed.into_iter().map(RowValues::into_request).collect::<Result<Vec<_>>>()?;
+        requests.sort_by_key(|r| r.id);
+        Ok(requests)
+    }
+
+    /// At the daemon's start nobody works on anything: what was in work is taken up again.
+    pub fn requeue_unfinished(&self) -> Result<usize> {
+        Ok(self.lock().execute("UPDATE requests SET state = 'queued' WHERE state = 'working'", [])?)
+    }
+
+    pub fn begin(&self, id: i64, deed: Deed) -> Result<()> {
+        self.lock().execute(
+            "UPDATE requests SET deed = ?, began = ? WHERE id = ?",
+            params![deed.word(), millis(now()), id],
+        )?;
+        Ok(())
+    }
+
+    pub fn finish(&self, id: i64) -> Result<()> {
+        let at = now();
+        let connection = self.lock();
+        connection.execute(
+            "UPDATE requests SET state = 'done', error = NULL, finished = ? WHERE id = ?",
+            params![millis(at), id],
+        )?;
+        connection.execute(
+            "DELETE FROM requests WHERE state IN ('done', 'failed') AND finished < ?",
+            [millis(at - KEEP_FINISHED)],
+        )?;
+        Ok(())
+    }
+
+    pub fn fail(&self, id: i64, error: &str) -> Result<()> {
+        self.lock().execute(
+            "UPDATE requests SET state = 'failed', error = ?, finished = ? WHERE id = ?",
+            params![error, millis(now()), id],
+        )?;
+        Ok(())
+    }
+
+    pub fn postpone(&self, id: i64, wait: Duration, error: &str) -> Result<()> {
+        self.lock().execute(
+            "UPDATE requests SET state = 'queued', error = ?, next_try = ? WHERE id = ?",
+            params![error, millis(now() + wait), id],
+        )?;
+        Ok(())
+    }
+
+    pub fn open_requests(&self) -> Result<Vec<Request>> {
+        self.requests("state IN ('queued', 'working')")
+    }
+
+    /// The newest of each node.
+    pub fn latest_requests(&self) -> Result<Vec<Request>> {
+        self.requests("id IN (SELECT max(id) FROM requests GROUP BY node)")
+    }
+
+    fn requests(&self, condition: &str) -> Result<Vec<Request>> {
+        let connection = self.lock();
+        let mut statement =
+            connection.prepare(&format!("SELECT {COLUMNS} FROM requests WHERE {condition} ORDER BY id"))?;
+        let rows = statement.query_map([], row_values)?.collect::<rusqlite::Result<Vec<_>>>()?;
+        rows.into_iter().map(RowValues::into_request).collect()
+    }
+}
+
+/// A row before its words are understood.
+struct RowValues {
+    request: Request,
+    kind: String,
+    state: String,
+    deed: Option<String>,
+}
+
+fn row_values(row: &Row<'_>) -> rusqlite::Result<RowValues> {
+    let moment = |index| row.get::<_, Option<i64>>(index).map(|value| value.map(time));
+    Ok(RowValues {
+        kind: row.get(1)?,
+        state: row.get(5)?,
+        deed: row.get(9)?,
+        request: Request {
+            id: row.get(0)?,
+            kind: Kind::Reboot,
+            node: row.get(2)?,
+            image: row.get(3)?,
+            received: time(row.get(4)?),
+            state: RequestState::Queued,
+            attempts: row.get(6)?,
+            error: row.get(7)?,
+            next_try: time(row.get(8)?),
+            deed: None,
+            began: moment(10)?,
+            finished: moment(11)?,
+        },
+    })
+}
+
+impl RowValues {
+    fn into_request(self) -> Result<Request> {
+        Ok(Request {
+            kind: Kind::from_word(&self.kind)?,
+            state: RequestState::from_word(&self.state)?,
+            deed: self.deed.as_deref().map(Deed::from_word).transpose()?,
+            ..self.request
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("store.db")).unwrap();
+        (dir, store)
+    }
+
+    fn reboot(node: &str) -> NewRequest {
+        NewRequest { kind: Kind::Reboot, node: node.into(), image: None, received: now() }
+    }
+
+    #[test]
+    fn a_request_goes_through_its_life() {
+        let (_dir, store) = store();
+        assert_eq!(store.enqueue(&[reboot("a"), reboot("b")]).unwrap(), 2);
+        let taken = store.claim(1).unwrap();
+        assert_eq!((taken.len(), taken[0].node.as_str(), taken[0].attempts), (1, "a", 1));
+        store.begin(taken[0].id, Deed::Rebuild).unwrap();
+        store.finish(taken[0].id).unwrap();
+        let b = &store.claim(5).unwrap()[0];
+        store.fail(b.id, "no image").unwrap();
+        assert!(store.open_requests().unwrap().is_empty());
+        let latest = store.latest_requests().unwrap();
+        assert_eq!(latest[0].state, RequestState::Done);
+        assert_eq!(latest[0].deed, Some(Deed::Rebuild));
+        assert_eq!(latest[1].error.as_deref(), Some("no image"));
+    }
+
+    #[test]
+    fn a_node_is_queued_once_and_worked_on_once() {
+        let (_dir, store) = store();
+        assert_eq!(store.enqueue(&[reboot("a"), reboot("a")]).unwrap(), 1);
+        let first = store.claim(9).unwrap();
+        // It may be about the boot that is just going on, or not: it is kept, but waits.
+        assert_eq!(store.enqueue(&[reboot("a")]).unwrap(), 1);
+        assert!(store.claim(9).unwrap().is_empty());
+        store.finish(first[0].id).unwrap();
+        assert_eq!(store.claim(9).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_was_in_work_is_taken_up_again() {
+        let (_dir, store) = store();
+        store.enqueue(&[reboot("a")]).unwrap();
+        let id = store.claim(1).unwrap()[0].id;
+        store.begin(id, Deed::Reboot).unwrap();
+        assert_eq!(store.requeue_unfinished().unwrap(), 1);
+        let again = &store.claim(1).unwrap()[0];
+        assert_eq!((again.attempts, again.deed), (2, Some(Deed::Reboot)));
+    }
+
+    #[test]
+    fn a_postponed_request_is_not_due() {
+        let (_dir, store) = store();
+        store.enqueue(&[reboot("a")]).unwrap();
+        let id = store.claim(1).unwrap()[0].id;
+        store.postpone(id, Duration::from_secs(60), "busy").unwrap();
+        assert!(store.claim(1).unwrap().is_empty());
+        assert_eq!(store.open_requests().unwrap()[0].error.as_deref(), Some("busy"));
+    }
+}

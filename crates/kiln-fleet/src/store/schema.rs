@@ -1,0 +1,79 @@
+//! The shape of the store. A migration, once released, is never changed; a new one is added behind it.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::error::{Error, Result};
+
+/// The store's `user_version` is how many of these it has seen.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE requests (
+        id INTEGER PRIMARY KEY,
+        kind TEXT NOT NULL,
+        node TEXT NOT NULL,
+        image TEXT,
+        received INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        attempts INTEGER NOT NULL DEFAULT 0,
+        error TEXT,
+        next_try INTEGER NOT NULL,
+        deed TEXT,
+        began INTEGER,
+        finished INTEGER
+    ) STRICT;
+    CREATE INDEX requests_by_state ON requests (state, next_try);
+    CREATE INDEX requests_by_node ON requests (node, id);
+    CREATE TABLE events (
+        id INTEGER PRIMARY KEY,
+        time INTEGER NOT NULL,
+        node TEXT NOT NULL,
+        what TEXT NOT NULL,
+        why TEXT NOT NULL,
+        outcome TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX events_by_node ON events (node, id);
+    CREATE TABLE rollouts (
+        id INTEGER PRIMARY KEY,
+        created INTEGER NOT NULL,
+        finished INTEGER,
+        state TEXT NOT NULL,
+        options TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE rollout_nodes (
+        rollout INTEGER NOT NULL REFERENCES rollouts (id),
+        position INTEGER NOT NULL,
+        node TEXT NOT NULL,
+        record TEXT NOT NULL,
+        PRIMARY KEY (rollout, node)
+    ) STRICT;
+    -- Images that nodes were taken back to, in place of the target that failed there.
+    CREATE TABLE pins (
+        node TEXT PRIMARY KEY,
+        image TEXT NOT NULL,
+        instead_of TEXT NOT NULL
+    ) STRICT;
+"];
+
+pub fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
+    let known = u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX);
+    if version(connection)? == known {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been quicker.
+    let found = version(&transaction)?;
+    if found > known {
+        return Err(Error::NewerStore { path: path.into(), found, known });
+    }
+    for migration in &MIGRATIONS[found as usize..] {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "user_version", known)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+fn version(connection: &Connection) -> rusqlite::Result<u32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
