@@ -62,7 +62,8 @@ mod tests {
                 made("service:slurmd.service", Outcome::Failed, "did not start\nbad config", None),
             ],
         };
-        let lines: Vec<String> = report.resources.iter().filter_map(|r| resource(r, report.dry_run)).collect();
+        let lines: Vec<String> =
+            report.resources.iter().filter_map(|r| resource(r, report.dry_run)).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
         would change file:/etc/hosts  (content)
             -10.0.0.1 a
