@@ -14,7 +14,12 @@ fn main() -> ExitCode {
         },
         ["local", "instance", "--dir", dir] => kiln_cloud::local::run_instance(Path::new(dir)),
         // A stand-in for the real start-up, so that the unit in the image succeeds.
-        ["node", "boot"] => Ok(0),
+        ["node", "identity"] => Ok(0),
+        // A client, as any verb is one.
+        ["images", root] => match tokio::runtime::Runtime::new() {
+            Ok(runtime) => runtime.block_on(kiln_cloud::Cloud::local(root.into()).images()).map(|_| 0),
+            Err(error) => Err(kiln_cloud::Error::Failed(error.to_string())),
+        },
         _ => Err(kiln_cloud::Error::Invalid(
             "usage: local daemon --root ROOT | local instance --dir DIR".into(),
         )),

@@ -39,7 +39,7 @@ impl Cloud {
         Cloud::Local(local::Driver::at_url(url, token))
     }
 
-    /// All instances labelled with the cluster.
+    /// All instances labelled with the cluster, oldest first.
     pub async fn instances(&self, cluster: &str) -> Result<Vec<Instance>> {
         each!(self, d => d.instances(cluster).await)
     }
@@ -100,6 +100,7 @@ impl Cloud {
         each!(self, d => d.create_image(instance, new).await)
     }
 
+    /// Also of a source image. What was made from the image goes on: it holds on to the parts it uses.
     pub async fn delete_image(&self, id: &str) -> Result<()> {
         each!(self, d => d.delete_image(id).await)
     }
@@ -264,6 +265,7 @@ mod tests {
         sendable(cloud.instances("c"));
         sendable(cloud.source_image("s", &|_| {}));
         sendable(cloud.wait_active(&[], Instant::now(), |_| {}));
+        sendable(cloud.create_volume(NewVolume { name: "v".into(), size_gib: 1, labels: Labels::new() }));
         sendable(cloud.retire());
     }
 

@@ -22,6 +22,9 @@ pub enum Error {
     /// Worth trying again.
     #[error("the cloud is not answering properly: {0}")]
     Transient(String),
+    /// This host lacks what the cloud needs; says what.
+    #[error("{0}")]
+    Unsupported(String),
     #[error("{0}")]
     Failed(String),
 }

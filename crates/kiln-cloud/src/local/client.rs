@@ -106,7 +106,7 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T> {
-        self.call_counting(method, path, body).await.map(|(answer, _)| answer)
+        self.call_counting(method, path, body).await.0
     }
 
     /// Removing what is gone is done already.
@@ -117,21 +117,24 @@ impl Client {
         }
     }
 
-    /// Like [`Client::call`]; also says how many attempts failed before the one that was answered.
+    /// Like [`Client::call`]; also says how many attempts failed before the last.
     pub async fn call_counting<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: &(impl Serialize + ?Sized),
-    ) -> Result<(T, u32)> {
-        let body = encode(body)?;
+    ) -> (Result<T>, u32) {
+        let body = match encode(body) {
+            Ok(body) => body,
+            Err(error) => return (Err(error), 0),
+        };
         let mut failed = 0;
         let answer = retry(&Policy::LOCAL, |attempt| {
             failed = attempt;
             self.send(method.clone(), path, Some(&body))
         })
-        .await?;
-        Ok((answer, failed))
+        .await;
+        (answer, failed)
     }
 }
 

@@ -8,17 +8,17 @@ use reqwest::Method;
 
 use super::client::{Client, Endpoint};
 use super::wire::{GrantRequest, Outcome, PowerRequest, Retired, SourceRequest, SourceStatus};
-use super::{executable, launch, names};
+use super::{executable, launch, names, needs};
 use crate::{
-    Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup,
-    NewVolume, Rebuild, Result, SecurityGroup, Volume, label,
+    Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, Rebuild, Result, SecurityGroup,
+    Volume, label,
 };
 
 const PAGE: usize = 200;
 
 #[derive(Debug, Clone)]
 pub struct Driver {
-    client: Arc<Client>,
+    pub(super) client: Arc<Client>,
 }
 
 impl Driver {
@@ -42,6 +42,7 @@ impl Driver {
         Driver { client: Arc::new(client) }
     }
 
+    /// In the order of their creation.
     pub async fn instances(&self, cluster: &str) -> Result<Vec<Instance>> {
         names::check_name(cluster)?;
         let mut all: Vec<Instance> = Vec::new();
@@ -52,6 +53,8 @@ impl Driver {
             let full = page.len() == PAGE;
             all.extend(page);
             if !full {
+                // Pages come in the order of ids, which holds while instances come and go.
+                all.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
                 return Ok(all);
             }
         }
@@ -70,8 +73,8 @@ impl Driver {
 
     async fn try_create(&self, new: &[NewInstance]) -> Result<Vec<Result<Instance>>> {
         let begun = jiff::Timestamp::now();
-        let (outcomes, failed): (Vec<Outcome<Instance>>, u32) =
-            self.client.call_counting(Method::POST, "/v1/instances", new).await?;
+        let (outcomes, failed) = self.client.call_counting(Method::POST, "/v1/instances", new).await;
+        let outcomes: Vec<Outcome<Instance>> = outcomes?;
         let mut results: Vec<Result<Instance>> = outcomes.into_iter().map(Into::into).collect();
         if failed > 0 {
             for (result, new) in results.iter_mut().zip(new) {
@@ -129,8 +132,11 @@ impl Driver {
         self.client.get(&format!("{}/console?lines={lines}", item("instances", "instance", id)?)).await
     }
 
+    /// In the order of their creation.
     pub async fn images(&self) -> Result<Vec<Image>> {
-        self.client.get("/v1/images").await
+        let mut all: Vec<Image> = self.client.get("/v1/images").await?;
+        all.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
+        Ok(all)
     }
 
     pub async fn image(&self, id: &str) -> Result<Image> {
@@ -167,17 +173,15 @@ impl Driver {
 
     pub async fn volumes(&self, cluster: &str) -> Result<Vec<Volume>> {
         names::check_name(cluster)?;
-        self.client.get(&format!("/v1/volumes?cluster={cluster}")).await
+        let mut all: Vec<Volume> = self.client.get(&format!("/v1/volumes?cluster={cluster}")).await?;
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
     }
 
     pub async fn volume_by_name(&self, name: &str) -> Result<Option<Volume>> {
         names::check_name(name)?;
         let found: Vec<Volume> = self.client.get(&format!("/v1/volumes?name={name}")).await?;
         Ok(found.into_iter().next())
-    }
-
-    pub async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
-        self.client.call(Method::POST, "/v1/volumes", &new).await
     }
 
     pub async fn delete_volume(&self, id: &str) -> Result<()> {
@@ -189,10 +193,6 @@ impl Driver {
         self.client.get(&format!("/v1/networks?cluster={cluster}")).await
     }
 
-    pub async fn create_network(&self, new: NewNetwork) -> Result<Network> {
-        self.client.call(Method::POST, "/v1/networks", &new).await
-    }
-
     pub async fn delete_network(&self, id: &str) -> Result<()> {
         self.client.remove(&item("networks", "network", id)?).await
     }
@@ -200,10 +200,6 @@ impl Driver {
     pub async fn security_groups(&self, cluster: &str) -> Result<Vec<SecurityGroup>> {
         names::check_name(cluster)?;
         self.client.get(&format!("/v1/security-groups?cluster={cluster}")).await
-    }
-
-    pub async fn create_security_group(&self, new: NewSecurityGroup) -> Result<SecurityGroup> {
-        self.client.call(Method::POST, "/v1/security-groups", &new).await
     }
 
     pub async fn delete_security_group(&self, id: &str) -> Result<()> {
@@ -228,10 +224,11 @@ impl Driver {
 
     /// Does not start a daemon only to end it.
     pub async fn retire(&self) -> Result<bool> {
-        if let Some(root) = &self.client.root
-            && launch::find(root, &self.client.http).await.is_none()
-        {
-            return Ok(true);
+        if let Some(root) = &self.client.root {
+            needs::root()?;
+            if launch::find(root, &self.client.http).await.is_none() {
+                return Ok(true);
+            }
         }
         let Retired { retired } = self.client.call(Method::POST, "/v1/retire", &()).await?;
         if retired && let Some(root) = &self.client.root {

@@ -11,8 +11,8 @@ use rustix::fs::{FlockOperation, flock};
 use tokio::time::{Instant, sleep};
 
 use super::client::Endpoint;
-use super::sys;
 use super::wire::{Pong, Retired};
+use super::{needs, sys};
 use crate::{Error, Result};
 
 const START: Duration = Duration::from_secs(30);
@@ -58,12 +58,14 @@ pub async fn await_end(root: &Path, http: &reqwest::Client) {
 
 /// Starts the daemon unless it runs, and returns when it answers.
 pub async fn ensure(root: &Path, program: &Path, http: &reqwest::Client) -> Result<Endpoint> {
+    needs::root()?;
     if let Some(endpoint) = find(root, http).await {
         if !made_way(&endpoint, http).await {
             return Ok(endpoint);
         }
         await_end(root, http).await;
     }
+    needs::all()?;
     let failed =
         |e: std::io::Error| Error::Failed(format!("cannot start the local cloud in {}: {e}", root.display()));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(failed)?;
@@ -90,6 +92,7 @@ pub async fn ensure(root: &Path, program: &Path, http: &reqwest::Client) -> Resu
         .args(["local", "daemon", "--root"])
         .arg(root)
         .current_dir("/")
+        .env("PATH", needs::search_path())
         .stdin(Stdio::null())
         .stdout(output.try_clone().map_err(failed)?)
         .stderr(output);

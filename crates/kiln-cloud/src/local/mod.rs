@@ -11,6 +11,8 @@ mod exec;
 mod flavor;
 mod launch;
 mod names;
+mod needs;
+mod once;
 mod plan;
 mod port;
 mod supervisor;

@@ -25,6 +25,12 @@ pub fn check_name(name: &str) -> Result<()> {
     }
 }
 
+/// A hardware address for whatever has the id, always the same. Locally administered: no maker has it.
+pub fn mac(id: &str) -> String {
+    let d = Sha256::digest(id.as_bytes());
+    format!("02:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", d[0], d[1], d[2], d[3], d[4])
+}
+
 pub fn sha256_hex(data: &[u8]) -> String {
     hex::encode(Sha256::digest(data))
 }
@@ -50,5 +56,13 @@ mod tests {
         assert_eq!(id.as_bytes()[14], b'4');
         assert!(b"89ab".contains(&id.as_bytes()[19]), "{id}");
         assert_ne!(id, new_id());
+    }
+
+    #[test]
+    fn hardware_addresses_follow_the_id() {
+        let mac_of = |n: u8| mac(&format!("123e4567-e89b-42d3-a456-42661417400{n}"));
+        assert_eq!(mac_of(0), mac_of(0));
+        assert_ne!(mac_of(0), mac_of(1));
+        assert!(mac_of(0).starts_with("02:") && mac_of(0).len() == 17, "{}", mac_of(0));
     }
 }

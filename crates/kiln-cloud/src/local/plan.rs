@@ -36,6 +36,8 @@ pub struct Port {
     /// The host's end of the cable.
     pub link: String,
     pub bridge: String,
+    /// The hardware address inside, the same at every boot.
+    pub mac: String,
     pub address: Ipv4Addr,
     pub prefix: u8,
     pub gateway: Ipv4Addr,
@@ -115,6 +117,7 @@ mod tests {
                 netns: "kiln-0f".into(),
                 link: "kv0f".into(),
                 bridge: "kb0".into(),
+                mac: "02:00:00:00:00:01".into(),
                 address: Ipv4Addr::new(10, 0, 0, 2),
                 prefix: 24,
                 gateway: Ipv4Addr::new(10, 0, 0, 1),

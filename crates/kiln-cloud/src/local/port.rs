@@ -4,6 +4,7 @@
 //! do not guard against the instance itself.
 
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 
@@ -11,15 +12,23 @@ use super::exec;
 use super::plan::Port;
 use crate::{Result, Rule};
 
+/// What the kernel calls a member of a bridge that packets pass through.
+const FORWARDING: &str = "3";
+const FORWARDING_WITHIN: Duration = Duration::from_secs(2);
+
 /// Makes the port as new: whatever a previous boot left in the namespace is gone, as on a real machine.
 pub fn plug(port: &Port) -> Result<()> {
     unplug(port);
-    let Port { netns, link, bridge, address, prefix, gateway, .. } = port;
+    let Port { netns, link, bridge, mac, address, prefix, gateway, .. } = port;
     exec::ip(&format!(
         "netns add {netns}\n\
-         link add {link} type veth peer name eth0 netns {netns}\n\
+         link add {link} type veth peer name eth0 address {mac} netns {netns}\n\
          link set {link} master {bridge} up\n"
     ))?;
+    // The address may have been another instance's. The host forgets it here; see `announce` for the others.
+    exec::ip_force(&format!("neigh flush to {address} dev {bridge}\n"));
+    let notify = "/proc/sys/net/ipv4/conf/eth0/arp_notify";
+    exec::run("ip", &["netns", "exec", netns, "tee", notify], "1")?;
     // Inside, the rules come before the address: there is no moment without them.
     exec::nft_in(netns, &security_rules(&port.rules))?;
     exec::run(
@@ -33,6 +42,22 @@ pub fn plug(port: &Port) -> Result<()> {
         ),
     )
     .map(drop)
+}
+
+/// Tells the neighbours whose the address is now: they remember a previous owner for most of a minute.
+pub fn announce(port: &Port) {
+    let Port { netns, link, mac, .. } = port;
+    // The bridge notices the cable a moment after it is plugged in, and drops what comes before.
+    let state = std::path::Path::new("/sys/class/net").join(link).join("brport/state");
+    let end = Instant::now() + FORWARDING_WITHIN;
+    while std::fs::read_to_string(&state).is_ok_and(|s| s.trim() != FORWARDING) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Setting the hardware address, though it is the same, makes the kernel announce it.
+    let set = ["-n", netns, "link", "set", "eth0", "address", mac];
+    if let Err(error) = exec::run("ip", &set, "") {
+        tracing::debug!(%error, "cannot announce the address");
+    }
 }
 
 /// Removes the port; it may be there in part or not at all.

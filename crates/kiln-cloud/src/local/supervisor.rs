@@ -91,6 +91,7 @@ fn run_boot(dir: &Path, plan: &BootPlan, group: &Path) -> Result<i32> {
     sys::with_private_mounts(&mut command, mounts);
     sys::fresh_uptime_for_children().map_err(|e| failed("time namespace", e))?;
     let mut child = command.spawn().map_err(|e| failed("cannot start systemd-nspawn", e))?;
+    port::announce(&plan.port);
     let status = child.wait().map_err(|e| failed("systemd-nspawn", e))?;
     // Stragglers inside would keep the root busy.
     cgroup::wait_empty(group, Duration::from_secs(1));

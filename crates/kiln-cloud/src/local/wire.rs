@@ -29,6 +29,7 @@ pub enum Code {
     Quota,
     Throttled,
     Transient,
+    Unsupported,
     Failed,
 }
 
@@ -42,6 +43,7 @@ impl Code {
             Code::Quota => 403,
             Code::Throttled => 429,
             Code::Transient => 503,
+            Code::Unsupported => 501,
             Code::Failed => 500,
         }
     }
@@ -63,6 +65,7 @@ impl From<Error> for Fault {
                 ..plain(Code::Throttled, "too many requests".into())
             },
             Error::Transient(m) => plain(Code::Transient, m),
+            Error::Unsupported(m) => plain(Code::Unsupported, m),
             Error::Failed(m) => plain(Code::Failed, m),
         }
     }
@@ -81,6 +84,7 @@ impl From<Fault> for Error {
                 retry_after: fault.retry_after.and_then(|s| Duration::try_from_secs_f64(s).ok()),
             },
             Code::Transient => Error::Transient(message),
+            Code::Unsupported => Error::Unsupported(message),
             Code::Failed => Error::Failed(message),
         }
     }
@@ -169,6 +173,7 @@ mod tests {
             Error::Quota("full".into()),
             Error::Throttled { retry_after: Some(Duration::from_millis(1500)) },
             Error::Transient("later".into()),
+            Error::Unsupported("no such program".into()),
             Error::Failed("broken".into()),
         ];
         for error in errors {

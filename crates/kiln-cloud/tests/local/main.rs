@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod listing;
+mod lost;
+mod neighbours;
+mod sources;
 mod support;
 
 use std::fs;
@@ -78,10 +82,13 @@ async fn power_and_rebuild() {
     inside(&one.id, &["touch", "/root/mark", state]);
 
     let boot = || boot_id(&one.id).unwrap();
+    let mac = support::mac(&one.id);
+    assert!(mac.starts_with("02:"), "{mac}");
     for hard in [true, false] {
         let old = boot();
         cloud.reboot(&one.id, hard).await.unwrap();
         site.await_boot_after(one, &old).await;
+        assert_eq!(support::mac(&one.id), mac);
         inside(&one.id, &["ls", "/root/mark"]);
     }
 
@@ -94,6 +101,7 @@ async fn power_and_rebuild() {
     let uptime = inside(&one.id, &["cat", "/proc/uptime"]);
     let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
     assert!(uptime <= asked.elapsed().as_secs_f64() + 1.0, "{uptime}");
+    assert_eq!(support::mac(&one.id), mac);
 
     for hard in [false, true] {
         let stopped = cloud.stop(&one.id, hard).await.unwrap();
@@ -116,6 +124,7 @@ async fn power_and_rebuild() {
     site.await_boot_after(one, &old).await;
     let now = cloud.instance(&one.id).await.unwrap();
     assert_eq!((now.address, &now.volumes), (one.address, &vec![volume.id.clone()]));
+    assert_eq!(support::mac(&one.id), mac);
     assert!(try_inside(&one.id, &["ls", "/root/mark"]).is_none());
     inside(&one.id, &["ls", state]);
     assert_eq!(inside(&one.id, &["cat", "/mnt/config/openstack/latest/user_data"]), "new");

@@ -24,7 +24,7 @@ pub fn root() -> PathBuf {
 }
 
 /// `KILN_TEST_SUITE`: the same tests on another Debian.
-fn suite() -> String {
+pub fn suite() -> String {
     std::env::var("KILN_TEST_SUITE").unwrap_or_else(|_| "bookworm".into())
 }
 
@@ -69,6 +69,13 @@ impl Site {
         let cloud = Cloud::local_with(root(), program());
         destroy(&cloud, cluster).await;
         let image = cloud.source_image(&suite(), &|step| eprintln!("source image: {step}")).await.unwrap();
+        // The daemon may be removing what an earlier program left here.
+        let tidy = async {
+            while fs::read_dir(root().join("tmp")).unwrap().next().is_some() {
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        timeout(LONG, tidy).await.unwrap();
         let network = cloud
             .create_network(NewNetwork { name: cluster.into(), cidr: None, labels: labels(cluster) })
             .await
@@ -245,6 +252,14 @@ pub fn try_inside(id: &str, command: &[&str]) -> Option<String> {
 #[track_caller]
 pub fn inside(id: &str, command: &[&str]) -> String {
     try_inside(id, command).unwrap_or_else(|| panic!("{command:?} failed inside"))
+}
+
+/// The hardware address of an instance, as it sees it.
+#[track_caller]
+pub fn mac(id: &str) -> String {
+    let link = inside(id, &["ip", "-o", "link", "show", "eth0"]);
+    let mut words = link.split_whitespace().skip_while(|word| *word != "link/ether");
+    words.nth(1).unwrap().to_string()
 }
 
 fn text(output: &Output) -> String {

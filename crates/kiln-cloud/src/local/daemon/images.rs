@@ -2,7 +2,7 @@
 
 use super::access::Caller;
 use super::records::{ImageRecord, Labelled as _, Phase};
-use super::{Daemon, layers, lock};
+use super::{Daemon, layers, lock, source};
 use crate::local::{cgroup, names};
 use crate::{Error, Image, NewImage, Result};
 
@@ -47,7 +47,7 @@ impl Daemon {
         let mut world = self.world();
         // In this order a crash in between costs nothing: the instance merely has one layer more.
         world.instances.put(record)?;
-        world.images.put(ImageRecord { image: image.clone(), layers: stack })?;
+        world.images.put(ImageRecord { image: image.clone(), layers: stack, handed_out: None })?;
         Ok(image)
     }
 
@@ -60,6 +60,9 @@ impl Daemon {
                 caller.check_root()?;
             }
             caller.check(record)?;
+            if source::is_source(&record.image) && self.is_making_source() {
+                return Err(Error::Conflict("a source image is being made, perhaps from this one".into()));
+            }
             world.images.remove(id)?;
         }
         self.collect_layers();

@@ -13,7 +13,7 @@ use super::access::Caller;
 use super::records::{InstanceRecord, Phase};
 use super::{Daemon, lock, networks, store};
 use crate::local::plan::{self, Bind, BootPlan, Port};
-use crate::local::{cgroup, executable, port, sys};
+use crate::local::{cgroup, executable, names, port, sys};
 use crate::{Error, Result};
 
 /// How long the inside may take to shut down before it is cut off.
@@ -134,6 +134,7 @@ impl Daemon {
                 netns,
                 link,
                 bridge: networks::bridge(&network.id),
+                mac: names::mac(&record.id),
                 address: record.address,
                 prefix: network.cidr.prefix_len(),
                 gateway: networks::gateway(network.cidr),
@@ -223,6 +224,7 @@ impl Daemon {
         store::remove_tree(&self.instance_dir(id))?;
         self.world().instances.remove(id)?;
         lock(&self.locks).remove(id);
+        self.drop_superseded();
         self.collect_layers();
         Ok(())
     }

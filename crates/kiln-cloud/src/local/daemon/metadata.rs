@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::records::{InstanceRecord, Phase};
 use super::{Daemon, networks, store};
+use crate::local::names;
 use crate::{Error, Network, Result};
 
 impl Daemon {
@@ -77,7 +78,9 @@ fn meta_data(record: &InstanceRecord, _: &Network) -> String {
 
 fn network_data(record: &InstanceRecord, network: &Network) -> String {
     json!({
-        "links": [{"id": "eth0", "type": "phy", "mtu": 1500}],
+        "links": [
+            {"id": "eth0", "type": "phy", "mtu": 1500, "ethernet_mac_address": names::mac(&record.id)},
+        ],
         "networks": [{
             "id": "network0",
             "link": "eth0",

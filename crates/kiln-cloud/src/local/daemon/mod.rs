@@ -32,6 +32,7 @@ mod routes;
 mod server;
 mod source;
 mod store;
+mod supersede;
 mod volumes;
 
 use std::collections::HashMap;
@@ -167,9 +168,7 @@ impl Daemon {
     /// Nothing runs and nothing could: only images and volumes, if anything, are left.
     fn is_unused(&self) -> bool {
         let world = self.world();
-        world.instances.is_empty()
-            && world.networks.is_empty()
-            && !lock(&self.sources).values().any(source::Progress::is_running)
+        world.instances.is_empty() && world.networks.is_empty() && !self.is_making_source()
     }
 }
 

@@ -107,8 +107,10 @@ impl Daemon {
             return Ok(());
         }
         let address = gateway(network.cidr);
+        // One of its own: without, a bridge takes on that of some member and changes it as they come and go.
+        let mac = names::mac(&network.id);
         exec::ip(&format!(
-            "link add {bridge} type bridge forward_delay 0 stp_state 0\n\
+            "link add {bridge} address {mac} type bridge forward_delay 0 stp_state 0\n\
              link set {bridge} alias {}\n\
              address add {address}/{} dev {bridge}\n\
              link set {bridge} up\n",

@@ -49,6 +49,9 @@ pub struct ImageRecord {
     pub image: Image,
     /// Bottom first.
     pub layers: Vec<String>,
+    /// When somebody was last told to use this source image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handed_out: Option<jiff::Timestamp>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

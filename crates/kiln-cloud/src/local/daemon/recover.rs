@@ -2,7 +2,7 @@
 //! kept running meanwhile.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::records::Phase;
 use super::{Daemon, store};
@@ -14,8 +14,6 @@ impl Daemon {
     /// Returns the ids of instances that have to be built. What resists is logged and left: one broken thing
     /// must not keep the rest from being served.
     pub fn recover(&self) -> Result<Vec<String>> {
-        store::remove_tree(&self.root.join("tmp"))?;
-        store::make_dir(&self.root.join("tmp"))?;
         let (networks, instances) = {
             let world = self.world();
             let networks: Vec<_> = world.networks.iter().cloned().collect();
@@ -38,8 +36,22 @@ impl Daemon {
                 Phase::Ready | Phase::Failed { .. } => {}
             }
         }
-        self.collect_layers();
         Ok(unbuilt)
+    }
+
+    /// The part of recovery that may take long, as whole systems may have to be removed. Nobody has to wait
+    /// for it; cut short, the next daemon goes on with it. `rubbish` is from [`Daemon::rubbish`].
+    pub fn tidy(&self, rubbish: &[PathBuf]) {
+        for path in rubbish {
+            complain("rubbish", store::remove_tree(path));
+        }
+        self.drop_superseded();
+        self.collect_layers();
+    }
+
+    /// Work in progress of the previous daemon. To be asked for before any of this one's begins.
+    pub fn rubbish(&self) -> Vec<PathBuf> {
+        list(&self.root.join("tmp"))
     }
 
     /// What belongs to no instance on record: left by a deletion that was cut short.
@@ -79,7 +91,7 @@ fn complain(what: &str, result: Result<()>) {
     }
 }
 
-fn list(dir: &Path) -> Vec<std::path::PathBuf> {
+fn list(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir).map(|entries| entries.flatten().map(|e| e.path()).collect()).unwrap_or_default()
 }
 

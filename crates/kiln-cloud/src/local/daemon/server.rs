@@ -13,7 +13,7 @@ use tokio::sync::{Notify, RwLock, Semaphore};
 use tokio::task::{AbortHandle, spawn_blocking};
 
 use super::{Daemon, check_root, lock, networks, routes, store};
-use crate::local::names;
+use crate::local::{names, needs};
 use crate::{Error, Network, Result};
 
 /// Instances built at the same time.
@@ -33,6 +33,7 @@ pub struct Server {
 /// Runs the local cloud whose files are under `root`, until it is retired, idle or told to end.
 /// Instances keep running without it.
 pub async fn serve(root: &Path) -> Result<()> {
+    needs::root()?;
     check_root(root)?;
     store::make_dir(root)?;
     let _lock = take_lock(root)?;
@@ -49,6 +50,7 @@ pub async fn serve(root: &Path) -> Result<()> {
         work: RwLock::new(()),
         gateways: Mutex::default(),
     });
+    let rubbish = server.daemon.rubbish();
     let unbuilt = {
         let daemon = Arc::clone(&server.daemon);
         blocking(move || daemon.recover()).await?
@@ -62,6 +64,9 @@ pub async fn serve(root: &Path) -> Result<()> {
     for id in unbuilt {
         server.build(id);
     }
+    // A thread, not a task: the end of the daemon does not wait for it.
+    let daemon = Arc::clone(&server.daemon);
+    std::thread::spawn(move || daemon.tidy(&rubbish));
     tracing::info!(root = %root.display(), port, "serving");
     tokio::select! {
         result = axum::serve(listener, service(&server)) => result.map_err(|e| Error::Failed(e.to_string()))?,

@@ -45,9 +45,20 @@ const HOST_KEY_UNIT: &str = "[Unit]\n\
     RemainAfterExit=yes\n";
 
 /// Digest of what the system is made from.
-const SYSTEM: &str = "kiln_source";
+pub const SYSTEM: &str = "kiln_source";
 /// Digest of the program and the unit on top.
 const PROGRAM: &str = "kiln_program";
+/// The Debian suite.
+const SUITE: &str = "suite";
+
+pub fn is_source(image: &Image) -> bool {
+    image.properties.contains_key(SYSTEM)
+}
+
+/// The suite a source image is of.
+pub fn suite_of(image: &Image) -> Option<&str> {
+    image.properties.get(SUITE).filter(|_| is_source(image)).map(String::as_str)
+}
 
 #[derive(Debug, Clone)]
 pub enum Progress {
@@ -57,7 +68,7 @@ pub enum Progress {
 }
 
 impl Progress {
-    pub fn is_running(&self) -> bool {
+    fn is_running(&self) -> bool {
         matches!(self, Progress::Running(_))
     }
 }
@@ -68,11 +79,11 @@ impl Daemon {
         names::check_name(&request.suite)?;
         let program = program_digest(&request.executable)?;
         let system = system_digest(&request.suite);
-        let found = self.find_image(|i| {
+        let found = self.hand_out(|i| {
             i.properties.get(SYSTEM) == Some(&system) && i.properties.get(PROGRAM) == Some(&program)
-        });
-        if let Some(record) = found {
-            return Ok((SourceStatus::Ready { image: Box::new(record.image) }, false));
+        })?;
+        if let Some(image) = found {
+            return Ok((SourceStatus::Ready { image: Box::new(image) }, false));
         }
         let mut sources = lock(&self.sources);
         let status = match sources.get(&request.suite) {
@@ -100,6 +111,8 @@ impl Daemon {
             }
         };
         lock(&self.sources).insert(request.suite.clone(), progress);
+        self.drop_superseded();
+        self.collect_layers();
     }
 
     fn try_make_source(&self, request: &SourceRequest) -> Result<()> {
@@ -115,29 +128,19 @@ impl Daemon {
             id: names::new_id(),
             name: format!("debian-{}", request.suite),
             labels: BTreeMap::new(),
-            properties: [(SYSTEM, system), (PROGRAM, program), ("suite", request.suite.clone())]
+            properties: [(SYSTEM, system), (PROGRAM, program), (SUITE, request.suite.clone())]
                 .map(|(k, v)| (k.to_string(), v))
                 .into(),
             size_bytes: layers::size(&base) + layers::size(&top),
             created: jiff::Timestamp::now(),
         };
-        self.record_source(image, [base, top])?;
-        self.collect_layers();
-        Ok(())
+        self.record_source(image, [base, top])
     }
 
     /// The directories become layers and the image that holds them is recorded under one lock: nothing
-    /// collects them in between. Images this one replaces go, except those somebody may just be using.
+    /// collects them in between.
     fn record_source(&self, image: Image, dirs: [PathBuf; 2]) -> Result<()> {
         let mut world = self.world();
-        let recent = image.created - jiff::SignedDuration::from_mins(10);
-        let replaced: Vec<_> = world
-            .images
-            .iter()
-            .map(|record| &record.image)
-            .filter(|i| i.properties.get(SYSTEM) == image.properties.get(SYSTEM) && i.created < recent)
-            .map(|i| i.id.clone())
-            .collect();
         let mut layers = Vec::new();
         for dir in dirs {
             // The name stays where the directory is a layer of another image already.
@@ -149,8 +152,12 @@ impl Daemon {
             }
             layers.push(id);
         }
-        world.images.put(ImageRecord { image, layers })?;
-        replaced.iter().try_for_each(|id| world.images.remove(id))
+        let handed_out = Some(image.created);
+        world.images.put(ImageRecord { image, layers, handed_out })
+    }
+
+    pub fn is_making_source(&self) -> bool {
+        lock(&self.sources).values().any(Progress::is_running)
     }
 
     /// A new directory, filled; gone if that fails.

@@ -14,13 +14,17 @@ pub struct Page {
     cluster: String,
     #[serde(default)]
     marker: String,
-    limit: usize,
+    limit: Option<usize>,
 }
 
+/// Of one page.
+const MOST: usize = 1000;
+/// Of the console, for who does not say.
+const LINES: usize = 100;
+
 pub async fn instances(State(server): App, caller: Caller, Query(page): Query<Page>) -> Reply<Vec<Instance>> {
-    server
-        .perform("list", move |d| Ok(d.instances(&caller, &page.cluster, &page.marker, page.limit.min(1000))))
-        .await
+    let limit = page.limit.unwrap_or(MOST).min(MOST);
+    server.perform("list", move |d| Ok(d.instances(&caller, &page.cluster, &page.marker, limit))).await
 }
 
 pub async fn create(
@@ -98,7 +102,7 @@ pub async fn set_labels(
 
 #[derive(Deserialize)]
 pub struct Lines {
-    lines: usize,
+    lines: Option<usize>,
 }
 
 pub async fn console(
@@ -107,7 +111,7 @@ pub async fn console(
     Path(id): Path<String>,
     Query(how): Query<Lines>,
 ) -> Reply<String> {
-    server.perform("console", move |d| d.console(&caller, &id, how.lines)).await
+    server.perform("console", move |d| d.console(&caller, &id, how.lines.unwrap_or(LINES))).await
 }
 
 pub async fn create_image(

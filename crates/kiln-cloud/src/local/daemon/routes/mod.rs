@@ -52,14 +52,21 @@ pub fn router(server: Arc<Server>) -> Router {
         .route("/v1/hand-over", post(hand_over))
         .fallback(get(metadata))
         .layer(DefaultBodyLimit::max(64 << 20))
-        .layer(middleware::from_fn(to_the_end))
+        .layer(middleware::from_fn_with_state(Arc::clone(&server), to_the_end))
         .with_state(server)
 }
 
 /// What was begun is finished, even if the client is killed meanwhile: dropping the connection would otherwise drop
 /// the work at its next pause, such as between accepting an instance and building it.
-async fn to_the_end(request: Request, next: Next) -> Response {
-    let work = tokio::spawn(next.run(request));
+async fn to_the_end(State(server): App, request: Request, next: Next) -> Response {
+    let work = tokio::spawn(async move {
+        let name = format!("{} {}", request.method(), request.uri().path());
+        let response = next.run(request).await;
+        match blocking(move || server.daemon.fault(&name)).await {
+            Ok(()) => response,
+            Err(lost) => Failure(lost).into_response(),
+        }
+    });
     work.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }
 

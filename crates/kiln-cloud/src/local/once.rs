@@ -1,0 +1,83 @@
+//! Making a thing once although the answer may get lost: the second attempt then finds the name taken, by
+//! what the first one made.
+
+use reqwest::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::driver::Driver;
+use crate::{
+    Error, Labels, Network, NewNetwork, NewSecurityGroup, NewVolume, Result, SecurityGroup, Volume, label,
+};
+
+impl Driver {
+    pub async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
+        self.once("/v1/volumes", &new, async {
+            let found = self.volume_by_name(&new.name).await?;
+            Ok(found.filter(|v| v.labels == new.labels && v.size_gib == new.size_gib))
+        })
+        .await
+    }
+
+    pub async fn create_network(&self, new: NewNetwork) -> Result<Network> {
+        self.once("/v1/networks", &new, async {
+            let Some(cluster) = cluster(&new.labels) else { return Ok(None) };
+            Ok(self.networks(cluster).await?.into_iter().find(|n| is_network(n, &new)))
+        })
+        .await
+    }
+
+    pub async fn create_security_group(&self, new: NewSecurityGroup) -> Result<SecurityGroup> {
+        self.once("/v1/security-groups", &new, async {
+            let Some(cluster) = cluster(&new.labels) else { return Ok(None) };
+            Ok(self.security_groups(cluster).await?.into_iter().find(|g| is_group(g, &new)))
+        })
+        .await
+    }
+
+    /// `own` looks for what an earlier attempt may have made.
+    async fn once<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        new: &impl Serialize,
+        own: impl Future<Output = Result<Option<T>>>,
+    ) -> Result<T> {
+        match self.client.call_counting(Method::POST, path, new).await {
+            (Err(Error::Conflict(taken)), failed) if failed > 0 => own.await?.ok_or(Error::Conflict(taken)),
+            (answer, _) => answer,
+        }
+    }
+}
+
+fn cluster(labels: &Labels) -> Option<&str> {
+    labels.get(label::CLUSTER).map(String::as_str)
+}
+
+fn is_network(made: &Network, new: &NewNetwork) -> bool {
+    made.name == new.name && made.labels == new.labels && new.cidr.is_none_or(|cidr| cidr == made.cidr)
+}
+
+fn is_group(made: &SecurityGroup, new: &NewSecurityGroup) -> bool {
+    made.name == new.name && made.labels == new.labels && made.rules == new.rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_asked_for_is_ones_own() {
+        let labels: Labels = [(label::CLUSTER.to_string(), "c".to_string())].into();
+        let cidr = "10.1.0.0/24".parse().unwrap();
+        let made = Network { id: "1".into(), name: "n".into(), cidr, labels: labels.clone(), api_url: None };
+        let new = |cidr: Option<&str>, labels: &Labels| NewNetwork {
+            name: "n".into(),
+            cidr: cidr.map(|c| c.parse().unwrap()),
+            labels: labels.clone(),
+        };
+        assert!(is_network(&made, &new(None, &labels)));
+        assert!(is_network(&made, &new(Some("10.1.0.0/24"), &labels)));
+        assert!(!is_network(&made, &new(Some("10.2.0.0/24"), &labels)));
+        assert!(!is_network(&made, &new(None, &Labels::new())));
+    }
+}

@@ -1,0 +1,56 @@
+//! What lists show, and who may ask for them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use kiln_cloud::Instance;
+
+use super::support::{Site, program, root};
+
+#[tokio::test]
+async fn lists_are_in_order_and_need_no_limit() {
+    let Some(site) = Site::new("t-list").await else { return };
+    let names = ["n3", "n1", "n2", "n10"];
+    let made = site.boot(names.map(|name| site.wanted(name)).to_vec()).await;
+    let all = site.cloud.instances("t-list").await.unwrap();
+    assert_eq!(all.iter().map(|i| i.name.as_str()).collect::<Vec<_>>(), names);
+
+    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap().trim().to_string();
+    let (port, token) = (read("port"), read("token"));
+    let get = async |path: &str| {
+        let url = format!("http://127.0.0.1:{port}/v1/{path}");
+        reqwest::Client::new().get(url).bearer_auth(&token).send().await.unwrap()
+    };
+    let page: Vec<Instance> = get("instances?cluster=t-list").await.json().await.unwrap();
+    assert_eq!(page.len(), 4);
+    let page: Vec<Instance> = get("instances?cluster=t-list&limit=3").await.json().await.unwrap();
+    assert_eq!(page.len(), 3);
+    let console = get(&format!("instances/{}/console", made[0].id)).await;
+    assert!(console.status().is_success());
+    for list in ["volumes", "networks", "security-groups"] {
+        assert!(get(&format!("{list}?cluster=t-list")).await.status().is_success(), "{list}");
+    }
+    site.finish().await;
+}
+
+#[test]
+fn a_normal_user_is_told_that_root_is_needed() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    // Where anybody can read the program and could make the cloud's directory.
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let copy = dir.path().join("program");
+    fs::copy(program(), &copy).unwrap();
+    let cloud = dir.path().join("cloud");
+    for arguments in [vec!["images"], vec!["local", "daemon", "--root"]] {
+        let output =
+            Command::new(&copy).args(arguments).arg(&cloud).uid(65_534).gid(65_534).output().unwrap();
+        assert!(!output.status.success());
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "the local cloud needs root\n");
+        assert!(!cloud.exists());
+    }
+}
