@@ -8,17 +8,24 @@ pub mod daemon;
 mod engine;
 pub mod ensure;
 mod error;
+mod execute;
 mod fleet_file;
 pub mod hook;
+mod rollout;
 mod slurm;
 mod spool;
+mod start;
 pub mod store;
 mod work;
 
 pub use daemon::{DaemonConfig, run};
 pub use error::{Error, Result};
 pub use fleet_file::{CloudAccess, FleetFile, FleetNode};
+pub use rollout::{
+    NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy,
+};
 pub use slurm::{Job, JobState, Node, Slurm};
+pub use start::{abort, list, pause, report, resume, start};
 pub use store::Store;
 
 /// Where things are on the control node.

@@ -119,6 +119,12 @@ impl Worker {
             Kind::Reboot => self.store.target(name, node.image.as_deref())?,
         };
         let asked = (request.kind == Kind::Reboot).then_some(request.received);
+        if let Some(asked) = asked {
+            // Slurm works out a node's boot time from whole seconds of clock and uptime, up to two too early; one
+            // before its request would be no reboot to it. Only a cloud quicker than that has to be waited for.
+            let early = ROUNDING.saturating_sub(now().duration_since(asked).unsigned_abs());
+            tokio::time::sleep(early).await;
+        }
         let start = tokio::time::Instant::now();
         let mut deed = None;
         let mut looked = cloud_view::instances(fleet).await?.remove(name);

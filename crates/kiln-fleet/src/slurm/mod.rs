@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use crate::error::{Error, Result};
 
-pub use jobs::{Job, JobState};
+pub use jobs::{Job, JobState, Submission};
 pub use nodes::Node;
 
 /// What Kiln writes before a reason, to know its own drains from an administrator's.

@@ -1,0 +1,221 @@
+//! Does what the planner of rollouts says, and writes it down.
+
+use crate::error::{Error, Result};
+use crate::fleet_file::Fleet;
+use crate::rollout::{Action, CANCELLED, NodeStep, Rollout, RolloutNode, Strategy};
+use crate::slurm::{REASON, Slurm, Submission};
+use crate::store::{Kind, NewRequest, Store, now};
+
+pub struct Executor<'a> {
+    pub store: &'a Store,
+    pub slurm: &'a Slurm,
+    pub fleet: &'a Fleet,
+    pub rollout: &'a mut Rollout,
+}
+
+impl Executor<'_> {
+    pub async fn execute(&mut self, action: Action) -> Result<()> {
+        match action {
+            Action::Step { node, step, remark } => self.step(&node, step, remark),
+            Action::HandBack { node } => {
+                self.change(&node, |n| n.tries = n.tries.saturating_sub(1))?;
+                self.step(&node, NodeStep::Pending, None)
+            }
+            Action::Submit { node } => self.submit(&node).await,
+            Action::SubmitCheck { node } => self.submit_check(&node).await,
+            Action::CancelPending { node, job } => {
+                // The answer is seen at the next look, whichever way it went.
+                self.change(&node, |n| n.remark = Some(CANCELLED.into()))?;
+                self.slurm.cancel_pending(job).await
+            }
+            Action::Cancel { node, job } => {
+                // Most often it is over already, which scancel calls an error.
+                if let Err(error) = self.slurm.cancel(job).await {
+                    tracing::debug!(node, job, error = error.chain(), "cannot cancel");
+                }
+                Ok(())
+            }
+            Action::CancelReboot { node, reason } => match self.slurm.cancel_reboot(&node).await {
+                Ok(()) => self.step(&node, NodeStep::Skipped { reason }, None),
+                // Too late: it is followed to its end.
+                Err(_) => Ok(()),
+            },
+            Action::Drain { node, reason } => {
+                let outcome = self.slurm.drain(&node, &reason).await;
+                let word = outcome.as_ref().map_or_else(Error::chain, |()| "drained".into());
+                self.store.log(&node, "drain", &reason, &word)
+            }
+            Action::Undrain { node } => {
+                if self.slurm.undrain(&node, REASON).await? {
+                    self.store.log(&node, "resume", "rebuilt; the drain was Kiln's own", "in service")?;
+                }
+                Ok(())
+            }
+            Action::TakeBack { node, direct } => self.take_back(&node, direct),
+            Action::Become(state) => {
+                // An administrator may have been quicker; the next look starts from that.
+                if self.store.change_rollout(self.rollout.id, &self.rollout.state, &state)? {
+                    tracing::info!(rollout = self.rollout.id, state = state.message(), "rollout");
+                    let what = format!("rollout {}", self.rollout.id);
+                    self.store.log("", &what, "", &state.message())?;
+                    self.rollout.state = state;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub fn step(&mut self, name: &str, step: NodeStep, remark: Option<String>) -> Result<()> {
+        let id = self.rollout.id;
+        let node = self.node(name)?;
+        if node.step != step {
+            tracing::info!(rollout = id, node = name, step = step.word(), remark, "rollout step");
+            node.since = now();
+            node.finished = step.is_over().then_some(node.since);
+            if step == NodeStep::Pending {
+                node.begun = None;
+            }
+        }
+        let told = matches!(step, NodeStep::Done | NodeStep::Failed { .. }) && node.step != step;
+        node.step = step;
+        node.remark = remark;
+        let node = node.clone();
+        self.store.save_rollout_node(id, &node)?;
+        if told {
+            let why = match &node.step {
+                NodeStep::Failed { reason } => reason,
+                _ => node.target.as_deref().unwrap_or_default(),
+            };
+            self.store.log(name, &format!("rollout {id}"), why, node.step.word())?;
+        }
+        Ok(())
+    }
+
+    /// Marks the job, so that it is found again if its number is lost.
+    pub fn comment(&self, node: &RolloutNode) -> String {
+        let back = if node.rolling_back { "back-" } else { "" };
+        format!("kiln-rollout-{}-{back}{}-{}", self.rollout.id, node.tries, node.node)
+    }
+
+    async fn submit(&mut self, name: &str) -> Result<()> {
+        let wanted = self.fleet.file.nodes.get(name).and_then(|n| n.image.clone());
+        self.change(name, |node| {
+            // A pending node with a time was announced before: it is the same try.
+            if node.begun.is_none() {
+                node.tries += 1;
+            }
+            node.begun = Some(now());
+            // The reboot hook goes by the fleet file as it is then.
+            if !node.rolling_back && wanted.is_some() {
+                node.target = wanted;
+            }
+        })?;
+        let node = self.node(name)?.clone();
+        let outcome = match self.rollout.options.strategy {
+            Strategy::Drain if !self.rollout.options.no_reboot => {
+                let reason = format!("{REASON}rollout {}", self.rollout.id);
+                self.slurm.reboot_asap(name, &reason).await.map(|()| NodeStep::Draining)
+            }
+            _ => {
+                let reboot = !self.rollout.options.no_reboot || node.rolling_back;
+                let submission = self.submission(&node, reboot, self.script(&node));
+                self.slurm.submit(&submission).await.map(|job| NodeStep::Submitted { job })
+            }
+        };
+        self.submitted(name, outcome)
+    }
+
+    async fn submit_check(&mut self, name: &str) -> Result<()> {
+        let node = self.node(name)?.clone();
+        let check = self.rollout.options.check.clone().unwrap_or_default();
+        let submission = self.submission(&node, false, check);
+        let outcome = self.slurm.submit(&submission).await.map(|job| NodeStep::Checking { job });
+        self.submitted(name, outcome)
+    }
+
+    fn submitted(&mut self, name: &str, outcome: Result<NodeStep>) -> Result<()> {
+        match outcome {
+            Ok(step) => self.step(name, step, None),
+            // Slurm is away, not against it: the whole rollout waits.
+            Err(error) if is_outage(&error) => Err(error),
+            Err(error) => {
+                let reason = format!("Slurm did not take it: {}", error.chain());
+                self.step(name, NodeStep::Failed { reason }, None)
+            }
+        }
+    }
+
+    fn submission(&self, node: &RolloutNode, reboot: bool, script: String) -> Submission {
+        let options = &self.rollout.options;
+        Submission {
+            name: options.job_name.replace("NODE", &node.node),
+            node: node.node.clone(),
+            partition: node.partition.clone(),
+            reboot,
+            license: self.fleet.file.license.clone(),
+            options: options.sbatch_options.clone(),
+            comment: self.comment(node),
+            script,
+        }
+    }
+
+    /// The command, then the check. On the way back the check, which may be about the new image, is left out.
+    fn script(&self, node: &RolloutNode) -> String {
+        let options = &self.rollout.options;
+        match &options.check {
+            Some(check) if !node.rolling_back => {
+                format!("(\n{}\n) || exit $?\n(\n{check}\n)", options.command)
+            }
+            _ => options.command.clone(),
+        }
+    }
+
+    fn take_back(&mut self, name: &str, direct: bool) -> Result<()> {
+        let node = self.node(name)?.clone();
+        let Some(image) = node.previous.clone() else {
+            return Ok(());
+        };
+        if let Some(target) = &node.target {
+            self.store.pin(name, &image, target)?;
+        }
+        self.store.log(name, "take back", &node.target.clone().unwrap_or_default(), &image)?;
+        let received = now();
+        self.change(name, |node| {
+            node.previous = node.target.take();
+            node.target = Some(image.clone());
+            node.rolling_back = true;
+            node.finished = None;
+            node.since = received;
+            node.begun = direct.then_some(received);
+            // Without Slurm there is no second try through Slurm either.
+            node.tries = if direct { u32::MAX } else { 0 };
+            node.step = if direct { NodeStep::Rebuilding { job: None } } else { NodeStep::Pending };
+            node.remark = None;
+        })?;
+        if direct {
+            let node = name.to_string();
+            self.store.enqueue(&[NewRequest { kind: Kind::Rebuild, node, image: Some(image), received }])?;
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut RolloutNode)) -> Result<()> {
+        let id = self.rollout.id;
+        let node = self.node(name)?;
+        change(node);
+        let node = node.clone();
+        self.store.save_rollout_node(id, &node)
+    }
+
+    fn node(&mut self, name: &str) -> Result<&mut RolloutNode> {
+        let id = self.rollout.id;
+        let found = self.rollout.nodes.iter_mut().find(|n| n.node == name);
+        found.ok_or_else(|| Error::StoreContent(format!("rollout {id} has no node {name}")))
+    }
+}
+
+fn is_outage(error: &Error) -> bool {
+    const SIGNS: [&str; 6] =
+        ["contact slurm", "timed out", "no answer", "onnection", "ommunication", "temporarily"];
+    matches!(error, Error::Slurm { message, .. } if SIGNS.iter().any(|sign| message.contains(sign)))
+}

@@ -1,0 +1,210 @@
+//! Where one node of a rollout stands, from what was observed. Pure.
+//!
+//! A job that ended well proves nothing by itself: the instance's image and the node's boot, as Slurm saw it,
+//! have to agree.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{NodeStep, RolloutNode};
+use crate::slurm::{JobState, Node};
+use crate::store::{Request, RequestState};
+
+/// Slurm keeps whole seconds.
+const ROUNDING: Duration = Duration::from_secs(2);
+/// For a node that Slurm has given up on, or that has no job whose time Slurm would limit.
+const BOOT_TIME: Duration = Duration::from_secs(10 * 60);
+/// Between Slurm's yes to a reboot and the flag that shows it.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// What was observed of one node.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    pub image: Option<String>,
+    /// The instance runs, and no build is going on.
+    pub active: bool,
+    /// A build is going on.
+    pub building: bool,
+    /// The newest.
+    pub request: Option<Request>,
+    pub slurm: Option<Node>,
+    /// Of the node's present step; `None` if that has none.
+    pub job: Option<JobSeen>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobSeen {
+    Known {
+        state: JobState,
+        /// Slurm's word.
+        reason: String,
+    },
+    /// Neither slurmctld nor the accounting knows it.
+    Gone,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    At {
+        step: NodeStep,
+        remark: Option<String>,
+    },
+    /// Back in service on its image; the check has to be run by a job of its own.
+    NeedsCheck,
+    /// Kiln's own drain stands in its way.
+    NeedsUndrain,
+    /// The job did not do what it was for, through no fault of the node.
+    Again(String),
+    /// The job was cancelled while it waited: the node was not touched.
+    Untouched,
+    Failed {
+        reason: String,
+        drain: bool,
+    },
+}
+
+/// What the rollout's options mean for one node.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms {
+    /// The node is to get a fresh boot.
+    pub reboot: bool,
+    /// A check is to be run although the node's reboot came without a job.
+    pub check_after: bool,
+}
+
+pub fn judge(node: &RolloutNode, seen: &Seen, terms: Terms, now: Timestamp) -> Verdict {
+    let facts = Facts::new(node, seen, terms);
+    if let Some(request) = facts.request.filter(|r| r.state == RequestState::Failed) {
+        let reason = request.error.clone().unwrap_or_else(|| "the cloud request failed".into());
+        return Verdict::Failed { reason, drain: false };
+    }
+    let waited = now.duration_since(node.since).unsigned_abs();
+    match (node.step.job(), &seen.job) {
+        (Some(job), Some(JobSeen::Known { state, reason })) => with_job(job, state, reason, &facts, waited),
+        (Some(_), Some(JobSeen::Gone)) if facts.at_work => at(NodeStep::Rebuilding { job: None }),
+        (Some(_), Some(JobSeen::Gone)) => Verdict::Again("Slurm does not know its job any more".into()),
+        // Nothing was observed.
+        (Some(_), None) => at(node.step.clone()),
+        (None, _) => without_job(node, &facts, terms, waited),
+    }
+}
+
+struct Facts<'a> {
+    request: Option<&'a Request>,
+    slurm: Option<&'a Node>,
+    /// The cloud is at work on the instance, or about to be.
+    at_work: bool,
+    /// The instance is as it should be.
+    rebuilt: bool,
+    /// Slurm has seen it boot since.
+    registered: bool,
+    in_service: bool,
+}
+
+impl<'a> Facts<'a> {
+    fn new(node: &RolloutNode, seen: &'a Seen, terms: Terms) -> Self {
+        let begun = node.begun.unwrap_or(node.since) - ROUNDING;
+        let request = seen.request.as_ref().filter(|r| r.received >= begun);
+        let slurm = seen.slurm.as_ref();
+        let booted = slurm.and_then(|n| n.booted);
+        let at_work = seen.building || request.is_some_and(Request::is_open);
+        let rebuilt = match &node.target {
+            _ if !terms.reboot => true,
+            Some(target) if node.previous.as_ref() != Some(target) => seen.image.as_ref() == Some(target),
+            // The image was right before: a boot is all there is to see.
+            _ => request.is_some_and(|r| r.state == RequestState::Done) || booted.is_some_and(|b| b >= begun),
+        };
+        let since = request.and_then(|r| r.began).map_or(begun, |began| began - ROUNDING);
+        Facts {
+            request,
+            slurm,
+            at_work,
+            rebuilt: rebuilt && !at_work && (seen.active || !terms.reboot),
+            registered: !terms.reboot || booted.is_some_and(|booted| booted >= since),
+            // Another's drain is another's business; the node itself answers.
+            in_service: slurm
+                .is_some_and(|n| n.state.in_service() || (n.is_drained_by_others() && !n.is_down())),
+        }
+    }
+}
+
+fn with_job(job: u64, state: &JobState, reason: &str, facts: &Facts<'_>, waited: Duration) -> Verdict {
+    let some = Some(job);
+    match state {
+        JobState::Pending => {
+            Verdict::At { step: NodeStep::Submitted { job }, remark: Some(format!("waits: {reason}")) }
+        }
+        _ if facts.at_work => at(NodeStep::Rebuilding { job: some }),
+        JobState::Configuring | JobState::Running if !facts.rebuilt => match facts.request {
+            Some(_) => at(NodeStep::Rebuilding { job: some }),
+            None => at(NodeStep::Submitted { job }),
+        },
+        JobState::Running if facts.registered => at(NodeStep::Checking { job }),
+        JobState::Completed if !facts.rebuilt => Verdict::Again(
+            "its job ran without a rebuild, as happens when slurmctld is restarted at the wrong moment"
+                .into(),
+        ),
+        JobState::Completed if facts.registered && facts.in_service => at(NodeStep::Done),
+        JobState::Cancelled if facts.request.is_none() => Verdict::Untouched,
+        JobState::Cancelled => Verdict::Again("its job was cancelled".into()),
+        JobState::NodeFail if facts.in_service && facts.registered => {
+            Verdict::Again("Slurm lost the node while its job ran".into())
+        }
+        JobState::Completed | JobState::NodeFail if waited > BOOT_TIME => did_not_return(facts),
+        JobState::Configuring | JobState::Running | JobState::Completed | JobState::NodeFail => {
+            at(NodeStep::Booting { job: some })
+        }
+        JobState::Failed(word) => {
+            let what = match word.as_str() {
+                "TIMEOUT" => "ran out of time",
+                "FAILED" => "failed: its command or check did not succeed",
+                _ => "did not end well",
+            };
+            Verdict::Failed { reason: format!("job {job} {what} ({word})"), drain: true }
+        }
+    }
+}
+
+fn without_job(node: &RolloutNode, facts: &Facts<'_>, terms: Terms, waited: Duration) -> Verdict {
+    let reboot_is_due = facts.slurm.is_some_and(|n| n.state.flags.iter().any(|flag| flag.contains("REBOOT")));
+    let drained_by_kiln = facts.slurm.is_some_and(|n| n.is_drained() && !n.is_drained_by_others());
+    if facts.at_work {
+        return at(NodeStep::Rebuilding { job: None });
+    }
+    if !facts.rebuilt {
+        return match (&node.step, facts.request) {
+            (NodeStep::Draining, None) if reboot_is_due || waited < GRACE => at(NodeStep::Draining),
+            (NodeStep::Draining, None) => Verdict::Again("Slurm did not call the reboot hook".into()),
+            (_, Some(_)) | (NodeStep::Rebuilding { .. }, _) if waited < GRACE => at(node.step.clone()),
+            _ => Verdict::Again("it was rebooted without a rebuild".into()),
+        };
+    }
+    if facts.registered && facts.in_service {
+        return if terms.check_after { Verdict::NeedsCheck } else { at(NodeStep::Done) };
+    }
+    // Slurm itself ends the drain that came with its reboot.
+    if facts.registered && drained_by_kiln && !reboot_is_due && waited > GRACE {
+        return Verdict::NeedsUndrain;
+    }
+    if waited > BOOT_TIME {
+        return did_not_return(facts);
+    }
+    at(NodeStep::Booting { job: None })
+}
+
+fn did_not_return(facts: &Facts<'_>) -> Verdict {
+    let state = facts.slurm.map_or_else(|| "unknown".into(), |n| n.state.short());
+    let minutes = BOOT_TIME.as_secs() / 60;
+    let what = if facts.rebuilt { "was rebuilt but" } else { "was not rebuilt and" };
+    Verdict::Failed {
+        reason: format!(
+            "the node {what} is not back in Slurm after {minutes} minutes (state {state}): look at its console log"
+        ),
+        drain: true,
+    }
+}
+
+fn at(step: NodeStep) -> Verdict {
+    Verdict::At { step, remark: None }
+}

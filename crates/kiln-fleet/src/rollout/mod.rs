@@ -1,0 +1,256 @@
+//! A rollout: moving nodes to their target image through Slurm, watched until proven.
+//!
+//! ```text
+//! Pending -> Submitted -> Rebuilding -> Booting -> Checking -> Done
+//!    |           |             |           |          |
+//!    |           +-------------+-----------+----------+------> Failed
+//!    +-> Draining (without a job) -> Rebuilding ...
+//!    +-> Skipped
+//! ```
+//! A step back to `Pending` is a job that has to be submitted again. [`plan`] decides, the engine does.
+
+mod judge;
+mod plan;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use judge::{JobSeen, Seen};
+pub use plan::{Action, CANCELLED, plan};
+
+pub type RolloutId = i64;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// Empty: all rebuild partitions.
+    pub partitions: Vec<String>,
+    /// Empty: all nodes of the partitions.
+    pub nodes: Vec<String>,
+    /// `NODE` in it stands for the node's name.
+    pub job_name: String,
+    /// Shell, run by the job on the node.
+    pub command: String,
+    /// Jobs only: to see how Slurm would order them.
+    pub no_reboot: bool,
+    pub sbatch_options: Vec<String>,
+    /// This many nodes first, the others when these are proven. 0: all at once.
+    pub canary: usize,
+    /// At most this many nodes at a time, waiting jobs counted. 0: no limit.
+    pub max_unavailable: usize,
+    /// Stop after this many failures. 0: never.
+    pub halt_after: usize,
+    /// Take changed nodes back to the image they had.
+    pub rollback_on_halt: bool,
+    pub strategy: Strategy,
+    /// Shell, run on the node behind the command; the node is proven if it succeeds.
+    pub check: Option<String>,
+    /// Also nodes that have their image already: they are rebooted.
+    pub force: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            partitions: Vec::new(),
+            nodes: Vec::new(),
+            job_name: "rebuild-NODE".into(),
+            command: "sleep 5".into(),
+            no_reboot: false,
+            sbatch_options: Vec::new(),
+            canary: 0,
+            max_unavailable: 0,
+            halt_after: 3,
+            rollback_on_halt: false,
+            strategy: Strategy::Job,
+            check: None,
+            force: false,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Strategy {
+    /// One job per node in the rebuild partition, which outranks user jobs.
+    Job,
+    /// `scontrol reboot ASAP`: no new jobs on the node until it is rebuilt.
+    Drain,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum RolloutState {
+    Running,
+    Paused,
+    /// What was begun is followed to its end, nothing new begins.
+    Halting {
+        why: String,
+    },
+    Aborting,
+    RollingBack {
+        why: String,
+    },
+    /// All nodes had their turn; some may have failed.
+    Done,
+    Halted {
+        why: String,
+    },
+    Aborted,
+    RolledBack {
+        why: String,
+    },
+}
+
+impl RolloutState {
+    /// There is still something to do.
+    pub fn is_open(&self) -> bool {
+        use RolloutState::{Aborting, Halting, Paused, RollingBack, Running};
+        matches!(self, Running | Paused | Halting { .. } | Aborting | RollingBack { .. })
+    }
+
+    /// For people.
+    pub fn message(&self) -> String {
+        match self {
+            RolloutState::Running => "running".into(),
+            RolloutState::Paused => "paused: nothing new begins until it is resumed".into(),
+            RolloutState::Halting { why } => format!("halting: {why}"),
+            RolloutState::Aborting => {
+                "aborting: nodes that are being rebuilt are followed to their end".into()
+            }
+            RolloutState::RollingBack { why } => format!("rolling back: {why}"),
+            RolloutState::Done => "done".into(),
+            RolloutState::Halted { why } => {
+                format!("halted: {why}; nodes that were not touched stay in service as they are")
+            }
+            RolloutState::Aborted => "aborted".into(),
+            RolloutState::RolledBack { why } => format!("rolled back: {why}"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum NodeStep {
+    Pending,
+    /// Its job waits for the node.
+    Submitted {
+        job: u64,
+    },
+    /// Slurm lets its jobs end, then calls the reboot hook.
+    Draining,
+    Rebuilding {
+        job: Option<u64>,
+    },
+    /// The instance has its image; Slurm has not seen it yet.
+    Booting {
+        job: Option<u64>,
+    },
+    /// Back in Slurm; its job runs.
+    Checking {
+        job: u64,
+    },
+    Done,
+    Failed {
+        reason: String,
+    },
+    Skipped {
+        reason: String,
+    },
+}
+
+impl NodeStep {
+    pub fn job(&self) -> Option<u64> {
+        match self {
+            NodeStep::Submitted { job } | NodeStep::Checking { job } => Some(*job),
+            NodeStep::Rebuilding { job } | NodeStep::Booting { job } => *job,
+            _ => None,
+        }
+    }
+
+    pub fn is_in_flight(&self) -> bool {
+        !matches!(self, NodeStep::Pending) && !self.is_over()
+    }
+
+    pub fn is_over(&self) -> bool {
+        matches!(self, NodeStep::Done | NodeStep::Failed { .. } | NodeStep::Skipped { .. })
+    }
+
+    /// As a table wants it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            NodeStep::Pending => "pending",
+            NodeStep::Submitted { .. } => "submitted",
+            NodeStep::Draining => "draining",
+            NodeStep::Rebuilding { .. } => "rebuilding",
+            NodeStep::Booting { .. } => "booting",
+            NodeStep::Checking { .. } => "checking",
+            NodeStep::Done => "done",
+            NodeStep::Failed { .. } => "failed",
+            NodeStep::Skipped { .. } => "skipped",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RolloutNode {
+    pub node: String,
+    pub partition: String,
+    /// The image it had.
+    pub previous: Option<String>,
+    /// The image it is to have.
+    pub target: Option<String>,
+    #[serde(flatten)]
+    pub step: NodeStep,
+    /// When the present step began.
+    pub since: Timestamp,
+    /// When it was handed to Slurm, this time. A pending node with it: that may or may not have happened.
+    pub begun: Option<Timestamp>,
+    pub finished: Option<Timestamp>,
+    /// How many times it was handed to Slurm.
+    pub tries: u32,
+    /// What there is to say about the present step.
+    pub remark: Option<String>,
+    /// On its way back to the image it had before.
+    pub rolling_back: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rollout {
+    pub id: RolloutId,
+    pub created: Timestamp,
+    pub finished: Option<Timestamp>,
+    #[serde(flatten)]
+    pub state: RolloutState,
+    pub options: Options,
+    /// In the order in which they have their turn.
+    pub nodes: Vec<RolloutNode>,
+}
+
+/// A rollout as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RolloutReport {
+    #[serde(flatten)]
+    pub rollout: Rollout,
+    pub message: String,
+    pub pending: usize,
+    pub in_flight: usize,
+    pub done: usize,
+    pub failed: usize,
+    pub skipped: usize,
+}
+
+impl From<Rollout> for RolloutReport {
+    fn from(rollout: Rollout) -> Self {
+        let count = |test: fn(&NodeStep) -> bool| rollout.nodes.iter().filter(|n| test(&n.step)).count();
+        RolloutReport {
+            message: rollout.state.message(),
+            pending: count(|s| matches!(s, NodeStep::Pending)),
+            in_flight: count(NodeStep::is_in_flight),
+            done: count(|s| matches!(s, NodeStep::Done)),
+            failed: count(|s| matches!(s, NodeStep::Failed { .. })),
+            skipped: count(|s| matches!(s, NodeStep::Skipped { .. })),
+            rollout,
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! What a rollout does next. Pure: the whole of it, and what was observed, give a complete list of actions.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::judge::{JobSeen, Seen, Terms, Verdict, judge};
+use super::{NodeStep, Options, Rollout, RolloutNode, RolloutState, Strategy};
+use crate::slurm::JobState;
+
+/// A node is handed to Slurm at most this many times.
+const TRIES: u32 = 2;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Write down where the node stands.
+    Step {
+        node: String,
+        step: NodeStep,
+        remark: Option<String>,
+    },
+    /// Its job was called off before it began: as if it had never been submitted.
+    HandBack {
+        node: String,
+    },
+    /// Hand the node to Slurm.
+    Submit {
+        node: String,
+    },
+    SubmitCheck {
+        node: String,
+    },
+    /// Only while it waits.
+    CancelPending {
+        node: String,
+        job: u64,
+    },
+    Cancel {
+        node: String,
+        job: u64,
+    },
+    /// If Slurm can still do so, the node is skipped for this reason.
+    CancelReboot {
+        node: String,
+        reason: String,
+    },
+    Drain {
+        node: String,
+        reason: String,
+    },
+    Undrain {
+        node: String,
+    },
+    /// Turn the node round, to the image it had. `direct`: Slurm cannot run a job there.
+    TakeBack {
+        node: String,
+        direct: bool,
+    },
+    Become(RolloutState),
+}
+
+pub fn plan(rollout: &Rollout, seen: &BTreeMap<String, Seen>, now: Timestamp) -> Vec<Action> {
+    let mut actions = Vec::new();
+    let mut steps = Vec::with_capacity(rollout.nodes.len());
+    let nothing = Seen::default();
+    for node in &rollout.nodes {
+        let mut step = node.step.clone();
+        if step.is_in_flight() {
+            let seen = seen.get(&node.node).unwrap_or(&nothing);
+            let verdict = judge(node, seen, terms(&rollout.options, node), now);
+            step = follow(rollout, node, verdict, &mut actions);
+        }
+        steps.push(step);
+    }
+    let now_at = After { rollout, steps, seen };
+    match &rollout.state {
+        RolloutState::Running => now_at.running(&mut actions),
+        RolloutState::Paused => now_at.cancel_pending(&mut actions),
+        RolloutState::Halting { why } => now_at.halting(why, &mut actions),
+        RolloutState::Aborting => now_at.aborting(&mut actions),
+        RolloutState::RollingBack { why } => now_at.rolling_back(why, &mut actions),
+        RolloutState::Done
+        | RolloutState::Halted { .. }
+        | RolloutState::Aborted
+        | RolloutState::RolledBack { .. } => {}
+    }
+    actions
+}
+
+fn terms(options: &Options, node: &RolloutNode) -> Terms {
+    let checked = options.check.is_some() && !node.rolling_back;
+    Terms {
+        reboot: !options.no_reboot || node.rolling_back,
+        check_after: options.strategy == Strategy::Drain && checked,
+    }
+}
+
+/// Turns a verdict into actions; returns the step the node is at with them.
+fn follow(rollout: &Rollout, node: &RolloutNode, verdict: Verdict, actions: &mut Vec<Action>) -> NodeStep {
+    let name = || node.node.clone();
+    let (step, remark) = match verdict {
+        Verdict::At { step, remark } => {
+            if step == node.step && remark == node.remark {
+                return step;
+            }
+            (step, remark)
+        }
+        Verdict::NeedsCheck => {
+            actions.push(Action::SubmitCheck { node: name() });
+            return node.step.clone();
+        }
+        Verdict::NeedsUndrain => {
+            actions.push(Action::Undrain { node: name() });
+            return node.step.clone();
+        }
+        Verdict::Untouched => match untouched(rollout, node) {
+            Some(NodeStep::Pending) => {
+                actions.push(Action::HandBack { node: name() });
+                return NodeStep::Pending;
+            }
+            Some(step) => (step, None),
+            None => again(rollout, node, "its job was cancelled"),
+        },
+        Verdict::Again(why) => again(rollout, node, &why),
+        Verdict::Failed { reason, drain } => {
+            actions.extend(node.step.job().map(|job| Action::Cancel { node: name(), job }));
+            if drain {
+                let reason = format!("kiln: rollout {}: {reason}", rollout.id);
+                actions.push(Action::Drain { node: name(), reason });
+            }
+            (NodeStep::Failed { reason }, None)
+        }
+    };
+    actions.push(Action::Step { node: name(), step: step.clone(), remark });
+    step
+}
+
+/// A job that Kiln itself cancelled, because the rollout is paused or ends.
+fn untouched(rollout: &Rollout, node: &RolloutNode) -> Option<NodeStep> {
+    let reason = match &rollout.state {
+        RolloutState::Paused => return Some(NodeStep::Pending),
+        RolloutState::Halting { .. } => "the rollout was halted",
+        RolloutState::Aborting => "the rollout was aborted",
+        // Paused and resumed at once: Slurm's answer comes late.
+        RolloutState::Running if node.remark.as_deref() == Some(CANCELLED) => return Some(NodeStep::Pending),
+        _ => return None,
+    };
+    Some(NodeStep::Skipped { reason: reason.into() })
+}
+
+/// The remark on a node whose job Kiln cancels.
+pub const CANCELLED: &str = "cancelling its job";
+
+fn again(rollout: &Rollout, node: &RolloutNode, why: &str) -> (NodeStep, Option<String>) {
+    let goes_on = matches!(
+        rollout.state,
+        RolloutState::Running | RolloutState::Paused | RolloutState::RollingBack { .. }
+    );
+    if goes_on && node.tries < TRIES {
+        (NodeStep::Pending, Some(format!("once more: {why}")))
+    } else {
+        let times = if node.tries > 1 { format!(" (tried {} times)", node.tries) } else { String::new() };
+        (NodeStep::Failed { reason: format!("{why}{times}") }, None)
+    }
+}
+
+/// The rollout with its nodes' new steps.
+struct After<'a> {
+    rollout: &'a Rollout,
+    steps: Vec<NodeStep>,
+    seen: &'a BTreeMap<String, Seen>,
+}
+
+impl After<'_> {
+    fn nodes(&self) -> impl Iterator<Item = (&RolloutNode, &NodeStep)> {
+        self.rollout.nodes.iter().zip(&self.steps)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.steps.iter().filter(|s| s.is_in_flight()).count()
+    }
+
+    fn running(&self, actions: &mut Vec<Action>) {
+        if let Some(why) = self.reason_to_halt() {
+            actions.push(Action::Become(RolloutState::Halting { why }));
+            return;
+        }
+        if self.steps.iter().all(NodeStep::is_over) {
+            actions.push(Action::Become(RolloutState::Done));
+            return;
+        }
+        let canaries_only = !self.canaries().all(|step| *step == NodeStep::Done);
+        let allowed = if canaries_only { self.rollout.options.canary } else { usize::MAX };
+        self.submit(allowed, actions);
+    }
+
+    /// The nodes that go first. Those that were skipped prove nothing.
+    fn canaries(&self) -> impl Iterator<Item = &NodeStep> {
+        let counted = self.steps.iter().filter(|s| !matches!(s, NodeStep::Skipped { .. }));
+        counted.take(self.rollout.options.canary)
+    }
+
+    fn reason_to_halt(&self) -> Option<String> {
+        let options = &self.rollout.options;
+        let failures: Vec<(&str, &str)> = self
+            .nodes()
+            .filter_map(|(node, step)| match step {
+                NodeStep::Failed { reason } => Some((node.node.as_str(), reason.as_str())),
+                _ => None,
+            })
+            .collect();
+        let (node, reason) = failures.last()?;
+        if self.canaries().any(|step| matches!(step, NodeStep::Failed { .. })) {
+            return Some(format!("the canary failed; {node}: {reason}"));
+        }
+        let many = failures.len();
+        (options.halt_after > 0 && many >= options.halt_after).then(|| match many {
+            1 => format!("{node} failed: {reason}"),
+            _ => format!("{many} nodes failed, the last {node}: {reason}"),
+        })
+    }
+
+    /// Pending nodes in their order, among the first `allowed` that are not skipped.
+    fn submit(&self, allowed: usize, actions: &mut Vec<Action>) {
+        let room = match self.rollout.options.max_unavailable {
+            0 => usize::MAX,
+            most => most.saturating_sub(self.in_flight()),
+        };
+        let turn = self.nodes().filter(|(_, step)| !matches!(step, NodeStep::Skipped { .. })).take(allowed);
+        let pending = turn.filter(|(_, step)| **step == NodeStep::Pending).take(room);
+        actions.extend(pending.map(|(node, _)| Action::Submit { node: node.node.clone() }));
+    }
+
+    fn cancel_pending(&self, actions: &mut Vec<Action>) {
+        for (node, step) in self.nodes() {
+            let waits = |job: &JobSeen| matches!(job, JobSeen::Known { state: JobState::Pending, .. });
+            let seen_waiting = self.seen.get(&node.node).and_then(|s| s.job.as_ref()).is_some_and(waits);
+            if let (NodeStep::Submitted { job }, true) = (step, seen_waiting) {
+                actions.push(Action::CancelPending { node: node.node.clone(), job: *job });
+            }
+        }
+    }
+
+    /// Nothing new begins, and what has not begun yet is called off.
+    fn wind_up(&self, reason: &str, actions: &mut Vec<Action>) {
+        self.cancel_pending(actions);
+        for (node, step) in self.nodes() {
+            let (node, reason) = (node.node.clone(), reason.to_string());
+            match step {
+                NodeStep::Pending => {
+                    actions.push(Action::Step { node, step: NodeStep::Skipped { reason }, remark: None });
+                }
+                NodeStep::Draining => actions.push(Action::CancelReboot { node, reason }),
+                _ => {}
+            }
+        }
+    }
+
+    fn aborting(&self, actions: &mut Vec<Action>) {
+        self.wind_up("the rollout was aborted", actions);
+        if self.in_flight() == 0 {
+            actions.push(Action::Become(RolloutState::Aborted));
+        }
+    }
+
+    fn halting(&self, why: &str, actions: &mut Vec<Action>) {
+        self.wind_up("the rollout was halted", actions);
+        if self.in_flight() > 0 {
+            return;
+        }
+        let why = why.to_string();
+        if !self.rollout.options.rollback_on_halt {
+            actions.push(Action::Become(RolloutState::Halted { why }));
+            return;
+        }
+        for node in &self.rollout.nodes {
+            let Some(seen) = self.seen.get(&node.node) else { continue };
+            // Touched is what has another image than it had.
+            if node.rolling_back || node.previous.is_none() || seen.image == node.previous {
+                continue;
+            }
+            actions.push(take_back(node, seen));
+        }
+        actions.push(Action::Become(RolloutState::RollingBack { why }));
+    }
+
+    fn rolling_back(&self, why: &str, actions: &mut Vec<Action>) {
+        if self.steps.iter().all(NodeStep::is_over) {
+            actions.push(Action::Become(RolloutState::RolledBack { why: why.to_string() }));
+        } else {
+            self.submit(usize::MAX, actions);
+        }
+    }
+}
+
+fn take_back(node: &RolloutNode, seen: &Seen) -> Action {
+    let name = node.node.clone();
+    match &seen.slurm {
+        Some(slurm) if slurm.is_drained_by_others() => {
+            let reason = "not taken back: somebody else has drained it".to_string();
+            Action::Step { node: name, step: NodeStep::Failed { reason }, remark: None }
+        }
+        // There may be user jobs: Slurm has to let them end.
+        Some(slurm) if slurm.state.in_service() => Action::TakeBack { node: name, direct: false },
+        _ => Action::TakeBack { node: name, direct: true },
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,325 @@
+#![expect(clippy::unnecessary_wraps, reason = "made to fit the fields of what was seen")]
+
+use std::slice::from_ref;
+use std::time::Duration;
+
+use kiln_slurm::NodeState;
+
+use super::*;
+use crate::slurm::Node;
+use crate::store::{Kind, Request, RequestState};
+
+const START: i64 = 1000;
+
+fn second(n: i64) -> Timestamp {
+    Timestamp::from_second(n).unwrap()
+}
+
+fn now() -> Timestamp {
+    second(START + 60)
+}
+
+fn node(name: &str, step: NodeStep) -> RolloutNode {
+    RolloutNode {
+        node: name.into(),
+        partition: "rebuild".into(),
+        previous: Some("old".into()),
+        target: Some("new".into()),
+        begun: step.is_in_flight().then(|| second(START)),
+        step,
+        since: second(START),
+        finished: None,
+        tries: 1,
+        remark: None,
+        rolling_back: false,
+    }
+}
+
+fn rollout(options: Options, steps: Vec<NodeStep>) -> Rollout {
+    let nodes = (0..).zip(steps).map(|(i, step)| node(&format!("n-{i}"), step)).collect();
+    Rollout { id: 1, created: second(START), finished: None, state: RolloutState::Running, options, nodes }
+}
+
+fn job(state: JobState) -> Option<JobSeen> {
+    Some(JobSeen::Known { state, reason: "Resources".into() })
+}
+
+fn slurm(state: &str, booted: i64) -> Option<Node> {
+    let mut words = state.split('+').map(String::from);
+    let base = words.next().unwrap();
+    let reason = state.contains("DRAIN").then(|| "kiln: x".to_string());
+    let state = NodeState { node: String::new(), base, flags: words.collect(), reason };
+    Some(Node { state, booted: Some(second(booted)) })
+}
+
+fn request(state: RequestState) -> Option<Request> {
+    Some(Request {
+        id: 1,
+        kind: Kind::Reboot,
+        node: String::new(),
+        image: None,
+        received: second(START + 10),
+        state,
+        attempts: 1,
+        error: Some("the cloud has no image new".into()),
+        next_try: second(START + 10),
+        deed: None,
+        began: Some(second(START + 11)),
+        finished: None,
+    })
+}
+
+/// In service on its old image, its job in this state.
+fn old(state: JobState) -> Seen {
+    Seen {
+        image: Some("old".into()),
+        active: true,
+        slurm: slurm("IDLE", START - 500),
+        job: job(state),
+        ..Seen::default()
+    }
+}
+
+/// Rebuilt and registered.
+fn new(state: JobState) -> Seen {
+    Seen {
+        image: Some("new".into()),
+        slurm: slurm("ALLOCATED", START + 20),
+        request: request(RequestState::Done),
+        ..old(state)
+    }
+}
+
+fn act(rollout: &Rollout, seen: &[Seen]) -> Vec<Action> {
+    let seen = (0..).zip(seen).map(|(i, s)| (format!("n-{i}"), s.clone())).collect();
+    plan(rollout, &seen, now())
+}
+
+fn submits(actions: &[Action]) -> Vec<String> {
+    let name = |a: &Action| if let Action::Submit { node } = a { Some(node.clone()) } else { None };
+    actions.iter().filter_map(name).collect()
+}
+
+/// The step a single node takes; `None` if it stays.
+fn steps_to(step: NodeStep, seen: &Seen) -> Option<NodeStep> {
+    let actions = act(&rollout(Options { halt_after: 0, ..Options::default() }, vec![step]), from_ref(seen));
+    actions.into_iter().find_map(|a| if let Action::Step { step, .. } = a { Some(step) } else { None })
+}
+
+#[test]
+fn a_node_goes_its_way() {
+    use JobState::{Completed, Configuring, Pending, Running};
+    let submitted = || NodeStep::Submitted { job: 7 };
+    let rebuilding = || NodeStep::Rebuilding { job: Some(7) };
+    let booting = || NodeStep::Booting { job: Some(7) };
+    let checking = || NodeStep::Checking { job: 7 };
+    let at_work = Seen { request: request(RequestState::Working), ..old(Configuring) };
+    let being_built = Seen { building: true, active: false, ..new(Configuring) };
+    let not_seen_yet = Seen { slurm: slurm("ALLOCATED+POWERING_UP", START - 500), ..new(Configuring) };
+    let back_late = Seen { slurm: slurm("DOWN+NOT_RESPONDING", START - 500), ..new(Completed) };
+    let rows = [
+        (submitted(), old(Configuring), None),
+        (submitted(), at_work, Some(rebuilding())),
+        (submitted(), old(Running), None),
+        (rebuilding(), being_built, None),
+        (rebuilding(), not_seen_yet.clone(), Some(booting())),
+        (booting(), not_seen_yet, None),
+        (booting(), new(Configuring), None),
+        (booting(), new(Running), Some(checking())),
+        (checking(), new(Completed), Some(NodeStep::Done)),
+        (checking(), back_late, Some(booting())),
+        // A whole rebuild between two looks.
+        (submitted(), new(Completed), Some(NodeStep::Done)),
+    ];
+    for (step, seen, next) in rows {
+        assert_eq!(steps_to(step.clone(), &seen), next, "{step:?} {seen:?}");
+    }
+    let waiting = act(&rollout(Options::default(), vec![submitted()]), &[old(Pending)]);
+    let remark = Some("waits: Resources".to_string());
+    assert_eq!(waiting, [Action::Step { node: "n-0".into(), step: submitted(), remark }]);
+}
+
+#[test]
+fn what_went_wrong_is_tried_once_more() {
+    let lost = Seen { job: Some(JobSeen::Gone), ..old(JobState::Running) };
+    let node_failed = new(JobState::NodeFail);
+    let cancelled_late = new(JobState::Cancelled);
+    for seen in [old(JobState::Completed), old(JobState::Cancelled), lost, node_failed, cancelled_late] {
+        let mut rollout = rollout(Options::default(), vec![NodeStep::Submitted { job: 7 }]);
+        let first = act(&rollout, from_ref(&seen));
+        assert!(
+            matches!(&first[0], Action::Step { step: NodeStep::Pending, remark: Some(_), .. }),
+            "{seen:?}: {first:?}"
+        );
+        rollout.nodes[0].tries = 2;
+        let second = act(&rollout, &[seen]);
+        assert!(matches!(&second[0], Action::Step { step: NodeStep::Failed { .. }, .. }), "{second:?}");
+    }
+}
+
+#[test]
+fn a_job_without_a_rebuild_is_named() {
+    let mut rollout = rollout(Options::default(), vec![NodeStep::Submitted { job: 7 }]);
+    rollout.nodes[0].tries = 2;
+    let actions = act(&rollout, &[old(JobState::Completed)]);
+    let Action::Step { step: NodeStep::Failed { reason }, .. } = &actions[0] else { panic!("{actions:?}") };
+    assert!(reason.contains("ran without a rebuild") && reason.ends_with("(tried 2 times)"), "{reason}");
+}
+
+#[test]
+fn a_failed_check_drains_and_a_failed_request_is_quoted() {
+    let seen = new(JobState::Failed("FAILED".into()));
+    let actions = act(&rollout(Options::default(), vec![NodeStep::Checking { job: 7 }]), &[seen]);
+    assert!(matches!(&actions[1], Action::Drain { reason, .. }
+        if reason.starts_with("kiln: rollout 1: job 7 failed: its command or check did not succeed")));
+    let seen = Seen { request: request(RequestState::Failed), ..old(JobState::Configuring) };
+    let actions = act(&rollout(Options::default(), vec![NodeStep::Submitted { job: 7 }]), &[seen]);
+    assert_eq!(actions[0], Action::Cancel { node: "n-0".into(), job: 7 });
+    assert!(matches!(&actions[1], Action::Step { step: NodeStep::Failed { reason }, .. }
+        if reason == "the cloud has no image new"));
+}
+
+#[test]
+fn a_node_that_does_not_return_fails() {
+    let gone = Seen { slurm: slurm("DOWN+NOT_RESPONDING", START - 500), ..new(JobState::NodeFail) };
+    let mut rollout = rollout(Options::default(), vec![NodeStep::Booting { job: Some(7) }]);
+    assert!(act(&rollout, from_ref(&gone)).is_empty());
+    rollout.nodes[0].since = now() - Duration::from_secs(11 * 60);
+    rollout.nodes[0].begun = Some(rollout.nodes[0].since);
+    let actions = act(&rollout, &[gone]);
+    assert!(actions.iter().any(|a| matches!(a, Action::Drain { reason, .. } if reason.contains("console"))));
+}
+
+#[test]
+fn canaries_go_first() {
+    let options = Options { canary: 1, ..Options::default() };
+    let skipped = || NodeStep::Skipped { reason: String::new() };
+    let pending = || NodeStep::Pending;
+    let running = NodeStep::Submitted { job: 7 };
+    let first = rollout(options.clone(), vec![skipped(), pending(), pending()]);
+    assert_eq!(submits(&act(&first, &[])), ["n-1"]);
+    let waiting = rollout(options.clone(), vec![skipped(), running, pending()]);
+    assert!(submits(&act(&waiting, &[Seen::default(), old(JobState::Pending)])).is_empty());
+    let proven = rollout(options.clone(), vec![skipped(), NodeStep::Done, pending(), pending()]);
+    assert_eq!(submits(&act(&proven, &[])), ["n-2", "n-3"]);
+    let failed = NodeStep::Failed { reason: "no boot".into() };
+    let bad = rollout(options, vec![skipped(), failed, pending()]);
+    let why = "the canary failed; n-1: no boot".to_string();
+    assert_eq!(act(&bad, &[]), [Action::Become(RolloutState::Halting { why })]);
+}
+
+#[test]
+fn no_more_nodes_than_allowed_are_out() {
+    let options = Options { max_unavailable: 2, ..Options::default() };
+    let steps = vec![NodeStep::Checking { job: 1 }, NodeStep::Pending, NodeStep::Pending];
+    let rollout = rollout(options, steps);
+    assert_eq!(submits(&act(&rollout, &[new(JobState::Running)])), ["n-1"]);
+    // The place of a node that is done now is free now.
+    assert_eq!(submits(&act(&rollout, &[new(JobState::Completed)])), ["n-1", "n-2"]);
+}
+
+#[test]
+fn it_halts_and_leaves_the_rest_alone() {
+    let failed = || NodeStep::Failed { reason: "no boot".into() };
+    let options = Options { halt_after: 2, ..Options::default() };
+    let one = rollout(options.clone(), vec![failed(), NodeStep::Pending]);
+    assert_eq!(submits(&act(&one, &[])), ["n-1"]);
+    let waits = NodeStep::Submitted { job: 9 };
+    let mut two = rollout(options, vec![failed(), failed(), waits, NodeStep::Pending]);
+    let seen = [Seen::default(), Seen::default(), old(JobState::Pending)];
+    let actions = act(&two, &seen);
+    assert!(submits(&actions).is_empty());
+    let Some(Action::Become(halting @ RolloutState::Halting { .. })) = actions.last() else {
+        panic!("{actions:?}")
+    };
+    two.state = halting.clone();
+    let actions = act(&two, &seen);
+    assert!(actions.contains(&Action::CancelPending { node: "n-2".into(), job: 9 }));
+    let reason = "the rollout was halted".to_string();
+    let skipped = NodeStep::Skipped { reason };
+    assert!(actions.contains(&Action::Step { node: "n-3".into(), step: skipped.clone(), remark: None }));
+    // Slurm has cancelled the job: nothing is left to do.
+    two.nodes[3].step = skipped.clone();
+    let seen = [Seen::default(), Seen::default(), old(JobState::Cancelled)];
+    let actions = act(&two, &seen);
+    assert_eq!(actions[0], Action::Step { node: "n-2".into(), step: skipped, remark: None });
+    assert!(matches!(&actions[1], Action::Become(RolloutState::Halted { .. })));
+}
+
+#[test]
+fn pausing_calls_off_what_waits_only() {
+    let steps =
+        vec![NodeStep::Submitted { job: 1 }, NodeStep::Rebuilding { job: Some(2) }, NodeStep::Pending];
+    let mut rollout = rollout(Options::default(), steps);
+    rollout.state = RolloutState::Paused;
+    let building = Seen { building: true, ..old(JobState::Configuring) };
+    let actions = act(&rollout, &[old(JobState::Pending), building.clone()]);
+    assert!(actions.contains(&Action::CancelPending { node: "n-0".into(), job: 1 }));
+    assert!(submits(&actions).is_empty());
+    let actions = act(&rollout, &[old(JobState::Cancelled), building]);
+    assert_eq!(actions, [Action::HandBack { node: "n-0".into() }]);
+}
+
+#[test]
+fn aborting_follows_what_has_begun_to_its_end() {
+    let steps = vec![NodeStep::Rebuilding { job: Some(2) }, NodeStep::Draining];
+    let mut rollout = rollout(Options::default(), steps);
+    rollout.state = RolloutState::Aborting;
+    let building = Seen { building: true, ..old(JobState::Configuring) };
+    let draining =
+        Seen { job: None, slurm: slurm("ALLOCATED+DRAIN+REBOOT_REQUESTED", 0), ..building.clone() };
+    let draining = Seen { building: false, ..draining };
+    let actions = act(&rollout, &[building, draining]);
+    assert!(matches!(&actions[..], [Action::CancelReboot { .. }]), "{actions:?}");
+    rollout.nodes[0].step = NodeStep::Done;
+    rollout.nodes[1].step = NodeStep::Done;
+    assert_eq!(act(&rollout, &[]), [Action::Become(RolloutState::Aborted)]);
+}
+
+#[test]
+fn changed_nodes_are_taken_back() {
+    let failed = || NodeStep::Failed { reason: "check".into() };
+    let options = Options { rollback_on_halt: true, ..Options::default() };
+    let steps = vec![NodeStep::Done, failed(), failed(), NodeStep::Skipped { reason: String::new() }];
+    let mut rollout = rollout(options, steps);
+    rollout.state = RolloutState::Halting { why: "w".into() };
+    let drained = Seen { slurm: slurm("IDLE+DRAIN", START + 20), ..new(JobState::Completed) };
+    let untouched = old(JobState::Completed);
+    let actions = act(&rollout, &[new(JobState::Completed), drained, untouched.clone(), untouched]);
+    assert_eq!(
+        actions,
+        [
+            // User jobs may run there: through Slurm.
+            Action::TakeBack { node: "n-0".into(), direct: false },
+            Action::TakeBack { node: "n-1".into(), direct: true },
+            Action::Become(RolloutState::RollingBack { why: "w".into() }),
+        ]
+    );
+    rollout.state = RolloutState::RollingBack { why: "w".into() };
+    assert_eq!(act(&rollout, &[]), [Action::Become(RolloutState::RolledBack { why: "w".into() })]);
+}
+
+#[test]
+fn draining_needs_no_job() {
+    let options = Options { strategy: Strategy::Drain, check: Some("true".into()), ..Options::default() };
+    let jobless = |seen: Seen| Seen { job: None, ..seen };
+    let draining = rollout(options.clone(), vec![NodeStep::Draining]);
+    let busy = Seen { slurm: slurm("ALLOCATED+DRAIN+REBOOT_REQUESTED", 0), ..old(JobState::Running) };
+    assert!(act(&draining, &[jobless(busy)]).is_empty());
+    let never_called = jobless(old(JobState::Running));
+    assert!(matches!(&act(&draining, &[never_called])[0], Action::Step { step: NodeStep::Pending, .. }));
+    let back = jobless(new(JobState::Running));
+    let booting = rollout(options, vec![NodeStep::Booting { job: None }]);
+    assert_eq!(act(&booting, from_ref(&back)), [Action::SubmitCheck { node: "n-0".into() }]);
+    let unchecked = Options { strategy: Strategy::Drain, ..Options::default() };
+    let booting = rollout(unchecked, vec![NodeStep::Booting { job: None }]);
+    assert!(matches!(&act(&booting, &[back])[0], Action::Step { step: NodeStep::Done, .. }));
+}
+
+#[test]
+fn without_a_reboot_the_job_is_all() {
+    let options = Options { no_reboot: true, ..Options::default() };
+    let rollout = rollout(options, vec![NodeStep::Submitted { job: 7 }]);
+    let actions = act(&rollout, &[old(JobState::Completed)]);
+    assert!(matches!(&actions[0], Action::Step { step: NodeStep::Done, .. }));
+}

@@ -1,0 +1,216 @@
+//! What an administrator does with rollouts: start, pause, resume, abort, look.
+
+use std::collections::BTreeMap;
+
+use kiln_slurm::Release;
+use kiln_spec::hostlist;
+
+use crate::cloud_view;
+use crate::ensure::image_of;
+use crate::error::{Error, Result};
+use crate::fleet_file::{Fleet, FleetFile};
+use crate::rollout::{
+    NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy,
+};
+use crate::slurm::{Node, Slurm};
+use crate::store::{Store, now};
+
+/// Writes a rollout down; the daemon carries it out.
+pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Options) -> Result<RolloutId> {
+    if options.strategy == Strategy::Job && !options.no_reboot {
+        check_release(slurm.release().await?, &options)?;
+    }
+    let partitions = partition_of_nodes(slurm, file, &options).await?;
+    let chosen = choose(file, &options, &partitions)?;
+    let fleet = Fleet { cloud: file.cloud(), file: file.clone() };
+    let instances = cloud_view::instances(&fleet).await?;
+    let states = slurm.nodes().await?;
+    let nodes: Vec<RolloutNode> = chosen
+        .into_iter()
+        .map(|(name, partition)| {
+            let target = file.nodes.get(&name).and_then(|n| n.image.clone());
+            let previous = instances.get(&name).and_then(image_of).map(String::from);
+            let skipped = reason_to_skip(&options, target.as_deref(), previous.as_deref(), states.get(&name));
+            RolloutNode {
+                partition,
+                previous,
+                target,
+                since: now(),
+                begun: None,
+                finished: skipped.is_some().then(now),
+                step: skipped.map_or(NodeStep::Pending, |reason| NodeStep::Skipped { reason }),
+                tries: 0,
+                remark: None,
+                rolling_back: false,
+                node: name,
+            }
+        })
+        .collect();
+    let id = store.add_rollout(&options, &nodes)?;
+    store.log("", &format!("rollout {id}"), &format!("{} nodes", nodes.len()), "started")?;
+    Ok(id)
+}
+
+/// In these releases the job waits for ever, unless it has some constraint.
+fn check_release(release: Release, options: &Options) -> Result<()> {
+    let within = |from: Release, to: Release| (from..=to).contains(&release);
+    let broken = within(Release::new(23, 2, 0), Release::new(23, 2, 8))
+        || within(Release::new(23, 11, 0), Release::new(23, 11, 4));
+    let constrained = |o: &String| o.starts_with("--constraint") || o.starts_with("-C");
+    if broken && !options.sbatch_options.iter().any(constrained) {
+        return Err(Error::Refused(format!(
+            "Slurm {release} does not carry out `sbatch --reboot`: use the drain strategy, or give the jobs a \
+             --constraint that all nodes satisfy"
+        )));
+    }
+    Ok(())
+}
+
+/// Which partition each node's job goes to.
+async fn partition_of_nodes(
+    slurm: &Slurm,
+    file: &FleetFile,
+    options: &Options,
+) -> Result<BTreeMap<String, String>> {
+    let asked = if options.partitions.is_empty() { &file.rebuild_partitions } else { &options.partitions };
+    let mut found = BTreeMap::new();
+    for partition in asked {
+        if partition.is_empty() || partition.starts_with('-') || partition.contains([',', ' ']) {
+            return Err(Error::Refused(format!("{partition:?} is no name of a partition")));
+        }
+        for node in slurm.partition(partition).await? {
+            if let Some(other) = found.insert(node.clone(), partition.clone()) {
+                return Err(Error::Refused(format!(
+                    "{node} is in both {other} and {partition} and would be rebuilt twice: name one of them"
+                )));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Nodes in their order, with their partitions.
+fn choose(
+    file: &FleetFile,
+    options: &Options,
+    partitions: &BTreeMap<String, String>,
+) -> Result<Vec<(String, String)>> {
+    let mut names: Vec<String> = match options.nodes.as_slice() {
+        [] => partitions.keys().cloned().collect(),
+        some => some.to_vec(),
+    };
+    hostlist::sort(&mut names);
+    names.dedup();
+    let wrong = |test: &dyn Fn(&String) -> bool| {
+        let wrong: Vec<&str> = names.iter().filter(|n| test(n)).map(String::as_str).collect();
+        (!wrong.is_empty()).then(|| hostlist::fold(wrong))
+    };
+    if let Some(list) = wrong(&|name| !file.nodes.contains_key(name)) {
+        return Err(Error::Refused(format!(
+            "{list}: not of this fleet; `kiln configure` tells kilnd of nodes"
+        )));
+    }
+    if let Some(list) = wrong(&|name| !partitions.contains_key(name)) {
+        return Err(Error::Refused(format!("{list}: in none of the rebuild partitions")));
+    }
+    if names.is_empty() {
+        return Err(Error::Refused("there are no nodes in the rebuild partitions".into()));
+    }
+    Ok(names.into_iter().map(|name| (name.clone(), partitions[&name].clone())).collect())
+}
+
+fn reason_to_skip(
+    options: &Options,
+    target: Option<&str>,
+    image: Option<&str>,
+    slurm: Option<&Node>,
+) -> Option<String> {
+    if options.no_reboot {
+        return None;
+    }
+    if !options.force && target.is_none() {
+        return Some("no image is recorded for it".into());
+    }
+    if !options.force && image == target {
+        return Some("has its image already".into());
+    }
+    // A reboot of Slurm's own would end the drain with it.
+    let foreign = slurm.filter(|n| options.strategy == Strategy::Drain && n.is_drained_by_others());
+    foreign.map(|n| format!("drained by others: {}", n.state.reason.as_deref().unwrap_or("no reason given")))
+}
+
+pub fn report(store: &Store, id: RolloutId) -> Result<RolloutReport> {
+    get(store, id).map(RolloutReport::from)
+}
+
+/// Newest first.
+pub fn list(store: &Store) -> Result<Vec<RolloutReport>> {
+    Ok(store.rollouts()?.into_iter().map(RolloutReport::from).collect())
+}
+
+/// Jobs that wait are called off; what has begun goes on.
+pub fn pause(store: &Store, id: RolloutId) -> Result<()> {
+    change(store, id, "paused", |state| (*state == RolloutState::Running).then_some(RolloutState::Paused))
+}
+
+pub fn resume(store: &Store, id: RolloutId) -> Result<()> {
+    change(store, id, "resumed", |state| (*state == RolloutState::Paused).then_some(RolloutState::Running))
+}
+
+/// Nothing new begins, nothing is taken back.
+pub fn abort(store: &Store, id: RolloutId) -> Result<()> {
+    change(store, id, "aborted", |state| {
+        (state.is_open() && *state != RolloutState::Aborting).then_some(RolloutState::Aborting)
+    })
+}
+
+fn change(
+    store: &Store,
+    id: RolloutId,
+    word: &str,
+    next: impl Fn(&RolloutState) -> Option<RolloutState>,
+) -> Result<()> {
+    // The daemon may change it between looking and writing.
+    loop {
+        let state = get(store, id)?.state;
+        let Some(to) = next(&state) else {
+            return Err(Error::Refused(format!("rollout {id} cannot be {word}: it is {}", state.message())));
+        };
+        if store.change_rollout(id, &state, &to)? {
+            return store.log("", &format!("rollout {id}"), "asked by an administrator", word);
+        }
+    }
+}
+
+fn get(store: &Store, id: RolloutId) -> Result<Rollout> {
+    store.rollout(id)?.ok_or_else(|| Error::Refused(format!("there is no rollout {id}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_releases_are_refused() {
+        let options = Options::default();
+        for (version, works) in
+            [("22.05.8", true), ("23.02.3", false), ("23.02.9", true), ("23.11.4", false), ("24.11.5", true)]
+        {
+            assert_eq!(check_release(version.parse().unwrap(), &options).is_ok(), works, "{version}");
+        }
+        let options = Options { sbatch_options: vec!["--constraint=x".into()], ..options };
+        assert!(check_release(Release::new(23, 2, 3), &options).is_ok());
+    }
+
+    #[test]
+    fn nodes_with_their_image_are_skipped() {
+        let options = Options::default();
+        let skip = |o: &Options, target, image| reason_to_skip(o, target, image, None).is_some();
+        assert!(skip(&options, Some("new"), Some("new")));
+        assert!(!skip(&options, Some("new"), Some("old")));
+        assert!(!skip(&options, Some("new"), None));
+        assert!(skip(&options, None, Some("old")));
+        assert!(!skip(&Options { force: true, ..options.clone() }, Some("new"), Some("new")));
+        assert!(!skip(&Options { no_reboot: true, ..options }, Some("new"), Some("new")));
+    }
+}
