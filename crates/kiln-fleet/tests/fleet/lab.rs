@@ -1,0 +1,97 @@
+//! A daemon with its world around it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kiln_fleet::store::Request;
+use kiln_fleet::{DaemonConfig, FleetFile, Slurm, Store, daemon, hook};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::cloud::PretendCloud;
+use crate::slurm::PretendSlurm;
+
+pub const NODES: [&str; 3] = ["n-0", "n-1", "n-2"];
+
+pub struct Lab {
+    pub cloud: PretendCloud,
+    pub slurm: PretendSlurm,
+    pub store: Store,
+    dir: tempfile::TempDir,
+    daemon: Option<(watch::Sender<bool>, JoinHandle<()>)>,
+}
+
+impl Lab {
+    /// All nodes have the image `old` and should have `new`.
+    pub async fn new() -> Lab {
+        let dir = tempfile::tempdir().unwrap();
+        let cloud = PretendCloud::start(&NODES, "old").await;
+        let slurm = PretendSlurm::new(dir.path(), &NODES);
+        let store = Store::open(&dir.path().join("store.db")).unwrap();
+        let lab = Lab { cloud, slurm, store, dir, daemon: None };
+        lab.target("new");
+        lab
+    }
+
+    pub fn target(&self, image: &str) {
+        let node = format!(r#"{{"group":"g","image":"{image}","user_data":"u","ssh_key":"k"}}"#);
+        let nodes = NODES.map(|name| format!(r#""{name}":{node}"#)).join(",");
+        let cloud = format!(r#"{{"kind":"local","url":"{}","token":"t"}}"#, self.cloud.url);
+        let text = format!(r#"{{"cluster":"c","cloud":{cloud},"nodes":{{{nodes}}}}}"#);
+        std::fs::write(self.path("fleet.json"), text).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn fleet(&self) -> FleetFile {
+        FleetFile::read(&self.path("fleet.json")).unwrap()
+    }
+
+    pub fn commands(&self) -> Slurm {
+        Slurm::at(&self.slurm.dir)
+    }
+
+    pub fn start(&mut self) {
+        let config = DaemonConfig {
+            store: self.path("store.db"),
+            spool: self.path("spool"),
+            fleet: self.path("fleet.json"),
+            slurm: self.commands(),
+            poll: Duration::from_millis(20),
+            rollout_poll: Duration::from_millis(100),
+        };
+        let (stop, stopping) = watch::channel(false);
+        let task = tokio::spawn(async move { daemon::serve(config, stopping).await.unwrap() });
+        self.daemon = Some((stop, task));
+    }
+
+    pub async fn stop(&mut self) {
+        let (stop, task) = self.daemon.take().unwrap();
+        stop.send_replace(true);
+        tokio::time::timeout(Duration::from_secs(5), task).await.unwrap().unwrap();
+    }
+
+    pub fn hook(&self, nodes: &str) {
+        let paths = ["store.db", "spool", "fleet.json"].map(|name| self.path(name));
+        hook::reboot(&paths[0], &paths[1], &paths[2], nodes).unwrap();
+    }
+
+    /// Waits until nothing is open; returns the newest request of the node.
+    pub async fn settled(&self, node: &str) -> Request {
+        until("all requests settled", || self.store.open_requests().unwrap().is_empty()).await;
+        let latest = self.store.latest_requests().unwrap();
+        latest.into_iter().find(|r| r.node == node).unwrap()
+    }
+}
+
+pub async fn until(what: &str, mut test: impl FnMut() -> bool) {
+    for _ in 0..1000 {
+        if test() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("never: {what}");
+}

@@ -1,0 +1,9 @@
+//! The daemon, its store and its hook, against a cloud and a Slurm that only pretend.
+
+#![allow(clippy::unwrap_used)]
+
+mod cloud;
+mod lab;
+mod requests;
+mod rollouts;
+mod slurm;

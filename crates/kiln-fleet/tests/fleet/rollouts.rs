@@ -1,0 +1,139 @@
+//! Rollouts from start to end; the test plays slurmctld and the nodes.
+
+use kiln_cloud::InstanceStatus;
+use kiln_fleet::{NodeStep, Options, RolloutId, RolloutReport, RolloutState, report, start};
+
+use crate::lab::{Lab, until};
+
+/// What Slurm and the node do with a job, up to its end in this state.
+async fn play(lab: &Lab, job: u64, node: &str, end: &str) {
+    lab.slurm.job_becomes(job, "CONFIGURING");
+    lab.hook(node);
+    until("the node is rebuilt", || {
+        let instance = lab.cloud.instance(node);
+        instance.status == InstanceStatus::Active && instance.image.as_deref() != Some("old")
+            || lab.cloud.calls().contains(&format!("reboot {node}"))
+    })
+    .await;
+    lab.slurm.registers(node);
+    lab.slurm.job_becomes(job, "RUNNING");
+    lab.slurm.job_becomes(job, end);
+}
+
+async fn begin(lab: &Lab, options: Options) -> RolloutId {
+    start(&lab.store, &lab.fleet(), &lab.commands(), options).await.unwrap()
+}
+
+async fn ended(lab: &Lab, id: RolloutId) -> RolloutReport {
+    let get = || report(&lab.store, id).unwrap();
+    until("the rollout ends", || !get().rollout.state.is_open()).await;
+    get()
+}
+
+async fn jobs(lab: &Lab, many: usize) -> Vec<(u64, String, String)> {
+    until("jobs are submitted", || lab.slurm.jobs().len() >= many).await;
+    lab.slurm.jobs()
+}
+
+#[tokio::test]
+async fn a_canary_then_the_others_then_nothing_left() {
+    let mut lab = Lab::new().await;
+    lab.start();
+    let options = Options { canary: 1, check: Some("true".into()), ..Options::default() };
+    let id = begin(&lab, options).await;
+    let first = jobs(&lab, 1).await;
+    assert_eq!(first.len(), 1);
+    play(&lab, first[0].0, "n-0", "COMPLETED").await;
+    for (job, _, comment) in &jobs(&lab, 3).await[1..] {
+        play(&lab, *job, &comment[comment.len() - 3..], "COMPLETED").await;
+    }
+    let report = ended(&lab, id).await;
+    assert_eq!((report.done, report.failed), (3, 0), "{report:?}");
+    assert_eq!(lab.cloud.calls().len(), 3);
+    let line = &lab.slurm.calls("sbatch")[0];
+    assert!(
+        line.contains("--job-name=rebuild-n-0 --partition=rebuild") && line.contains("--reboot"),
+        "{line}"
+    );
+
+    let again = begin(&lab, Options::default()).await;
+    assert_eq!(ended(&lab, again).await.skipped, 3);
+    lab.stop().await;
+}
+
+#[tokio::test]
+async fn a_failed_check_halts_it_and_takes_the_node_back() {
+    let mut lab = Lab::new().await;
+    lab.start();
+    let options =
+        Options { canary: 1, rollback_on_halt: true, check: Some("false".into()), ..Options::default() };
+    let id = begin(&lab, options).await;
+    let job = jobs(&lab, 1).await[0].0;
+    play(&lab, job, "n-0", "FAILED").await;
+    // In service still, as this Slurm knows no drains: the way back is through Slurm.
+    let back = jobs(&lab, 2).await[1].clone();
+    assert_eq!(back.2, "kiln-rollout-1-back-1-n-0");
+    lab.slurm.job_becomes(back.0, "CONFIGURING");
+    lab.hook("n-0");
+    until("it has its old image", || lab.cloud.instance("n-0").image.as_deref() == Some("old")).await;
+    until("it is built", || lab.cloud.instance("n-0").status == InstanceStatus::Active).await;
+    lab.slurm.registers("n-0");
+    lab.slurm.job_becomes(back.0, "COMPLETED");
+    let report = ended(&lab, id).await;
+    assert!(matches!(report.rollout.state, RolloutState::RolledBack { .. }), "{report:?}");
+    assert_eq!(lab.cloud.calls(), ["rebuild n-0 new", "rebuild n-0 old"]);
+    assert!(lab.slurm.calls("scontrol update")[0].contains("reason=kiln: rollout 1: job 1 failed"));
+    assert_eq!(lab.slurm.calls("sbatch").len(), 2);
+    lab.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_ran_without_a_rebuild_is_submitted_again() {
+    let mut lab = Lab::new().await;
+    lab.start();
+    let id = begin(&lab, Options { nodes: vec!["n-1".into()], ..Options::default() }).await;
+    lab.slurm.job_becomes(jobs(&lab, 1).await[0].0, "COMPLETED");
+    let second = jobs(&lab, 2).await[1].0;
+    play(&lab, second, "n-1", "COMPLETED").await;
+    let report = ended(&lab, id).await;
+    assert_eq!((report.rollout.nodes[0].tries, report.done), (2, 1));
+    lab.stop().await;
+}
+
+#[tokio::test]
+async fn a_restart_submits_nothing_twice() {
+    let mut lab = Lab::new().await;
+    lab.start();
+    let id = begin(&lab, Options { max_unavailable: 1, ..Options::default() }).await;
+    jobs(&lab, 1).await;
+    lab.stop().await;
+    // As if the daemon had been killed before it could write the job's number down.
+    let mut rollout = lab.store.rollout(id).unwrap().unwrap();
+    rollout.nodes[0].step = NodeStep::Pending;
+    lab.store.save_rollout_node(id, &rollout.nodes[0]).unwrap();
+    lab.start();
+    until("the job is found again", || {
+        report(&lab.store, id).unwrap().rollout.nodes[0].step == NodeStep::Submitted { job: 1 }
+    })
+    .await;
+    assert_eq!(lab.slurm.jobs().len(), 1);
+    lab.stop().await;
+}
+
+#[tokio::test]
+async fn pausing_and_aborting_leave_nodes_untouched() {
+    let mut lab = Lab::new().await;
+    lab.start();
+    let id = begin(&lab, Options::default()).await;
+    jobs(&lab, 3).await;
+    kiln_fleet::pause(&lab.store, id).unwrap();
+    until("all jobs are called off", || report(&lab.store, id).unwrap().pending == 3).await;
+    kiln_fleet::resume(&lab.store, id).unwrap();
+    jobs(&lab, 6).await;
+    kiln_fleet::abort(&lab.store, id).unwrap();
+    let report = ended(&lab, id).await;
+    assert_eq!((report.skipped, report.rollout.state), (3, RolloutState::Aborted));
+    assert!(lab.cloud.calls().is_empty());
+    assert!(kiln_fleet::resume(&lab.store, id).is_err());
+    lab.stop().await;
+}

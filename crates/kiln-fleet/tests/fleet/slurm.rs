@@ -1,0 +1,103 @@
+//! Slurm's commands as small scripts over files; the test plays slurmctld.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+pub struct PretendSlurm {
+    pub dir: PathBuf,
+}
+
+const SCONTROL: &str = r#"
+case "$1 $2" in
+    "--version ") echo "slurm-wlm 22.05.8" ;;
+    "show partition") echo "PartitionName=rebuild Nodes=n-[0-2] State=UP" ;;
+    "show node") if [ "$3" = --oneliner ]; then cat "$D"/nodes/*; else cat "$D/nodes/$3"; fi ;;
+esac"#;
+const SBATCH: &str = r#"
+for argument; do
+    case $argument in --comment=*) comment=${argument#*=} ;; esac
+done
+id=$(($(ls "$D/jobs" | wc -l) + 1))
+echo "PENDING|$comment|Resources" >"$D/jobs/$id"
+echo "$id""#;
+const SQUEUE: &str = r#"
+for job in "$D"/jobs/*; do
+    [ ! -e "$job" ] || echo "${job##*/}|$(cat "$job")"
+done"#;
+const SCANCEL: &str = r#"
+for argument; do job=$argument; done
+sed -i s/PENDING/CANCELLED/ "$D/jobs/$job""#;
+
+impl PretendSlurm {
+    pub fn new(dir: &Path, nodes: &[&str]) -> Self {
+        let slurm = PretendSlurm { dir: dir.join("slurm") };
+        for sub in ["jobs", "nodes"] {
+            fs::create_dir_all(slurm.dir.join(sub)).unwrap();
+        }
+        let scripts = [
+            ("scontrol", SCONTROL),
+            ("sbatch", SBATCH),
+            ("squeue", SQUEUE),
+            ("scancel", SCANCEL),
+            ("sacct", ""),
+        ];
+        for (name, body) in scripts {
+            let path = slurm.dir.join(name);
+            let dir = slurm.dir.display();
+            let log = format!("echo \"{name} $*\" >>'{dir}/calls'");
+            fs::write(&path, format!("#!/bin/sh\nD='{dir}'\n{log}\n{body}\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        for node in nodes {
+            slurm.node(node, "IDLE", "2020-01-01T00:00:00");
+        }
+        slurm
+    }
+
+    pub fn node(&self, name: &str, state: &str, booted: &str) {
+        let line = format!("NodeName={name} State={state} BootTime={booted}\n");
+        replace(&self.dir.join("nodes").join(name), &line);
+    }
+
+    /// The node has just booted.
+    pub fn registers(&self, name: &str) {
+        let now = jiff::Timestamp::now().to_string();
+        self.node(name, "IDLE", &now[..19]);
+    }
+
+    /// Id, state and comment of every job.
+    pub fn jobs(&self) -> Vec<(u64, String, String)> {
+        let mut jobs: Vec<_> = fs::read_dir(self.dir.join("jobs"))
+            .unwrap()
+            .filter_map(|entry| {
+                let entry = entry.unwrap();
+                let text = fs::read_to_string(entry.path()).ok()?;
+                let mut words = text.split('|');
+                let id = entry.file_name().to_str()?.parse().ok()?;
+                Some((id, words.next()?.to_string(), words.next()?.to_string()))
+            })
+            .collect();
+        jobs.sort();
+        jobs
+    }
+
+    pub fn job_becomes(&self, id: u64, state: &str) {
+        let path = self.dir.join("jobs").join(id.to_string());
+        let text = fs::read_to_string(&path).unwrap();
+        let (_, rest) = text.split_once('|').unwrap();
+        replace(&path, &format!("{state}|{rest}"));
+    }
+
+    pub fn calls(&self, start: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.dir.join("calls")).unwrap_or_default();
+        text.lines().filter(|line| line.starts_with(start)).map(String::from).collect()
+    }
+}
+
+/// A script that reads meanwhile sees the old or the new, never a half.
+fn replace(path: &Path, text: &str) {
+    let beside = path.parent().unwrap().parent().unwrap().join("new");
+    fs::write(&beside, text).unwrap();
+    fs::rename(beside, path).unwrap();
+}
