@@ -23,6 +23,10 @@ const BUILDS: u32 = 3;
 const OUTAGE: Duration = Duration::from_secs(15 * 60);
 /// A build that takes longer is stuck, and keeps others waiting.
 const LONGEST_BUILD: Duration = Duration::from_secs(30 * 60);
+/// Of a request that had to wait for the daemon, too.
+const LEAST_ATTEMPTS: u32 = 5;
+/// A request that had to wait this long may be about a boot that Slurm has given up.
+const STALE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -78,7 +82,7 @@ impl Worker {
             }
             Attempt::Again { wait, problem } => {
                 let waited = now().duration_since(request.received).unsigned_abs();
-                if waited > OUTAGE {
+                if waited > OUTAGE && request.attempts >= LEAST_ATTEMPTS {
                     return self.give_up(request, &problem).await;
                 }
                 let wait = wait.unwrap_or_else(|| backoff(request.attempts));
@@ -123,7 +127,10 @@ impl Worker {
             // Slurm works out a node's boot time from whole seconds of clock and uptime, up to two too early; one
             // before its request would be no reboot to it. Only a cloud quicker than that has to be waited for.
             let early = ROUNDING.saturating_sub(now().duration_since(asked).unsigned_abs());
-            tokio::time::sleep(early).await;
+            self.pause(early).await;
+        }
+        if self.is_passed_over(request).await? {
+            return Ok(Attempt::Done("passed over: Slurm does not wait for this reboot any more"));
         }
         let start = tokio::time::Instant::now();
         let mut deed = None;
@@ -183,6 +190,16 @@ impl Worker {
         tracing::info!(node = request.node, deed = deed.word(), image, "asking the cloud");
         self.store.begin(request.id, deed)?;
         self.store.log(&request.node, deed.word(), image, "begun")
+    }
+
+    /// The daemon was away, and the node has gone back to work meanwhile: a reboot now would kill users' jobs.
+    async fn is_passed_over(&self, request: &Request) -> Result<bool> {
+        let age = now().duration_since(request.received).unsigned_abs();
+        if request.kind != Kind::Reboot || request.deed.is_some() || age < STALE {
+            return Ok(false);
+        }
+        // While Slurm waits for the boot, the node has a flag that takes it out of service.
+        Ok(self.slurm.node(&request.node).await?.is_some_and(|n| n.state.in_service()))
     }
 
     /// What an earlier attempt at this request, perhaps of a daemon that was ended, is known to have done. A

@@ -243,12 +243,18 @@ pub struct RolloutReport {
 impl From<Rollout> for RolloutReport {
     fn from(rollout: Rollout) -> Self {
         let count = |test: fn(&NodeStep) -> bool| rollout.nodes.iter().filter(|n| test(&n.step)).count();
+        let failed = count(|s| matches!(s, NodeStep::Failed { .. }));
+        let message = match (&rollout.state, failed) {
+            (RolloutState::Done, 1) => "done, but a node failed".into(),
+            (RolloutState::Done, 2..) => format!("done, but {failed} nodes failed"),
+            (state, _) => state.message(),
+        };
         RolloutReport {
-            message: rollout.state.message(),
+            message,
             pending: count(|s| matches!(s, NodeStep::Pending)),
             in_flight: count(NodeStep::is_in_flight),
             done: count(|s| matches!(s, NodeStep::Done)),
-            failed: count(|s| matches!(s, NodeStep::Failed { .. })),
+            failed,
             skipped: count(|s| matches!(s, NodeStep::Skipped { .. })),
             rollout,
         }

@@ -1,7 +1,7 @@
 //! Jobs: submitting, watching, cancelling.
 
 use super::{Slurm, failure};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
@@ -112,8 +112,12 @@ impl Slurm {
     pub async fn past_job(&self, id: u64) -> Result<Option<JobState>> {
         let id = format!("--jobs={id}");
         let arguments = ["--allocations", "--noheader", "--parsable2", &id, "--format=State"];
-        let text = self.call("sacct", &arguments).await?;
-        Ok(text.lines().next().map(JobState::parse))
+        match self.call("sacct", &arguments).await {
+            Ok(text) => Ok(text.lines().next().map(JobState::parse)),
+            // A cluster without accounting.
+            Err(Error::Slurm { message, .. }) if message.contains("disabled") => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Only while it waits: a job that has begun is left alone.
