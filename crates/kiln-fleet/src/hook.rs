@@ -45,9 +45,6 @@ pub fn reboot(store: &Path, spool: &Path, fleet: &Path, nodes: &str) -> Result<A
     let known: Option<HashSet<String>> = known.ok().map(HashSet::from_iter);
     let (nodes, refused): (Vec<_>, Vec<_>) =
         names.into_iter().partition(|name| known.as_ref().is_none_or(|known| known.contains(name)));
-    for name in &refused {
-        log(name, "asked by Slurm", "refused: not a node of this fleet");
-    }
     let requests: Vec<_> = nodes
         .iter()
         .map(|node| NewRequest { kind: Kind::Reboot, node: node.clone(), image: None, received })
@@ -57,9 +54,17 @@ pub fn reboot(store: &Path, spool: &Path, fleet: &Path, nodes: &str) -> Result<A
         Err(error) => Err(error.chain()),
     };
     let spooled = match stored {
-        Ok(()) => None,
+        Ok(()) => {
+            if !refused.is_empty() {
+                log(&hostlist::fold(&refused), "asked by Slurm", "refused: not a node of this fleet");
+            }
+            None
+        }
+        // A store that failed once would only cost more time.
         Err(problem) => {
-            spool::put(spool, &requests)?;
+            if !requests.is_empty() {
+                spool::put(spool, &requests)?;
+            }
             Some(problem)
         }
     };
