@@ -206,8 +206,9 @@ impl Deployment<'_> {
         }
         let deadline = tokio::time::Instant::now() + ACTIVE_LIMIT;
         self.cloud.wait_active(&wanted, deadline, |_| {}).await?;
-        let waited: Vec<&str> = instances.iter().filter(|i| wanted.contains(&i.id)).map(node_of).collect();
-        let names = self.spec.nodes().map(|n| n.name).filter(|n| waited.contains(n));
+        let names_of_them: Vec<&str> =
+            instances.iter().filter(|i| wanted.contains(&i.id)).map(node_of).collect();
+        let names = self.spec.nodes().map(|n| n.name).filter(|n| names_of_them.contains(n));
         (self.progress)(Event::done(hostlist::fold(names), "active"));
         Ok(())
     }
@@ -237,7 +238,7 @@ impl Deployment<'_> {
         })
     }
 
-    fn user_data(&self, node: &Node<'_>) -> Result<String> {
+    pub(crate) fn user_data(&self, node: &Node<'_>) -> Result<String> {
         let keys = self.keys()?.node(node.name)?;
         let share = MountSource::Volume(volume_name(self.spec, "share"));
         let identity = Identity {

@@ -3,20 +3,24 @@
 
 use std::collections::BTreeMap;
 
+use kiln_fleet::{CloudAccess, FleetFile, FleetNode};
 use kiln_image::Manifest;
 use kiln_site::{Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_slurm::Release;
+use kiln_spec::Role;
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
 use crate::secrets::SecretKind;
+use crate::targets::targets;
 
 impl Deployment<'_> {
     pub(crate) fn site_inputs(
         &self,
         observed: &Observed,
         keys: &BTreeMap<String, NodeKeys>,
+        kiln_digest: &str,
     ) -> Result<(Inventory, Secrets)> {
         let instances = observed.nodes();
         let mut nodes = BTreeMap::new();
@@ -30,12 +34,11 @@ impl Deployment<'_> {
             let ssh_host_public = keys.get(node.name).map(|k| k.ssh_host_public.clone()).unwrap_or_default();
             nodes.insert(node.name.to_string(), NodeFacts { address, cpus, memory_mib, ssh_host_public });
         }
-        let api_url = observed.networks.iter().find_map(|n| n.api_url.clone()).unwrap_or_default();
-        let inventory = Inventory { nodes, release: self.release(observed)?, api_url };
+        let inventory = Inventory { nodes, release: self.release(observed)?, kiln: kiln_digest.to_string() };
         let secrets = Secrets {
             munge_key_base64: self.secrets.read(SecretKind::MungeKey)?,
             database_password: self.secrets.read(SecretKind::DatabasePassword)?,
-            cloud_token: self.secrets.read(SecretKind::CloudToken)?,
+            fleet_file: self.fleet_file(observed)?,
             ssh_public_key: self.ssh_public_key()?,
         };
         Ok((inventory, secrets))
@@ -48,5 +51,31 @@ impl Deployment<'_> {
         let image = observed.images.iter().find(|i| Some(&i.id) == instance.image.as_ref());
         let manifest = image.and_then(Manifest::of);
         manifest.and_then(|m| m.slurm()).ok_or_else(|| Error::NoSlurm(self.spec.control.image.clone()))
+    }
+
+    /// What kilnd needs to move a node to its image without the deploy host.
+    fn fleet_file(&self, observed: &Observed) -> Result<String> {
+        let images = targets(self.spec, observed);
+        let url = observed.networks.iter().find_map(|n| n.api_url.clone()).unwrap_or_default();
+        let token = self.secrets.read(SecretKind::CloudToken)?.trim().to_string();
+        let mut nodes = BTreeMap::new();
+        for node in self.spec.nodes().filter(|n| n.role == Role::Compute) {
+            let fleet_node = FleetNode {
+                group: node.group.to_string(),
+                image: images.get(node.image).cloned().flatten(),
+                user_data: self.user_data(&node)?,
+                ssh_key: self.ssh_public_key()?,
+            };
+            nodes.insert(node.name.to_string(), fleet_node);
+        }
+        let file = FleetFile {
+            cluster: self.spec.name.clone(),
+            cloud: CloudAccess::Local { url, token },
+            concurrency: self.spec.concurrency,
+            rebuild_partitions: self.spec.rebuild.iter().map(|r| r.name.clone()).collect(),
+            license: Some("rebuild".to_string()),
+            nodes,
+        };
+        serde_json::to_string_pretty(&file).map_err(|e| Error::NotReady(e.to_string()))
     }
 }

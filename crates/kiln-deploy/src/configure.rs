@@ -56,19 +56,21 @@ impl Deployment<'_> {
         let names: Vec<&str> = self.spec.nodes().map(|n| n.name).collect();
         let keys =
             names.iter().map(|n| Ok((n.to_string(), ring.node(n)?))).collect::<Result<BTreeMap<_, _>>>()?;
-        let (inventory, secrets) = self.site_inputs(&observed, &keys)?;
         let kiln = self.kiln_bytes()?;
+        let kiln_digest = hex::encode(Sha256::digest(&kiln));
+        let (inventory, secrets) = self.site_inputs(&observed, &keys, &kiln_digest)?;
         let ssh = self.ssh()?;
         let task = Task {
             ssh: &ssh,
             site: &site(self.spec, &inventory, &secrets),
             keys: &keys,
-            kiln_digest: &hex::encode(Sha256::digest(&kiln)),
+            kiln_digest: &kiln_digest,
             kiln: &kiln,
             dry_run,
         };
         if !dry_run {
-            self.cloud.grant(&self.spec.name, secrets.cloud_token.trim()).await?;
+            let token = self.secrets.read(SecretKind::CloudToken)?;
+            self.cloud.grant(&self.spec.name, token.trim()).await?;
         }
         let hosts = self.hosts(&observed, names.iter().copied())?;
         let results =
@@ -174,12 +176,13 @@ impl Deployment<'_> {
             let states = slurm_states(ssh, control).await.unwrap_or_default();
             let known: BTreeMap<&str, &NodeState> = states.iter().map(|s| (s.node.as_str(), s)).collect();
             // A node that an administrator drained is theirs; it does not hold up the rest.
-            let ready = |name: &str| known.get(name).is_some_and(|s| s.in_service() || is_drained_by_hand(s));
+            let ready = |name: &str| {
+                known.get(name).is_some_and(|s| s.in_service() || is_drained_by_hand(s) || is_rebooting(s))
+            };
             let waiting: Vec<&str> = wanted.iter().copied().filter(|name| !ready(name)).collect();
             if waiting.is_empty() {
                 let drained = |name: &&str| known.get(name).is_some_and(|s| is_drained_by_hand(s));
-                let (drained, serving): (Vec<&str>, Vec<&str>) =
-                    wanted.into_iter().partition(|n| drained(&n));
+                let (drained, serving): (Vec<&str>, Vec<&str>) = wanted.into_iter().partition(drained);
                 let mut text = format!("{} in service", hostlist::fold(serving));
                 if !drained.is_empty() {
                     text = format!("{text}, {} drained by hand", hostlist::fold(drained));
@@ -209,6 +212,12 @@ impl Deployment<'_> {
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
     }
+}
+
+/// Slurm has asked for the node to be rebuilt or rebooted, and waits for it itself.
+fn is_rebooting(state: &NodeState) -> bool {
+    const SIGNS: [&str; 3] = ["POWERING_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED"];
+    state.flags.iter().any(|f| SIGNS.contains(&f.as_str()))
 }
 
 fn is_drained_by_hand(state: &NodeState) -> bool {

@@ -44,6 +44,12 @@ pub enum Error {
     #[error("{failed} of {all} operations failed:\n{details}")]
     Operations { failed: usize, all: usize, details: String },
     #[error("{0}")]
+    Fleet(String),
+    #[error("there was no rollout yet")]
+    NoRollout,
+    #[error("rollout {0} goes on without being watched")]
+    Detached(i64),
+    #[error("{0}")]
     NotReady(String),
     #[error("stopped as asked; run the same command again to go on")]
     Stopped,
@@ -55,6 +61,13 @@ impl Error {
         match self {
             Error::ImageNotBuilt(name) => {
                 Some(format!("`kiln image build {name}` builds it; `kiln up` does so by itself"))
+            }
+            Error::Cloud(kiln_cloud::Error::Unsupported(what)) if what.contains("needs root") => {
+                Some("run it again as root, for example with sudo".into())
+            }
+            Error::NoRollout => Some("`kiln rebuild` starts one".into()),
+            Error::Detached(id) => {
+                Some(format!("`kiln rebuild watch {id}` looks again, `kiln rebuild abort {id}` ends it"))
             }
             Error::NotActive { .. } => {
                 Some("`kiln apply` starts what is stopped and replaces what is broken".into())

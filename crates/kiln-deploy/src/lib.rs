@@ -14,6 +14,7 @@ mod notes;
 mod observe;
 mod plan;
 mod plan_text;
+mod rollout;
 mod secrets;
 mod status;
 mod targets;
@@ -26,6 +27,7 @@ pub use inventory::{HostEntry, InventoryReport};
 pub use nodes::ExecOutcome;
 pub use observe::Observed;
 pub use plan::{Action, Plan};
+pub use rollout::Rollouts;
 pub use secrets::{SecretKind, SecretStore};
 pub use status::{NodeStatus, StatusReport};
 

@@ -54,7 +54,7 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.is_empty(), self.notes.is_empty()) {
             (true, true) => {
-                write!(f, "Cluster {}: the cloud has what the file says. Nothing to do.", self.cluster)?
+                write!(f, "Cluster {}: the cloud has what the file says. Nothing to do.", self.cluster)?;
             }
             (true, false) => write!(f, "Cluster {}: nothing to do for `apply`, but:", self.cluster)?,
             (false, _) => write!(f, "Plan for cluster {}:", self.cluster)?,

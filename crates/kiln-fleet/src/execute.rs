@@ -187,8 +187,8 @@ impl Executor<'_> {
             node.finished = None;
             node.since = received;
             node.begun = direct.then_some(received);
-            // Without Slurm there is no second try through Slurm either.
-            node.tries = if direct { u32::MAX } else { 0 };
+            node.direct = direct;
+            node.tries = 0;
             node.step = if direct { NodeStep::Rebuilding { job: None } } else { NodeStep::Pending };
             node.remark = None;
         })?;

@@ -42,6 +42,7 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
                 tries: 0,
                 remark: None,
                 rolling_back: false,
+                direct: false,
                 node: name,
             }
         })

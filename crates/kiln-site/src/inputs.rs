@@ -11,8 +11,8 @@ pub struct Inventory {
     pub nodes: BTreeMap<String, NodeFacts>,
     /// Slurm in the control node's image.
     pub release: Release,
-    /// Where the control node reaches the cloud's API.
-    pub api_url: String,
+    /// Names the `kiln` binary that the nodes run.
+    pub kiln: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,8 @@ pub struct NodeFacts {
 pub struct Secrets {
     pub munge_key_base64: String,
     pub database_password: String,
-    pub cloud_token: String,
+    /// What kilnd is told of the fleet: the cloud's address and token, each compute node's target and user data.
+    pub fleet_file: String,
     /// Kiln's own key for root; public.
     pub ssh_public_key: String,
 }

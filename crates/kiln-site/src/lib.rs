@@ -4,6 +4,7 @@
 mod accounting;
 pub mod bundle;
 mod common;
+mod fleet;
 pub mod identity;
 mod inputs;
 mod make;

@@ -5,6 +5,7 @@ use kiln_spec::{Role, Spec, Volume};
 use crate::accounting;
 use crate::bundle::{Mount, MountSource, Resource};
 use crate::common;
+use crate::fleet;
 use crate::inputs::{Inventory, Secrets};
 use crate::make::{command, directory, file, service};
 use crate::slurm_conf::{STATE, SlurmConf, cgroup_conf};
@@ -59,17 +60,7 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
         Resource::File(file("/etc/slurm/cgroup.conf", cgroup_conf(inventory))),
     ]);
     resources.extend(accounting::resources(spec, inventory, secrets));
-    resources.push(Resource::File(
-        file(
-            "/etc/kiln/cloud.json",
-            format!(
-                "{{\n  \"kind\": \"local\",\n  \"cluster\": \"{}\",\n  \"url\": \"{}\",\n  \"token\": \"{}\"\n}}\n",
-                spec.name, inventory.api_url, secrets.cloud_token
-            ),
-        )
-        .owned_by("slurm", 0o600)
-        .secret(),
-    ));
+    resources.extend(fleet::before_slurmctld(secrets));
     resources.extend([
         Resource::File(file("/etc/kiln/slurmctld-restart", &slurm.restart)),
         Resource::File(file(
@@ -88,6 +79,7 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
                 .retry(60),
         ),
     ]);
+    resources.extend(fleet::kilnd(inventory));
     resources.extend(common::extras(spec, Role::Control));
     resources
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use kiln_spec::{ConfigValue, Group, Partition, Spec, hostlist};
 
+use crate::fleet;
 use crate::inputs::Inventory;
 
 /// Parameters that `scontrol reconfigure` does not apply: a change of one of them restarts slurmctld (and
@@ -39,7 +40,10 @@ const SLURMD_NEEDS_RESTART: &[&str] =
     &["authtype", "credtype", "jobacctgathertype", "proctracktype", "slurmdport", "taskplugin"];
 
 /// Kiln's own values of these stay when the file adds more.
-const ADDITIVE: &[&str] = &["slurmctldparameters", "slurmdparameters"];
+const ADDITIVE: &[&str] = &["licenses", "slurmctldparameters", "slurmdparameters"];
+
+/// Several times what the slowest of the local cloud's hosts takes for one instance.
+const RESUME_TIMEOUT_SECONDS: u32 = 300;
 
 pub const STATE: &str = "/var/lib/state/slurmctld";
 
@@ -104,7 +108,8 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         ("SlurmctldPort", "6817".to_string()),
         ("SlurmdPort", "6818".into()),
         // Nodes fetch this file from slurmctld; only the control node and login nodes hold a copy.
-        ("SlurmctldParameters", "enable_configless".into()),
+        // And it is slurmctld, not the node itself, that has a node rebooted.
+        ("SlurmctldParameters", "enable_configless,reboot_from_controller".into()),
         ("StateSaveLocation", STATE.into()),
         ("SlurmdSpoolDir", "/var/spool/slurmd".into()),
         ("SlurmctldPidFile", "/run/slurmctld.pid".into()),
@@ -126,6 +131,19 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         ("MpiDefault", "none".into()),
     ]);
     if !spec.rebuild.is_empty() {
+        let concurrency = spec.concurrency;
+        own.extend([
+            ("RebootProgram", fleet::REBOOT.to_string()),
+            // Slurm forgets over a restart of slurmctld that a node is being rebooted, unless it could power nodes
+            // up and down. It never does here: no node is ever idle for long enough.
+            ("ResumeProgram", fleet::RESUME.into()),
+            ("SuspendProgram", fleet::SUSPEND.into()),
+            ("SuspendTime", "INFINITE".into()),
+            // How long a rebuild may take, until Slurm gives the node up.
+            ("ResumeTimeout", RESUME_TIMEOUT_SECONDS.to_string()),
+            // Slurm itself holds back rebuild jobs beyond what the cloud builds at a time.
+            ("Licenses", format!("rebuild:{concurrency}")),
+        ]);
         // Rebuild jobs go before user jobs by partition factor, not by tier: a tier would suspend running jobs.
         own.extend([
             ("PriorityType", "priority/multifactor".to_string()),

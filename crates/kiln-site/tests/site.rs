@@ -53,14 +53,14 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
     };
     let nodes: BTreeMap<_, _> =
         spec.nodes().enumerate().map(|(at, n)| (n.name.to_string(), facts(at))).collect();
-    Inventory { nodes, release, api_url: "http://10.0.0.1:8000".into() }
+    Inventory { nodes, release, kiln: "binary".into() }
 }
 
 fn secrets() -> Secrets {
     Secrets {
         munge_key_base64: "TVVOR0U=".into(),
         database_password: "DATABASE-SECRET".into(),
-        cloud_token: "TOKEN-SECRET".into(),
+        fleet_file: "{ TOKEN-SECRET }".into(),
         ssh_public_key: "ssh-ed25519 AAAA kiln".into(),
     }
 }

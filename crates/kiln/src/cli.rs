@@ -73,6 +73,7 @@ pub enum Verb {
     Plan(verbs::plan::Plan),
     Apply(verbs::apply::Apply),
     Configure(verbs::configure::Configure),
+    Rebuild(verbs::rebuild::Rebuild),
     Destroy(verbs::destroy::Destroy),
     #[command(subcommand)]
     Image(verbs::image::Image),
@@ -85,6 +86,10 @@ pub enum Verb {
     Completions(verbs::completions::Completions),
     Man(verbs::man::Man),
     #[command(subcommand, hide = true)]
+    Fleet(verbs::fleet::Fleet),
+    #[command(hide = true)]
+    Daemon(verbs::daemon::Daemon),
+    #[command(subcommand, hide = true)]
     Local(verbs::local::Local),
     #[command(hide = true)]
     Reference(verbs::reference::Reference),
@@ -93,6 +98,6 @@ pub enum Verb {
 impl Verb {
     /// Runs unattended, so that its log is all there is to see of it.
     pub fn is_service(&self) -> bool {
-        matches!(self, Verb::Local(_) | Verb::Node(verbs::node::Node::Boot(_)))
+        matches!(self, Verb::Daemon(_) | Verb::Local(_) | Verb::Node(verbs::node::Node::Boot(_)))
     }
 }

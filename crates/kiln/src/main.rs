@@ -5,6 +5,7 @@ mod cluster;
 mod context;
 mod error;
 mod exit;
+mod hook;
 mod input;
 mod printer;
 mod progress;
@@ -22,6 +23,9 @@ use crate::exit::Exit;
 use crate::printer::Printer;
 
 fn main() -> ExitCode {
+    if let Some(exit) = hook::run() {
+        return exit;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return error::report_usage(&error).into(),

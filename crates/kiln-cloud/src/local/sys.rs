@@ -53,11 +53,15 @@ pub fn with_private_mounts(command: &mut Command, mounts: Vec<Mount>) {
 }
 
 /// Children forked from now on by this thread live in a new time namespace whose `CLOCK_BOOTTIME`, the
-/// uptime, starts near zero. Must be called on the main thread: the offsets are per process.
+/// uptime, starts at zero. Must be called on the main thread: the offsets are per process.
 pub fn fresh_uptime_for_children() -> io::Result<()> {
     // SAFETY: NEWTIME concerns future children only; no memory or descriptors are involved.
     unsafe { unshare_unsafe(UnshareFlags::NEWTIME)? };
-    let uptime = std::fs::read_to_string("/proc/uptime")?;
-    let seconds = uptime.split('.').next().unwrap_or("0");
-    std::fs::write("/proc/self/timens_offsets", format!("boottime -{seconds} 0\n"))
+    // To the nanosecond: Slurm compares whole seconds, and half of one too many is a reboot that never was.
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let (seconds, nanoseconds) = match now.tv_nsec {
+        0 => (-now.tv_sec, 0),
+        part => (-now.tv_sec - 1, 1_000_000_000 - part),
+    };
+    std::fs::write("/proc/self/timens_offsets", format!("boottime {seconds} {nanoseconds}\n"))
 }

@@ -213,9 +213,11 @@ pub struct RolloutNode {
     pub remark: Option<String>,
     /// On its way back to the image it had before.
     pub rolling_back: bool,
+    /// Without Slurm, which cannot run a job there.
+    pub direct: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rollout {
     pub id: RolloutId,
     pub created: Timestamp,
@@ -228,7 +230,7 @@ pub struct Rollout {
 }
 
 /// A rollout as it is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RolloutReport {
     #[serde(flatten)]
     pub rollout: Rollout,
@@ -259,4 +261,15 @@ impl From<Rollout> for RolloutReport {
             rollout,
         }
     }
+}
+
+/// A node's step in words, with its job or its reason.
+pub fn step_text(node: &RolloutNode) -> String {
+    let back = if node.rolling_back { " (going back)" } else { "" };
+    let more = match &node.step {
+        NodeStep::Failed { reason } | NodeStep::Skipped { reason } => format!(": {reason}"),
+        step => step.job().map(|job| format!(", job {job}")).unwrap_or_default(),
+    };
+    let remark = node.remark.as_ref().map(|r| format!("; {r}")).unwrap_or_default();
+    format!("{}{more}{back}{remark}", node.step.word())
 }

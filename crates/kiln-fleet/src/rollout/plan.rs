@@ -156,7 +156,7 @@ fn again(rollout: &Rollout, node: &RolloutNode, why: &str) -> (NodeStep, Option<
         rollout.state,
         RolloutState::Running | RolloutState::Paused | RolloutState::RollingBack { .. }
     );
-    if goes_on && node.tries < TRIES {
+    if goes_on && node.tries < TRIES && !node.direct {
         (NodeStep::Pending, Some(format!("once more: {why}")))
     } else {
         let times = if node.tries > 1 { format!(" (tried {} times)", node.tries) } else { String::new() };

@@ -32,6 +32,7 @@ fn node(name: &str, step: NodeStep) -> RolloutNode {
         tries: 1,
         remark: None,
         rolling_back: false,
+        direct: false,
     }
 }
 

@@ -148,6 +148,7 @@ mod tests {
             tries: 0,
             remark: None,
             rolling_back: false,
+            direct: false,
         }
     }
 

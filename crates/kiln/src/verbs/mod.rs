@@ -3,8 +3,10 @@
 pub mod apply;
 pub mod completions;
 pub mod configure;
+pub mod daemon;
 pub mod destroy;
 pub mod exec;
+pub mod fleet;
 pub mod image;
 pub mod init;
 pub mod inventory;
@@ -12,6 +14,7 @@ pub mod local;
 pub mod man;
 pub mod node;
 pub mod plan;
+pub mod rebuild;
 pub mod reference;
 pub mod schema;
 pub mod secrets;
@@ -43,6 +46,9 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Node(verb) => verb.run(context),
         Verb::Completions(verb) => verb.run(context),
         Verb::Man(verb) => verb.run(context),
+        Verb::Fleet(verb) => verb.run(context),
+        Verb::Rebuild(verb) => verb.run(context),
+        Verb::Daemon(verb) => verb.run(context),
         Verb::Local(verb) => verb.run(context),
         Verb::Reference(verb) => verb.run(context),
     }

@@ -21,11 +21,11 @@ pub fn killed(lab: &mut Lab) {
 pub fn token(lab: &mut Lab) {
     // From the control node, with what Kiln put there.
     let credentials: Value =
-        serde_json::from_str(&lab.on("control", &["cat", "/etc/kiln/cloud.json"])).expect("credentials");
-    let owner = lab.on("control", &["stat", "-c", "%U %a", "/etc/kiln/cloud.json"]);
+        serde_json::from_str(&lab.on("control", &["cat", "/etc/kiln/fleet.json"])).expect("credentials");
+    let owner = lab.on("control", &["stat", "-c", "%U %a", "/etc/kiln/fleet.json"]);
     assert_eq!(owner, "slurm 600");
-    let url = credentials["url"].as_str().expect("a url");
-    let token = credentials["token"].as_str().expect("a token");
+    let url = credentials["cloud"]["url"].as_str().expect("a url");
+    let token = credentials["cloud"]["token"].as_str().expect("a token");
     let address = url.trim_start_matches("http://");
     let (host, port) = address.split_once(':').expect("host and port");
     let call = |method: &str, token: &str, path: &str| {
@@ -50,7 +50,7 @@ pub fn token(lab: &mut Lab) {
 }
 
 /// The daemon of this test's cloud, found by its arguments.
-fn daemon_pid() -> Option<String> {
+pub fn daemon_pid() -> Option<String> {
     let root = cloud_root().display().to_string();
     let wanted = ["local", "daemon", "--root", root.as_str()];
     let pid = |entry: std::fs::DirEntry| {

@@ -11,6 +11,7 @@ mod daemon;
 mod lab;
 mod leftovers;
 mod raise;
+mod rollout;
 mod secrecy;
 mod watch;
 
@@ -28,6 +29,17 @@ struct Suite {
     debian: &'static str,
     scenarios: &'static [Scenario],
 }
+
+const ROLLOUT: &[Scenario] = &[
+    ("from nothing to a two-node job", raise::two_node_job),
+    ("rebuild jobs take their turn, without a rebuild", rollout::worked_without_reboot),
+    ("rebuild jobs take their turn and rebuild", rollout::worked_with_rebuild),
+    ("user jobs come through a rebuild unharmed", rollout::under_load),
+    ("to the same image is a reboot, and only on demand", rollout::nothing_to_do),
+    ("a canary that fails goes back, the others stay", rollout::canary),
+    ("a rollout comes through everything being killed", rollout::troubled),
+    ("a node that cannot be built is drained and mended", rollout::broken_node),
+];
 
 const SUITES: &[Suite] = &[
     Suite {
@@ -61,6 +73,7 @@ const SUITES: &[Suite] = &[
             ("Ctrl-C ends up cleanly", cut::interrupted),
         ],
     },
+    Suite { name: "rollout", debian: "bookworm", scenarios: ROLLOUT },
     Suite {
         name: "trixie",
         debian: "trixie",

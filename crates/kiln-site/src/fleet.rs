@@ -1,0 +1,41 @@
+//! kilnd and the programs Slurm calls, on the control node.
+
+use crate::bundle::{Link, Resource};
+use crate::inputs::{Inventory, Secrets};
+use crate::make::{directory, file, service};
+
+/// slurm.conf cannot give a hook arguments; the binary knows by its name which one it is.
+pub const REBOOT: &str = "/usr/local/libexec/kiln/kiln-reboot";
+pub const RESUME: &str = "/usr/local/libexec/kiln/kiln-resume";
+pub const SUSPEND: &str = "/usr/local/libexec/kiln/kiln-suspend";
+
+/// The hooks must be there before slurmctld reads their names.
+pub fn before_slurmctld(secrets: &Secrets) -> Vec<Resource> {
+    let hook = |path: &str| Resource::Link(Link { path: path.into(), target: "/usr/local/bin/kiln".into() });
+    vec![
+        directory("/var/lib/state/kiln", "slurm", 0o700),
+        Resource::File(file("/etc/kiln/fleet.json", &secrets.fleet_file).owned_by("slurm", 0o600).secret()),
+        hook(REBOOT),
+        hook(RESUME),
+        hook(SUSPEND),
+    ]
+}
+
+/// kilnd reads the fleet file again by itself; only another binary or unit restarts it.
+pub fn kilnd(inventory: &Inventory) -> Vec<Resource> {
+    vec![
+        Resource::File(file("/etc/kiln/kilnd-restart", format!("{}\n", inventory.kiln))),
+        Resource::File(file(
+            "/etc/systemd/system/kilnd.service",
+            "# Written by Kiln.\n[Unit]\nDescription=Kiln daemon: answers Slurm's hooks and drives rollouts\n\
+             After=network-online.target munge.service slurmctld.service\nStartLimitIntervalSec=0\n\
+             RequiresMountsFor=/var/lib/state\n\n\
+             [Service]\nUser=slurm\nGroup=slurm\nExecStart=/usr/local/bin/kiln daemon\nRestart=always\nRestartSec=1\n\n\
+             [Install]\nWantedBy=multi-user.target\n",
+        )),
+        Resource::Service(service(
+            "kilnd.service",
+            &["file:/etc/kiln/kilnd-restart", "file:/etc/systemd/system/kilnd.service"],
+        )),
+    ]
+}

@@ -1,0 +1,298 @@
+//! New images through the cluster under Slurm's own control.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::daemon::daemon_pid;
+use crate::lab::{Lab, cloud_root, wait};
+
+const COMPUTE: [&str; 4] = ["extra-0", "extra-1", "standard-0", "standard-1"];
+
+/// The cluster file with an extra image that can be told by a file, for compute nodes.
+fn use_image(lab: &mut Lab, name: &str) {
+    let text = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    let mut lines: Vec<String> = text.lines().map(String::from).collect();
+    let section = format!("[image.{name}]");
+    if !lines.contains(&section) {
+        let command = format!("commands = [\"echo {name} >/etc/which-image\"]");
+        lines.splice(0..0, [section, "source = \"default\"".into(), command, String::new()]);
+    }
+    let mut compute = false;
+    for line in &mut lines {
+        if line.starts_with('[') {
+            compute = line.starts_with("[compute.");
+        }
+        if compute && line.starts_with("image = ") {
+            *line = format!("image = \"{name}\"");
+        }
+    }
+    lab.write_file(&(lines.join("\n") + "\n"));
+    lab.kiln(&["up", "--yes"]);
+}
+
+fn images(lab: &mut Lab) -> BTreeMap<String, String> {
+    let hosts = lab.hosts();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    hosts
+        .iter()
+        .filter(|h| h["role"] == "compute")
+        .map(|h| (text(&h["name"]), text(&h["image_id"])))
+        .collect()
+}
+
+fn which_image(lab: &mut Lab, node: &str) -> String {
+    lab.on(node, &["sh", "-c", "cat /etc/which-image 2>/dev/null || echo default"])
+}
+
+/// Start and end of jobs by name, from Slurm's accounting, in seconds.
+fn records(lab: &mut Lab) -> BTreeMap<String, (i64, i64, String)> {
+    let text = lab.on(
+        "control",
+        &[
+            "env",
+            "SLURM_TIME_FORMAT=%s",
+            "sacct",
+            "-aXnP",
+            "-S",
+            "now-1hour",
+            "-o",
+            "jobname,start,end,partition,state",
+        ],
+    );
+    let number = |text: &str| text.parse().unwrap_or(-1);
+    text.lines()
+        .map(|line| line.split('|').collect::<Vec<_>>())
+        .filter(|f| f.len() == 5 && f[4] == "COMPLETED")
+        .map(|f| (f[0].to_string(), (number(f[1]), number(f[2]), f[3].to_string())))
+        .collect()
+}
+
+/// The state of a job by its name, as the queue has it now.
+fn queued(lab: &mut Lab, name: &str) -> String {
+    lab.on("control", &["squeue", "--all", "--noheader", "--format=%T", "--name", name])
+}
+
+/// The worked test: user jobs A and B in one partition, rebuild jobs everywhere, job C for either partition.
+fn worked(lab: &mut Lab, tag: &str, options: &[&str]) -> BTreeMap<String, (i64, i64, String)> {
+    let name = |job: &str| format!("{job}-{tag}");
+    let rebuild = format!("rb-{tag}-NODE");
+    let of = |node: &str| format!("rb-{tag}-{node}");
+    lab.submit(&format!("--nodes=2 --exclusive --job-name={}", name("A")), "sleep 20");
+    lab.submit(&format!("--nodes=2 --exclusive --job-name={}", name("B")), "sleep 10");
+    wait("job A runs", || queued(lab, &name("A")) == "RUNNING");
+    assert_eq!(queued(lab, &name("B")), "PENDING");
+    let arguments: Vec<&str> =
+        ["rebuild", "--detach", "--job-name", &rebuild].into_iter().chain(options.iter().copied()).collect();
+    lab.kiln(&arguments);
+    for node in ["extra-0", "extra-1"] {
+        wait("rebuild jobs begin where nothing runs", || {
+            matches!(queued(lab, &of(node)).as_str(), "RUNNING" | "CONFIGURING")
+        });
+    }
+    for node in ["standard-0", "standard-1"] {
+        assert_eq!(queued(lab, &of(node)), "PENDING", "{node} waits for job A");
+    }
+    lab.submit(
+        &format!("--nodes=2 --exclusive --partition=standard,extra --job-name={}", name("C")),
+        "sleep 10",
+    );
+    assert_eq!(queued(lab, &name("C")), "PENDING");
+    let watched = lab.json(&["rebuild", "watch"]);
+    assert_eq!(watched["state"], "done", "{watched}");
+    assert_eq!(watched["failed"], 0, "{watched}");
+    let all = [name("A"), name("B"), name("C")].into_iter().chain(COMPUTE.map(of)).collect::<Vec<_>>();
+    wait("every job is in the records", || {
+        let seen = records(lab);
+        all.iter().all(|job| seen.contains_key(job))
+    });
+    let seen = records(lab);
+    let (a, b, c) = (&seen[&name("A")], &seen[&name("B")], &seen[&name("C")]);
+    for node in ["standard-0", "standard-1"] {
+        let rebuilt = &seen[&of(node)];
+        assert!(a.1 <= rebuilt.0, "{node} is rebuilt after job A: {seen:?}");
+        assert!(rebuilt.1 <= b.0, "job B waits for {node}: {seen:?}");
+    }
+    for node in ["extra-0", "extra-1"] {
+        assert!(seen[&of(node)].1 <= c.0, "job C waits for {node}: {seen:?}");
+    }
+    assert_eq!((a.2.as_str(), b.2.as_str(), c.2.as_str()), ("standard", "standard", "extra"), "{seen:?}");
+    seen
+}
+
+pub fn worked_without_reboot(lab: &mut Lab) {
+    let before = images(lab);
+    let seen = worked(lab, "dry", &["--no-reboot", "--force", "--command", "sleep 30"]);
+    // Job C comes and goes in the other partition while the first is still at it.
+    let last = ["standard-0", "standard-1"].map(|node| seen[&format!("rb-dry-{node}")].1);
+    assert!(seen["C-dry"].1 <= last[0].max(last[1]), "{seen:?}");
+    assert_eq!(before, images(lab));
+}
+
+pub fn worked_with_rebuild(lab: &mut Lab) {
+    use_image(lab, "second");
+    worked(lab, "real", &[]);
+    for node in COMPUTE {
+        assert_eq!(which_image(lab, node), "second");
+    }
+}
+
+/// User jobs run and wait all the while: none fails, none starts again, none sees two images.
+pub fn under_load(lab: &mut Lab) {
+    use_image(lab, "third");
+    let script = "srun cat /etc/which-image; sleep 2";
+    let mut jobs = Vec::new();
+    for partition in ["standard", "extra"] {
+        for _ in 0..5 {
+            jobs.push(
+                lab.submit(
+                    &format!("--nodes=2 --exclusive --partition={partition} --output=load.%j"),
+                    script,
+                ),
+            );
+        }
+    }
+    lab.kiln(&["rebuild"]);
+    for node in COMPUTE {
+        assert_eq!(which_image(lab, node), "third");
+    }
+    for id in &jobs {
+        wait("the job is in the records", || {
+            lab.as_user("login-0", &format!("sacct -nXP -j {id} -o state")) == "COMPLETED"
+        });
+        let output = lab.as_user("login-0", &format!("cat load.{id}"));
+        let seen: Vec<&str> = output.lines().collect();
+        assert_eq!(seen.len(), 2, "job {id}: {output}");
+        assert_eq!(seen[0], seen[1], "job {id} saw two images");
+        let restarts = lab.as_user("login-0", &format!("sacct -nXP --duplicates -j {id} -o state | wc -l"));
+        assert_eq!(restarts.trim(), "1", "job {id} was started again");
+    }
+}
+
+pub fn nothing_to_do(lab: &mut Lab) {
+    let output = lab.try_kiln(&["rebuild"]);
+    assert!(output.status.success());
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains("all 4 nodes have their image; there is nothing to do"), "{words}");
+
+    // To the same image: a reboot, which keeps the disk.
+    let before = images(lab);
+    lab.on("extra-1", &["touch", "/root/on-this-disk", "/run/in-this-boot"]);
+    lab.kiln(&["rebuild", "--force", "--nodes", "extra-1"]);
+    assert_eq!(before, images(lab));
+    lab.on("extra-1", &["test", "-e", "/root/on-this-disk"]);
+    lab.on("extra-1", &["test", "!", "-e", "/run/in-this-boot"]);
+}
+
+/// A canary that fails its check: everybody else stays as they are, and it goes back.
+pub fn canary(lab: &mut Lab) {
+    let old = images(lab);
+    use_image(lab, "fourth");
+    let refused = lab.try_kiln(&[
+        "rebuild",
+        "--canary",
+        "1",
+        "--halt-after",
+        "1",
+        "--rollback-on-halt",
+        "--check",
+        "false",
+    ]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{words}");
+    assert!(words.contains("rolled back"), "{words}");
+    assert_eq!(old, images(lab), "every node has its old image");
+    let report = lab.json(&["rebuild", "status"]);
+    let touched: Vec<&Value> =
+        report["nodes"].as_array().expect("nodes").iter().filter(|n| n["tries"] != 0).collect();
+    assert_eq!(touched.len(), 1, "{report}");
+}
+
+/// Everything is killed on the way, the cloud stumbles, and a second rollout is refused; each node is rebuilt once.
+pub fn troubled(lab: &mut Lab) {
+    let faults =
+        r#"{"rebuild": {"fail": 2, "status": 429, "retry_after": 1}, "reboot": {"fail": 1, "status": 500}}"#;
+    std::fs::write(cloud_root().join("faults.json"), faults).expect("faults on order");
+    let mark = lab.on("control", &["date", "+%s"]);
+    lab.kiln(&["rebuild", "--detach"]);
+    let second = lab.try_kiln(&["rebuild", "--nodes", "extra-0"]);
+    assert_eq!(second.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(words.contains("extra-0"), "{words}");
+
+    let mut kills = 0;
+    let mut last = String::new();
+    let start = std::time::Instant::now();
+    loop {
+        let report = lab.json(&["rebuild", "status"]);
+        let steps: Vec<&str> =
+            report["nodes"].as_array().expect("nodes").iter().filter_map(|n| n["step"].as_str()).collect();
+        let steps = steps.join(" ");
+        if report["state"] == "done" {
+            assert_eq!(report["done"], 4, "{report}");
+            break;
+        }
+        assert_eq!(report["state"], "running", "{report}");
+        assert!(start.elapsed().as_secs() < 300, "{report}");
+        // At every new step, and at some moments between.
+        if kills < 10 && (steps != last || kills % 2 == 1) {
+            lab.on("control", &["systemctl", "kill", "--signal=KILL", "kilnd.service"]);
+            kills += 1;
+            if kills == 4 {
+                lab.on("control", &["systemctl", "restart", "slurmctld.service"]);
+            }
+            if kills == 6 {
+                let pid = daemon_pid().expect("the cloud's daemon runs");
+                assert!(
+                    std::process::Command::new("kill")
+                        .args(["-9", &pid])
+                        .status()
+                        .expect("kill runs")
+                        .success()
+                );
+            }
+            wait("kilnd is back", || {
+                lab.try_kiln(&["ssh", "control", "systemctl", "--quiet", "is-active", "kilnd"])
+                    .status
+                    .success()
+            });
+        }
+        last = steps;
+    }
+    assert_eq!(kills, 10, "the rollout was over too soon");
+    let _ = std::fs::remove_file(cloud_root().join("faults.json"));
+    for node in COMPUTE {
+        assert_eq!(which_image(lab, node), "fourth");
+    }
+    // What kilnd asked of the cloud, as the cloud wrote it down: one rebuild for each node.
+    let journal = lab.on(
+        "control",
+        &["journalctl", "--no-pager", "-o", "cat", "-u", "kilnd", "--since", &format!("@{mark}")],
+    );
+    for node in COMPUTE {
+        let done = journal
+            .lines()
+            .filter(|l| l.contains("request done") && l.contains(node) && l.contains("rebuilt"));
+        assert_eq!(done.count(), 1, "{node}:\n{journal}");
+    }
+    let states = lab.on("control", &["sinfo", "--noheader", "--format=%T", "--partition=standard,extra"]);
+    assert!(states.lines().all(|s| s == "idle"), "{states}");
+}
+
+/// A node whose build fails is drained in words; the others go on; the next rollout mends it.
+pub fn broken_node(lab: &mut Lab) {
+    use_image(lab, "second");
+    let faults = r#"{"build": {"fail": 3, "status": 500, "message": "no valid host was found"}}"#;
+    std::fs::write(cloud_root().join("faults.json"), faults).expect("faults on order");
+    let failed = lab.try_kiln(&["rebuild", "--nodes", "extra-0"]);
+    let _ = std::fs::remove_file(cloud_root().join("faults.json"));
+    let words = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_eq!(failed.status.code(), Some(1), "{words}");
+    let reason = lab.on("control", &["sinfo", "--noheader", "--Node", "--nodes=extra-0", "--format=%E"]);
+    assert!(reason.starts_with("kiln: ") && reason.contains("no valid host was found"), "{reason}\n{words}");
+
+    lab.kiln(&["rebuild"]);
+    for node in COMPUTE {
+        assert_eq!(which_image(lab, node), "second");
+    }
+}
