@@ -214,6 +214,7 @@ pub struct RolloutNode {
     /// On its way back to the image it had before.
     pub rolling_back: bool,
     /// Without Slurm, which cannot run a job there.
+    #[serde(default)]
     pub direct: bool,
 }
 
