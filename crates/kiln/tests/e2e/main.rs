@@ -37,6 +37,10 @@ const ROLLOUT: &[Scenario] = &[
     ("user jobs come through a rebuild unharmed", rollout::under_load),
     ("to the same image is a reboot, and only on demand", rollout::nothing_to_do),
     ("a canary that fails goes back, the others stay", rollout::canary),
+];
+
+const TROUBLE: &[Scenario] = &[
+    ("from nothing to a two-node job", raise::two_node_job),
     ("a rollout comes through everything being killed", rollout::troubled),
     ("a node that cannot be built is drained and mended", rollout::broken_node),
 ];
@@ -74,6 +78,7 @@ const SUITES: &[Suite] = &[
         ],
     },
     Suite { name: "rollout", debian: "bookworm", scenarios: ROLLOUT },
+    Suite { name: "trouble", debian: "bookworm", scenarios: TROUBLE },
     Suite {
         name: "trixie",
         debian: "trixie",

@@ -210,6 +210,7 @@ pub fn canary(lab: &mut Lab) {
 
 /// Everything is killed on the way, the cloud stumbles, and a second rollout is refused; each node is rebuilt once.
 pub fn troubled(lab: &mut Lab) {
+    use_image(lab, "fourth");
     let faults =
         r#"{"rebuild": {"fail": 2, "status": 429, "retry_after": 1}, "reboot": {"fail": 1, "status": 500}}"#;
     std::fs::write(cloud_root().join("faults.json"), faults).expect("faults on order");
@@ -223,6 +224,7 @@ pub fn troubled(lab: &mut Lab) {
     let mut kills = 0;
     let mut last = String::new();
     let start = std::time::Instant::now();
+    let mut killed = start;
     loop {
         let report = lab.json(&["rebuild", "status"]);
         let steps: Vec<&str> =
@@ -234,8 +236,9 @@ pub fn troubled(lab: &mut Lab) {
         }
         assert_eq!(report["state"], "running", "{report}");
         assert!(start.elapsed().as_secs() < 300, "{report}");
-        // At every new step, and at some moments between.
-        if kills < 10 && (steps != last || kills % 2 == 1) {
+        // At every new step, and every few seconds between.
+        if kills < 10 && (steps != last || killed.elapsed().as_secs() >= 3) {
+            killed = std::time::Instant::now();
             lab.on("control", &["systemctl", "kill", "--signal=KILL", "kilnd.service"]);
             kills += 1;
             if kills == 4 {
