@@ -175,17 +175,17 @@ impl Deployment<'_> {
             self.check_stop()?;
             let states = slurm_states(ssh, control).await.unwrap_or_default();
             let known: BTreeMap<&str, &NodeState> = states.iter().map(|s| (s.node.as_str(), s)).collect();
-            // A node that an administrator drained is theirs; it does not hold up the rest.
+            // A drained node waits for a person; it does not hold up the rest.
             let ready = |name: &str| {
-                known.get(name).is_some_and(|s| s.in_service() || is_drained_by_hand(s) || is_rebooting(s))
+                known.get(name).is_some_and(|s| s.in_service() || is_drained(s) || is_rebooting(s))
             };
             let waiting: Vec<&str> = wanted.iter().copied().filter(|name| !ready(name)).collect();
             if waiting.is_empty() {
-                let drained = |name: &&str| known.get(name).is_some_and(|s| is_drained_by_hand(s));
+                let drained = |name: &&str| known.get(name).is_some_and(|s| is_drained(s));
                 let (drained, serving): (Vec<&str>, Vec<&str>) = wanted.into_iter().partition(drained);
                 let mut text = format!("{} in service", hostlist::fold(serving));
                 if !drained.is_empty() {
-                    text = format!("{text}, {} drained by hand", hostlist::fold(drained));
+                    text = format!("{text}, {} drained", hostlist::fold(drained));
                 }
                 (self.progress)(Event::done("slurm", text));
                 return Ok(());
@@ -220,9 +220,8 @@ fn is_rebooting(state: &NodeState) -> bool {
     state.flags.iter().any(|f| SIGNS.contains(&f.as_str()))
 }
 
-fn is_drained_by_hand(state: &NodeState) -> bool {
+fn is_drained(state: &NodeState) -> bool {
     state.flags.iter().any(|f| f == "DRAIN")
-        && state.reason.as_deref().is_some_and(|r| !r.starts_with("kiln:"))
 }
 
 pub(crate) async fn slurm_states(ssh: &Ssh, control: &Host) -> Result<Vec<NodeState>> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kiln_cloud::InstanceStatus;
 use kiln_slurm::Release;
 use kiln_spec::hostlist;
 
@@ -30,7 +31,13 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
         .map(|(name, partition)| {
             let target = file.nodes.get(&name).and_then(|n| n.image.clone());
             let previous = instances.get(&name).and_then(image_of).map(String::from);
-            let skipped = reason_to_skip(&options, target.as_deref(), previous.as_deref(), states.get(&name));
+            let broken =
+                instances.get(&name).is_some_and(|i| matches!(i.status, InstanceStatus::Error { .. }));
+            let skipped = if broken {
+                Some("its instance is broken; `kiln up` makes it anew".to_string())
+            } else {
+                reason_to_skip(&options, target.as_deref(), previous.as_deref(), states.get(&name))
+            };
             RolloutNode {
                 partition,
                 previous,
