@@ -66,7 +66,7 @@ fn mirror_url(mirror: &Text, findings: &mut Findings<'_>) -> String {
             mirror.span.clone(),
             format!("`{}` is not the URL of a mirror", mirror.value),
         ))
-        .expected("a URL such as \"http://deb.debian.org/debian\"");
+        .expected("a URL such as \"http://mirror.example.org/debian\"");
     }
     mirror.value.clone()
 }
