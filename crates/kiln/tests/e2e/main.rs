@@ -116,8 +116,10 @@ fn main() -> ExitCode {
 
 fn run(suite: &Suite) -> (usize, usize) {
     println!("\nsuite {}", suite.name);
-    let before = leftovers::look();
     let mut lab = Lab::new(suite.debian);
+    // A run that was cut off may have left its cluster; it has the same name.
+    lab.destroy();
+    let before = leftovers::look();
     let (mut passed, mut failed) = (0, 0);
     for (name, scenario) in suite.scenarios {
         let start = Instant::now();
