@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, par
 
 use super::{Store, millis, now, time};
 use crate::error::{Error, Result};
-use crate::rollout::{Options, Rollout, RolloutId, RolloutNode, RolloutState};
+use crate::rollout::{NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutState};
 
 impl Store {
     /// The image a node should have: the fleet's, unless a rollout took the node back from exactly that one.
@@ -28,12 +28,15 @@ impl Store {
         Ok(())
     }
 
-    /// Refused if a node is in another rollout that is not over. A new rollout ends its nodes' pins.
+    /// Refused if a node is in another rollout that is not over; one that is skipped there or here is in nobody's
+    /// way. A new rollout ends its nodes' pins.
     pub fn add_rollout(&self, options: &Options, nodes: &[RolloutNode]) -> Result<RolloutId> {
         let mut connection = self.lock();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for other in read(&transaction, None)?.iter().filter(|r| r.state.is_open()) {
-            let common = |n: &&RolloutNode| other.nodes.iter().any(|o| o.node == n.node);
+            let touched = |n: &RolloutNode| !matches!(n.step, NodeStep::Skipped { .. });
+            let common =
+                |n: &&RolloutNode| touched(n) && other.nodes.iter().any(|o| o.node == n.node && touched(o));
             if let Some(node) = nodes.iter().find(common) {
                 return Err(Error::Refused(format!(
                     "rollout {} is not over and has {} too: wait for its end or abort it",
@@ -169,6 +172,15 @@ mod tests {
         assert_eq!(rollout.nodes[1].step, NodeStep::Submitted { job: 7 });
         assert_eq!(rollout.options, Options::default());
         assert!(store.rollout(id + 1).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_skipped_node_is_in_nobodys_way() {
+        let (_dir, store) = store();
+        let skipped = RolloutNode { step: NodeStep::Skipped { reason: "has its image".into() }, ..node("a") };
+        store.add_rollout(&Options::default(), &[skipped.clone(), node("b")]).unwrap();
+        store.add_rollout(&Options::default(), &[node("a")]).unwrap();
+        store.add_rollout(&Options::default(), &[skipped]).unwrap();
     }
 
     #[test]
