@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kiln_fleet::{CloudAccess, FleetFile, FleetNode};
+use kiln_fleet::{CloudAccess, FleetFile, FleetNode, Patience};
 use kiln_image::Manifest;
 use kiln_site::{Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_slurm::Release;
@@ -65,6 +65,7 @@ impl Deployment<'_> {
                 image: images.get(node.image).cloned().flatten(),
                 user_data: self.user_data(&node)?,
                 ssh_key: self.ssh_public_key()?,
+                address: None,
             };
             nodes.insert(node.name.to_string(), fleet_node);
         }
@@ -74,6 +75,9 @@ impl Deployment<'_> {
             concurrency: self.spec.concurrency,
             rebuild_partitions: self.spec.rebuild.iter().map(|r| r.name.clone()).collect(),
             license: Some("rebuild".to_string()),
+            surroundings: None,
+            elastic: BTreeMap::new(),
+            patience: Patience::default(),
             nodes,
         };
         serde_json::to_string_pretty(&file).map_err(|e| Error::NotReady(e.to_string()))

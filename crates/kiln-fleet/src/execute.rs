@@ -193,8 +193,8 @@ impl Executor<'_> {
             node.remark = None;
         })?;
         if direct {
-            let node = name.to_string();
-            self.store.enqueue(&[NewRequest { kind: Kind::Rebuild, node, image: Some(image), received }])?;
+            let request = NewRequest::new(Kind::Rebuild, name, received);
+            self.store.enqueue(&[NewRequest { image: Some(image), ..request }])?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ mod error;
 mod execute;
 mod fleet_file;
 pub mod hook;
+mod resume_file;
 mod rollout;
 mod slurm;
 mod spool;
@@ -20,7 +21,7 @@ mod work;
 
 pub use daemon::{DaemonConfig, run};
 pub use error::{Error, Result};
-pub use fleet_file::{CloudAccess, FleetFile, FleetNode};
+pub use fleet_file::{CloudAccess, ElasticGroup, FleetFile, FleetNode, Patience, Place, Surroundings};
 pub use rollout::{
     NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy, step_text,
 };

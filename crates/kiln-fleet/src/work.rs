@@ -120,7 +120,7 @@ impl Worker {
         let name = request.node.as_str();
         let target = match request.kind {
             Kind::Rebuild => request.image.clone(),
-            Kind::Reboot => self.store.target(name, node.image.as_deref())?,
+            _ => self.store.target(name, node.image.as_deref())?,
         };
         let asked = (request.kind == Kind::Reboot).then_some(request.received);
         if let Some(asked) = asked {
@@ -209,6 +209,7 @@ impl Worker {
         let happened = match deed {
             // By the cloud's clock, which may differ from ours by less than a build takes.
             Deed::Rebuild => instance.built.is_some_and(|built| built >= began - ROUNDING),
+            Deed::Create | Deed::Delete => false,
             Deed::Reboot | Deed::Start => {
                 let seen = self.slurm.node(&request.node).await.ok().flatten();
                 seen.and_then(|n| n.booted).is_some_and(|booted| booted >= began - ROUNDING)
@@ -276,6 +277,8 @@ fn past_tense(deed: Deed) -> &'static str {
         Deed::Rebuild => "rebuilt",
         Deed::Reboot => "rebooted",
         Deed::Start => "started",
+        Deed::Create => "created",
+        Deed::Delete => "deleted",
     }
 }
 

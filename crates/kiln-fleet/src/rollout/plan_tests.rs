@@ -67,6 +67,7 @@ fn request(state: RequestState) -> Option<Request> {
         deed: None,
         began: Some(second(START + 11)),
         finished: None,
+        jobs: None,
     })
 }
 
