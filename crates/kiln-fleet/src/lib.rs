@@ -11,6 +11,7 @@ mod error;
 mod execute;
 mod fleet_file;
 pub mod hook;
+mod power;
 mod resume_file;
 mod rollout;
 mod slurm;

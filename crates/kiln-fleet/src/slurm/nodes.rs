@@ -19,8 +19,12 @@ pub struct Node {
 }
 
 impl Node {
+    pub fn has_flag(&self, name: &str) -> bool {
+        self.state.flags.iter().any(|flag| flag == name)
+    }
+
     pub fn is_drained(&self) -> bool {
-        self.state.flags.iter().any(|flag| flag == "DRAIN")
+        self.has_flag("DRAIN")
     }
 
     pub fn is_down(&self) -> bool {
@@ -74,6 +78,23 @@ impl Slurm {
             self.update(node, "state=resume", None).await?;
         }
         Ok(ours)
+    }
+
+    /// Where nodes are that have just been made. Their names are their host names.
+    pub async fn tell_addresses(&self, nodes: &[(String, String)]) -> Result<()> {
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let list = |pick: fn(&(String, String)) -> &str| nodes.iter().map(pick).collect::<Vec<_>>().join(",");
+        let (names, addresses) = (list(|n| &n.0), list(|n| &n.1));
+        let arguments =
+            [format!("nodename={names}"), format!("nodeaddr={addresses}"), format!("nodehostname={names}")];
+        self.call("scontrol", &["update", &arguments[0], &arguments[1], &arguments[2]]).await.map(drop)
+    }
+
+    /// Its jobs are taken off it, and requeued where they allow it.
+    pub async fn down(&self, nodes: &[&str], reason: &str) -> Result<()> {
+        self.update(&nodes.join(","), "state=down", Some(reason)).await
     }
 
     /// Drains, calls the reboot hook, and puts the node into service again.
