@@ -35,6 +35,9 @@ pub struct Port {
     pub netns: String,
     /// The host's end of the cable.
     pub link: String,
+    /// Written on the link, whose name is too short for it: whose it is.
+    #[serde(default)]
+    pub owner: String,
     pub bridge: String,
     /// The hardware address inside, the same at every boot.
     pub mac: String,
@@ -45,9 +48,10 @@ pub struct Port {
 }
 
 impl Port {
-    pub fn names(id: &str) -> (String, String) {
+    /// Of the namespace and the link. `owner` is the root's name on the host.
+    pub fn names(owner: &str, id: &str) -> (String, String) {
         let short: String = id.chars().filter(char::is_ascii_hexdigit).take(12).collect();
-        (format!("kiln-{id}"), format!("kv{short}"))
+        (format!("{owner}-{id}"), format!("kv{short}"))
     }
 }
 
@@ -116,6 +120,7 @@ mod tests {
             port: Port {
                 netns: "kiln-0f".into(),
                 link: "kv0f".into(),
+                owner: "kiln-x".into(),
                 bridge: "kb0".into(),
                 mac: "02:00:00:00:00:01".into(),
                 address: Ipv4Addr::new(10, 0, 0, 2),
@@ -132,8 +137,8 @@ mod tests {
 
     #[test]
     fn link_names_fit_the_kernel() {
-        let (netns, link) = Port::names("123e4567-e89b-42d3-a456-426614174000");
-        assert_eq!(netns, "kiln-123e4567-e89b-42d3-a456-426614174000");
+        let (netns, link) = Port::names("kiln-x", "123e4567-e89b-42d3-a456-426614174000");
+        assert_eq!(netns, "kiln-x-123e4567-e89b-42d3-a456-426614174000");
         assert_eq!(link, "kv123e4567e89b");
         assert!(link.len() <= 15);
     }

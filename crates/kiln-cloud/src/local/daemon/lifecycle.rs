@@ -122,7 +122,8 @@ impl Daemon {
                 read_only: attachment.read_only,
             });
         }
-        let (netns, link) = Port::names(&record.id);
+        let owner = self.name_on_host();
+        let (netns, link) = Port::names(&owner, &record.id);
         Ok(BootPlan {
             id: record.id.clone(),
             hostname: record.name.clone(),
@@ -133,6 +134,7 @@ impl Daemon {
             port: Port {
                 netns,
                 link,
+                owner,
                 bridge: networks::bridge(&network.id),
                 mac: names::mac(&record.id),
                 address: record.address,
@@ -160,9 +162,21 @@ impl Daemon {
             }
         }
         cgroup::destroy(&group)?;
-        let (netns, link) = Port::names(id);
-        port::unplug_named(&netns, &link);
+        self.unplug(id);
         Ok(())
+    }
+
+    /// Takes an instance's cable and namespace away, if they are there.
+    pub fn unplug(&self, id: &str) {
+        // As they were named at its last boot, perhaps by an earlier program.
+        let plan = std::fs::read(self.instance_dir(id).join(plan::FILE)).ok();
+        match plan.and_then(|text| serde_json::from_slice::<BootPlan>(&text).ok()) {
+            Some(plan) => port::unplug(&plan.port),
+            None => {
+                let (netns, link) = Port::names(&self.name_on_host(), id);
+                port::unplug_named(&netns, &link);
+            }
+        }
     }
 
     pub fn stop(&self, caller: &Caller, id: &str, hard: bool) -> Result<InstanceRecord> {
