@@ -73,6 +73,7 @@ impl Deployment<'_> {
             cloud: CloudAccess::Local { url, token },
             concurrency: self.spec.concurrency,
             rebuild_partitions: self.spec.rebuild.iter().map(|r| r.name.clone()).collect(),
+            resume_timeout: kiln_site::resume_timeout(self.spec).as_secs(),
             license: Some("rebuild".to_string()),
             nodes,
         };

@@ -21,6 +21,9 @@ pub struct FleetFile {
     /// Where rebuild jobs go. Which nodes each has is Slurm's to say.
     #[serde(default = "default_partitions")]
     pub rebuild_partitions: Vec<String>,
+    /// Seconds until Slurm gives up a node that is being rebuilt.
+    #[serde(default = "default_resume_timeout")]
+    pub resume_timeout: u64,
     /// A license every rebuild job asks for, where Slurm is to cap their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
@@ -51,6 +54,10 @@ pub struct FleetNode {
 
 fn default_concurrency() -> usize {
     10
+}
+
+fn default_resume_timeout() -> u64 {
+    300
 }
 
 fn default_partitions() -> Vec<String> {

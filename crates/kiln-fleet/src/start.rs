@@ -33,10 +33,13 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
             let previous = instances.get(&name).and_then(image_of).map(String::from);
             let broken =
                 instances.get(&name).is_some_and(|i| matches!(i.status, InstanceStatus::Error { .. }));
-            let skipped = if broken {
+            let state = states.get(&name);
+            // What Kiln drained is Kiln's to bring back, and Slurm runs no job there.
+            let direct = !options.no_reboot && state.is_some_and(Node::is_drained_by_kiln);
+            let skipped = if broken && !direct {
                 Some("its instance is broken; `kiln up` makes it anew".to_string())
             } else {
-                reason_to_skip(&options, target.as_deref(), previous.as_deref(), states.get(&name))
+                reason_to_skip(&options, target.as_deref(), previous.as_deref(), state)
             };
             RolloutNode {
                 partition,
@@ -49,7 +52,7 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
                 tries: 0,
                 remark: None,
                 rolling_back: false,
-                direct: false,
+                direct,
                 node: name,
             }
         })
@@ -136,6 +139,9 @@ fn reason_to_skip(
     if options.no_reboot {
         return None;
     }
+    if let Some(node) = slurm.filter(|n| n.is_drained_by_kiln()) {
+        return (!node.is_empty()).then(|| "Kiln has drained it, and jobs still run there".into());
+    }
     if !options.force && target.is_none() {
         return Some("no image is recorded for it".into());
     }
@@ -220,5 +226,23 @@ mod tests {
         assert!(skip(&options, None, Some("old")));
         assert!(!skip(&Options { force: true, ..options.clone() }, Some("new"), Some("new")));
         assert!(!skip(&Options { no_reboot: true, ..options }, Some("new"), Some("new")));
+    }
+
+    #[test]
+    fn what_kiln_drained_is_tried_again_unless_jobs_run_there() {
+        let node = |base: &str, reason: &str| Node {
+            state: kiln_slurm::NodeState {
+                node: "a".into(),
+                base: base.into(),
+                flags: vec!["DRAIN".into()],
+                reason: Some(reason.into()),
+            },
+            booted: None,
+        };
+        let skip = |node: &Node| reason_to_skip(&Options::default(), Some("new"), Some("new"), Some(node));
+        assert_eq!(skip(&node("DOWN", "kiln: rollout 1: it did not come back")), None);
+        assert_eq!(skip(&node("IDLE", "kiln: rebuild failed: no host")), None);
+        assert!(skip(&node("MIXED", "kiln: rollout 1: x")).is_some_and(|why| why.contains("jobs still run")));
+        assert!(skip(&node("DOWN", "bad fan")).is_some_and(|why| why.contains("has its image")));
     }
 }

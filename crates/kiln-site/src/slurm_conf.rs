@@ -7,6 +7,7 @@ use kiln_spec::{ConfigValue, Group, Partition, Spec, hostlist};
 
 use crate::fleet;
 use crate::inputs::Inventory;
+use crate::timeouts::resume_timeout;
 
 /// Parameters that `scontrol reconfigure` does not apply: a change of one of them restarts slurmctld (and
 /// slurmd where it matters to it), which harms no job.
@@ -41,9 +42,6 @@ const SLURMD_NEEDS_RESTART: &[&str] =
 
 /// Kiln's own values of these stay when the file adds more.
 const ADDITIVE: &[&str] = &["licenses", "slurmctldparameters", "slurmdparameters"];
-
-/// Several times what the slowest of the local cloud's hosts takes for one instance.
-const RESUME_TIMEOUT_SECONDS: u32 = 300;
 
 pub const STATE: &str = "/var/lib/state/slurmctld";
 
@@ -140,7 +138,7 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
             ("SuspendProgram", fleet::SUSPEND.into()),
             ("SuspendTime", "INFINITE".into()),
             // How long a rebuild may take, until Slurm gives the node up.
-            ("ResumeTimeout", RESUME_TIMEOUT_SECONDS.to_string()),
+            ("ResumeTimeout", resume_timeout(spec).as_secs().to_string()),
             // Slurm itself holds back rebuild jobs beyond what the cloud builds at a time.
             ("Licenses", format!("rebuild:{concurrency}")),
         ]);

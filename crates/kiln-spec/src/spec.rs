@@ -104,6 +104,8 @@ pub struct Group {
     pub features: Vec<String>,
     /// Who replaces the image of a living node. Always `Apply` for login groups.
     pub image_update: ImageUpdate,
+    /// How long a healthy node may take from its reboot, onto a new image, until it is back in Slurm.
+    pub rebuild_time: Duration,
     /// Extra parameters of the group's `NodeName` line (compute only), in slurm.conf's own words.
     pub node_config: BTreeMap<String, String>,
     /// Settings for single nodes, by node name.

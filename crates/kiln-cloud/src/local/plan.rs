@@ -18,6 +18,9 @@ pub struct BootPlan {
     /// Bottom first.
     pub layers: Vec<PathBuf>,
     pub upper: PathBuf,
+    /// A fault on demand: the instance is on, but its system does not come up.
+    #[serde(default)]
+    pub hangs: bool,
     pub binds: Vec<Bind>,
     pub port: Port,
 }
@@ -73,7 +76,6 @@ impl BootPlan {
     pub fn nspawn_arguments(&self, root: &Path, resolv_conf: &str) -> Vec<String> {
         let mut args: Vec<String> = [
             "--quiet",
-            "--boot",
             // The host's PID 1 may not be systemd.
             "--register=no",
             "--keep-unit",
@@ -100,6 +102,11 @@ impl BootPlan {
             let option = if bind.read_only { "--bind-ro" } else { "--bind" };
             args.push(format!("{option}={}:{}", bind.from.display(), bind.to));
         }
+        if self.hangs {
+            args.extend(["/bin/sleep", "infinity"].map(String::from));
+        } else {
+            args.push("--boot".into());
+        }
         args
     }
 }
@@ -116,6 +123,7 @@ mod tests {
             cgroup: "/c".into(),
             layers: vec!["/l/base".into(), "/l/extra".into()],
             upper: "/l/mine".into(),
+            hangs: false,
             binds: vec![Bind { from: "/v/1".into(), to: "/mnt/volumes/state".into(), read_only: true }],
             port: Port {
                 netns: "kiln-0f".into(),
@@ -133,6 +141,9 @@ mod tests {
         assert!(options.starts_with("lowerdir=/l/extra:/l/base,upperdir=/l/mine,workdir=/w,"));
         let args = plan.nspawn_arguments(Path::new("/r"), "replace-host");
         assert!(args.contains(&"--bind-ro=/v/1:/mnt/volumes/state".to_string()));
+        assert_eq!(args.last().map(String::as_str), Some("--boot"));
+        let args = BootPlan { hangs: true, ..plan }.nspawn_arguments(Path::new("/r"), "replace-host");
+        assert!(!args.contains(&"--boot".to_string()));
     }
 
     #[test]

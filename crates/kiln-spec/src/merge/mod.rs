@@ -22,6 +22,8 @@ const DEFAULT_SIZE: &str = "10 GiB";
 const DEFAULT_CONCURRENCY: i64 = 10;
 const DEFAULT_REBUILD: &str = "rebuild";
 const DEFAULT_REBUILD_TIME: &str = "30m";
+/// Several times what the slowest of the local cloud's hosts takes for one instance.
+const DEFAULT_NODE_TIME: &str = "5m";
 
 fn default_text(value: &str, at: &Range<usize>) -> Text {
     At::new(value.to_owned(), at.clone())
@@ -46,6 +48,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
                 image,
                 features: Vec::new(),
                 image_update: ImageUpdate::Apply,
+                rebuild_time: default_text(DEFAULT_NODE_TIME, &name.span),
                 node_config: Vec::new(),
                 overrides: table.overrides.unwrap_or_default().into_iter().map(login_override).collect(),
                 name,
@@ -62,6 +65,8 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
                 image,
                 features: table.features.map(|list| list.value).unwrap_or_default(),
                 image_update: table.image_update.map_or(ImageUpdate::Slurm, |at| at.value),
+                rebuild_time: (table.rebuild_time)
+                    .unwrap_or_else(|| default_text(DEFAULT_NODE_TIME, &name.span)),
                 node_config: table.node_config.unwrap_or_default(),
                 overrides: table.overrides.unwrap_or_default(),
                 name,

@@ -47,6 +47,7 @@ pub(crate) struct Group {
     pub image: Option<Text>,
     pub features: Vec<Text>,
     pub image_update: ImageUpdate,
+    pub rebuild_time: Text,
     pub node_config: Named<Scalar>,
     pub overrides: Named<ComputeOverrideTable>,
 }

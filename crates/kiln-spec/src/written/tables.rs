@@ -124,6 +124,8 @@ table! {
         "features" => features: List<Text>;
         /// What `kiln apply` does with a new image: rebuild the nodes at once (`apply`) or only record it (`slurm`). Default: slurm.
         "image_update" => image_update: At<ImageUpdate>;
+        /// Longest time from the reboot of a healthy node, onto a new image, until it is back in Slurm, e.g. 5m. Slurm's `ResumeTimeout` follows from it. Default: 5m.
+        "rebuild_time" => rebuild_time: Text;
         /// Parameters for the nodes' `NodeName` line in slurm.conf, e.g. `CPUs` or `RealMemory`.
         "node_config" => node_config: Named<Scalar>;
         /// Settings for some of the nodes, by node name or hostlist.
