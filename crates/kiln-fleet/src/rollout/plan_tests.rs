@@ -339,14 +339,12 @@ fn a_node_that_slurm_gave_up_is_drained_in_words() {
         ("reboot timed out", NodeStep::Booting { job: None }, None),
     ] {
         let options = Options { halt_after: 0, ..Options::default() };
-        let seen = Seen {
-            slurm: given_up(reason),
-            job: job_state.and_then(job),
-            ..new(JobState::Completed)
-        };
+        let seen = Seen { slurm: given_up(reason), job: job_state.and_then(job), ..new(JobState::Completed) };
         let actions = act(&rollout(options.clone(), vec![step.clone()]), from_ref(&seen));
-        let drain = |a: &Action| matches!(a, Action::Drain { reason, .. }
-            if reason.starts_with("kiln: rollout 1: it was rebuilt but did not come back to Slurm within 300 s"));
+        let drain = |a: &Action| {
+            matches!(a, Action::Drain { reason, .. }
+            if reason.starts_with("kiln: rollout 1: it was rebuilt but did not come back to Slurm within 300 s"))
+        };
         assert!(actions.iter().any(drain), "{actions:?}");
         // Any other reason may pass by itself.
         let seen = Seen { slurm: given_up("Node unexpectedly rebooted"), ..seen };

@@ -15,6 +15,8 @@ mod leftovers;
 mod raise;
 mod rollout;
 mod secrecy;
+mod steering;
+mod trouble;
 mod watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,11 +44,15 @@ const ROLLOUT: &[Scenario] = &[
     ("user jobs come through a rebuild unharmed", rollout::under_load),
     ("to the same image is a reboot, and only on demand", rollout::nothing_to_do),
     ("a canary that fails goes back, the others stay", rollout::canary),
+    ("nodes are drained instead", steering::drained),
+    ("one at a time, paused, resumed, aborted", steering::paused_and_aborted),
+    ("a node without its bundle does not join", steering::bundle_missing),
 ];
 
 const TROUBLE: &[Scenario] = &[
-    ("a rollout comes through everything being killed", rollout::troubled),
-    ("a node that cannot be built is drained and mended", rollout::broken_node),
+    ("a rollout comes through everything being killed", trouble::troubled),
+    ("a node that cannot be built is drained and mended", trouble::broken_node),
+    ("a node that never boots is drained and mended", trouble::never_boots),
 ];
 
 const SUITES: &[Suite] = &[
@@ -141,7 +147,13 @@ fn run(suite: &Suite) -> (usize, usize) {
     lab.destroy();
     let before = leftovers::look();
     let (mut passed, mut failed) = (0, 0);
-    for (name, scenario) in suite.scenarios.iter().copied().flatten() {
+    // For work on one scenario: only those whose names have this, behind the raising.
+    let only = std::env::var("KILN_TEST_ONLY").unwrap_or_default();
+    let is_wanted = |at: usize, name: &str| at == 0 || name.contains(&only);
+    for (at, (name, scenario)) in suite.scenarios.iter().copied().flatten().enumerate() {
+        if !is_wanted(at, name) {
+            continue;
+        }
         let start = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| scenario(&mut lab)));
         let seconds = start.elapsed().as_secs_f64();

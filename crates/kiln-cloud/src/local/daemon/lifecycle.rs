@@ -126,8 +126,7 @@ impl Daemon {
                 read_only: attachment.read_only,
             });
         }
-        let hangs =
-            self.fault("boot").and_then(|()| self.fault(&format!("boot {}", record.name))).is_err();
+        let hangs = self.fault("boot").and_then(|()| self.fault(&format!("boot {}", record.name))).is_err();
         let owner = self.name_on_host();
         let (netns, link) = Port::names(&owner, &record.id);
         Ok(BootPlan {
