@@ -22,7 +22,8 @@ pub use daemon::{DaemonConfig, run};
 pub use error::{Error, Result};
 pub use fleet_file::{CloudAccess, FleetFile, FleetNode};
 pub use rollout::{
-    NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy, step_text,
+    NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy, estimate,
+    step_text,
 };
 pub use slurm::{Job, JobState, Node, Slurm};
 pub use start::{abort, list, pause, report, resume, start};

@@ -9,12 +9,14 @@
 //! ```
 //! A step back to `Pending` is a job that has to be submitted again. [`plan`] decides, the engine does.
 
+mod estimate;
 mod judge;
 mod plan;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use estimate::estimate;
 pub use judge::{JobSeen, Seen};
 pub use plan::{Action, CANCELLED, plan};
 

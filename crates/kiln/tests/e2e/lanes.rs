@@ -28,7 +28,10 @@ pub fn run<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
     let others = leftovers::other_clouds(&roots);
     let before = leftovers::look_at_host();
     let running: Vec<Lane> = lanes.iter().map(|(name, suites)| Lane::start(name, suites)).collect();
-    let ended: Vec<bool> = running.into_iter().map(Lane::wait).collect();
+    let ended: Vec<bool> = std::thread::scope(|scope| {
+        let waits: Vec<_> = running.into_iter().map(|lane| scope.spawn(|| lane.wait())).collect();
+        waits.into_iter().map(|wait| wait.join().unwrap_or(false)).collect()
+    });
     if others || leftovers::other_clouds(&roots) {
         println!("NOT COMPARED: the whole machine before and after, because other local clouds run on it");
     } else {
