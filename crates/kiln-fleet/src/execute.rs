@@ -157,6 +157,8 @@ impl Executor<'_> {
             reboot,
             license: self.fleet.file.license.clone(),
             options: options.sbatch_options.clone(),
+            // On the way back the job has to reboot the node, which not everybody may.
+            user: options.user.clone().filter(|_| !node.rolling_back),
             comment: self.comment(node),
             script,
         }

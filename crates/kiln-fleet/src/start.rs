@@ -1,6 +1,6 @@
 //! What an administrator does with rollouts: start, pause, resume, abort, look.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_cloud::InstanceStatus;
 use kiln_slurm::Release;
@@ -22,6 +22,7 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
         check_release(slurm.release().await?, &options)?;
     }
     let partitions = partition_of_nodes(slurm, file, &options).await?;
+    check_user(slurm, &options, &partitions).await?;
     let chosen = choose(file, &options, &partitions)?;
     let fleet = Fleet { cloud: file.cloud(), file: file.clone() };
     let instances = cloud_view::instances(&fleet).await?;
@@ -72,6 +73,42 @@ fn check_release(release: Release, options: &Options) -> Result<()> {
         return Err(Error::Refused(format!(
             "Slurm {release} does not carry out `sbatch --reboot`: use the drain strategy, or give the jobs a \
              --constraint that all nodes satisfy"
+        )));
+    }
+    Ok(())
+}
+
+/// Slurm would refuse the jobs of a user who may not submit them, one by one and in fewer words.
+async fn check_user(slurm: &Slurm, options: &Options, partitions: &BTreeMap<String, String>) -> Result<()> {
+    let Some(user) = &options.user else {
+        return Ok(());
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if user.is_empty() || user.starts_with('-') || !user.chars().all(plain) {
+        return Err(Error::Refused(format!("{user:?} is no name of a user")));
+    }
+    if matches!(user.as_str(), "root" | "slurm") {
+        return Err(Error::Refused(format!(
+            "jobs cannot be submitted as {user}: leave --user out, and Slurm's own user submits them, who may do \
+             all that root may"
+        )));
+    }
+    if options.strategy == Strategy::Drain {
+        return Err(Error::Refused("the drain strategy has no jobs to submit as a user".into()));
+    }
+    let names: BTreeSet<&String> = partitions.values().collect();
+    for partition in names {
+        if slurm.is_for_root_only(partition).await? {
+            return Err(Error::Refused(format!(
+                "{user} may not submit to {partition}, which is for root alone (RootOnly=YES): name another \
+                 partition, or leave --user out"
+            )));
+        }
+    }
+    if !options.no_reboot && !slurm.is_operator(user).await? {
+        return Err(Error::Refused(format!(
+            "{user} may not have nodes rebooted: that takes a Slurm operator (`sacctmgr modify user {user} set \
+             adminlevel=operator`), or --no-reboot"
         )));
     }
     Ok(())

@@ -77,6 +77,12 @@ impl Slurm {
         }
     }
 
+    /// Whether only root and Slurm's own user may submit to a partition.
+    pub async fn is_for_root_only(&self, partition: &str) -> Result<bool> {
+        let text = self.call("scontrol", &["show", "partition", partition, "--oneliner"]).await?;
+        Ok(text.lines().any(|line| field(line, "RootOnly") == Some("YES")))
+    }
+
     /// Takes a node out of service. An administrator's drain, with its reason, stays as it is.
     pub async fn drain(&self, node: &str, reason: &str) -> Result<()> {
         if self.node(node).await?.is_some_and(|n| n.is_drained_by_others()) {

@@ -6,12 +6,15 @@ use crate::rollout::{COMPUTE, steps, use_image, which_image};
 /// `scontrol reboot ASAP` in place of jobs: running jobs end, and no new one gets in between.
 pub fn drained(lab: &mut Lab) {
     use_image(lab, "fourth");
-    let before =
-        lab.submit("--nodes=1 --exclusive --nodelist=extra-0 --output=drain.%j", "sleep 15; hostname");
+    let before = lab.submit(
+        "--nodes=1 --exclusive --partition=extra --nodelist=extra-0 --output=drain.%j",
+        "sleep 15; hostname",
+    );
     lab.wait_job(&before, "RUNNING");
     lab.kiln(&["rebuild", "--detach", "--strategy", "drain", "--check", "test -e /etc/which-image"]);
     wait("the node of the running job drains", || steps(lab)["extra-0"] == "draining");
-    let after = lab.submit("--nodes=1 --nodelist=extra-0 --output=drain.%j", "cat /etc/which-image");
+    let after = lab
+        .submit("--nodes=1 --partition=extra --nodelist=extra-0 --output=drain.%j", "cat /etc/which-image");
     let report = lab.watch();
     assert_eq!((&report["done"], &report["failed"]), (&4.into(), &0.into()), "{report}");
     lab.wait_job(&before, "COMPLETED");
@@ -84,6 +87,30 @@ pub fn bundle_missing(lab: &mut Lab) {
     lab.on("control", &["mv", away, bundle]);
     assert_eq!(lab.watch()["done"], 1);
     assert_eq!(out_of_service(lab), "");
+}
+
+/// Jobs in a user's name, where that user may submit; elsewhere the refusal says why.
+pub fn as_a_user(lab: &mut Lab) {
+    let refused = lab.try_kiln(&["rebuild", "--user", "demo", "--no-reboot"]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && words.contains("is for root alone"), "{words}");
+    let refused = lab.try_kiln(&["rebuild", "standard", "--user", "demo", "--force"]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && words.contains("may not have nodes rebooted"), "{words}");
+
+    let arguments =
+        ["rebuild", "standard", "--user", "demo", "--no-reboot", "--force", "--job-name", "dry-NODE"];
+    let report = lab.json(&arguments);
+    assert_eq!((&report["done"], &report["failed"]), (&2.into(), &0.into()), "{report}");
+    let records = |lab: &mut Lab| {
+        lab.on(
+            "control",
+            &["sacct", "-aXnP", "--name=dry-standard-0,dry-standard-1", "-o", "user,partition,state"],
+        )
+    };
+    wait("the jobs are in the records", || {
+        records(lab) == "demo|standard|COMPLETED\ndemo|standard|COMPLETED"
+    });
 }
 
 fn is_in_flight(step: &str) -> bool {

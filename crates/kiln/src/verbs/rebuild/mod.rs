@@ -68,6 +68,9 @@ struct Start {
     /// Another option for sbatch; may be given again
     #[arg(long = "sbatch-option", value_name = "OPTION", allow_hyphen_values = true)]
     sbatch_options: Vec<String>,
+    /// Submit the jobs as this user, to partitions that take the user's jobs; default: Slurm's own user
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
     /// This many nodes first; the others only when these are proven
     #[arg(long, default_value_t = 0, value_name = "N")]
     canary: usize,
@@ -167,6 +170,7 @@ impl Start {
             command: self.command,
             no_reboot: self.no_reboot,
             sbatch_options: self.sbatch_options,
+            user: self.user,
             canary: self.canary,
             max_unavailable: self.max_unavailable.map_or(Ok(0), |text| share(&text, all))?,
             halt_after: self.halt_after,
