@@ -1,6 +1,5 @@
 //! The `kiln` binary: arguments in, one verb run, its result printed. No logic of its own lives here.
 
-mod board;
 mod cli;
 mod cluster;
 mod context;
@@ -8,6 +7,7 @@ mod error;
 mod exit;
 mod hook;
 mod input;
+mod live;
 mod printer;
 mod progress;
 mod stop;

@@ -8,8 +8,8 @@ use indicatif::MultiProgress;
 use kiln_spec::Diagnostics;
 use serde::Serialize;
 
-use crate::board::Board;
 use crate::error::Report;
+use crate::live::LiveLines;
 use crate::progress::Progress;
 
 const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
@@ -96,8 +96,8 @@ impl Printer {
     }
 
     /// A place at the foot of the terminal whose lines change; `None` where there is no terminal to change.
-    pub fn board(&self) -> Option<Board> {
-        self.bars.clone().map(Board::new)
+    pub fn live_lines(&self) -> Option<LiveLines> {
+        self.bars.clone().map(LiveLines::new)
     }
 
     /// Data as JSON on one line, for output that grows while it is read.

@@ -214,7 +214,7 @@ fn did_not_return(facts: &Facts<'_>, terms: Terms) -> Verdict {
     let what = if facts.rebuilt { "it was rebuilt but did" } else { "it was not rebuilt and did" };
     Verdict::Failed {
         reason: format!(
-            "{what} not come back to Slurm within {seconds} s: see its console, then `kiln rebuild` it again"
+            "{what} not come back to Slurm within {seconds} s: see `kiln console`, then `kiln rebuild` it again"
         ),
         drain: true,
     }

@@ -123,12 +123,6 @@ impl Lab {
         report
     }
 
-    /// What a node's system wrote to its console, as the cloud kept it.
-    pub fn console(&mut self, node: &str) -> String {
-        let id = self.host(node)["instance_id"].as_str().expect("an id").to_string();
-        read(&cloud_root().join("instances").join(id).join("console.log"))
-    }
-
     /// Runs a command as root on a node; it must succeed.
     pub fn on(&mut self, node: &str, command: &[&str]) -> String {
         let arguments: Vec<&str> = ["ssh", node].into_iter().chain(command.iter().copied()).collect();

@@ -77,7 +77,7 @@ pub fn bundle_missing(lab: &mut Lab) {
         String::from_utf8_lossy(&journal.stdout).matches("the share has no bundle for this node").count()
     };
     wait("the node says what it waits for, and tries again", || said(lab) >= 2);
-    let console = lab.console("extra-1");
+    let console = lab.kiln(&["console", "extra-1", "--lines", "500"]);
     assert!(
         console.contains("kiln: the share has no bundle for this node, next attempt in 1 s"),
         "{console}"

@@ -7,8 +7,8 @@ use kiln_deploy::Rollouts;
 use kiln_fleet::{RolloutId, RolloutNode, RolloutReport, step_text};
 
 use super::view::view;
-use crate::board::Board;
 use crate::context::Context;
+use crate::live::LiveLines;
 use crate::printer::Printer;
 use crate::progress::Progress;
 
@@ -18,8 +18,8 @@ pub async fn watch(
     rollouts: &Rollouts<'_>,
     id: RolloutId,
 ) -> anyhow::Result<RolloutReport> {
-    let mut screen = match context.printer.board() {
-        Some(board) => Screen::Live(board),
+    let mut screen = match context.printer.live_lines() {
+        Some(live) => Screen::Live(live),
         None => Screen::Lines(context.printer.progress(), Told::default()),
     };
     Ok(rollouts.watch(id, |report| screen.show(report)).await?)
@@ -43,16 +43,16 @@ pub async fn watch_as_json(
 }
 
 enum Screen {
-    Live(Board),
+    Live(LiveLines),
     Lines(Progress, Told),
 }
 
 impl Screen {
     fn show(&mut self, report: &RolloutReport) {
         match self {
-            Screen::Live(board) => {
-                let (rows, columns) = board.size();
-                board.show(&view(report, Timestamp::now(), rows, columns));
+            Screen::Live(live) => {
+                let (rows, columns) = live.size();
+                live.show(&view(report, Timestamp::now(), rows, columns));
             }
             Screen::Lines(progress, told) => {
                 for (node, words) in told.news(report) {

@@ -2,14 +2,14 @@
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-pub struct Board {
+pub struct LiveLines {
     bars: MultiProgress,
     lines: Vec<ProgressBar>,
 }
 
-impl Board {
-    pub fn new(bars: MultiProgress) -> Board {
-        Board { bars, lines: Vec::new() }
+impl LiveLines {
+    pub fn new(bars: MultiProgress) -> LiveLines {
+        LiveLines { bars, lines: Vec::new() }
     }
 
     /// How many lines and columns there are. One line stays free for the cursor.
@@ -40,7 +40,7 @@ impl Board {
     }
 }
 
-impl Drop for Board {
+impl Drop for LiveLines {
     fn drop(&mut self) {
         self.show(&[]);
     }
