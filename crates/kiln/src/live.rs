@@ -13,7 +13,7 @@ impl LiveLines {
     }
 
     /// How many lines and columns there are. One line stays free for the cursor.
-    pub fn size(&self) -> (usize, usize) {
+    pub fn size() -> (usize, usize) {
         let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
         let (rows, columns) = size.map_or((24, 80), |s| (usize::from(s.ws_row), usize::from(s.ws_col)));
         (rows.saturating_sub(1).max(4), columns.max(20))

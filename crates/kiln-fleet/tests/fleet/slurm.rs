@@ -31,8 +31,7 @@ const SUDO: &str = r#"
 while [ "$1" != -- ]; do shift; done
 shift
 exec "$@""#;
-const SACCTMGR: &str = r#"
-case $* in *name=operator*) echo Operator ;; *) echo None ;; esac"#;
+const SACCTMGR: &str = "case $* in *name=operator*) echo Operator ;; *) echo None ;; esac";
 const SCANCEL: &str = r#"
 for argument; do job=$argument; done
 sed -i s/PENDING/CANCELLED/ "$D/jobs/$job""#;

@@ -176,13 +176,10 @@ impl Daemon {
     pub fn unplug(&self, id: &str) {
         // As they were named at its last boot, perhaps by an earlier program.
         let plan = std::fs::read(self.instance_dir(id).join(plan::FILE)).ok();
-        match plan.and_then(|text| serde_json::from_slice::<BootPlan>(&text).ok()) {
-            Some(plan) => port::unplug(&plan.port),
-            None => {
-                let (netns, link) = Port::names(&self.name_on_host(), id);
-                port::unplug_named(&netns, &link);
-            }
-        }
+        let plan = plan.and_then(|text| serde_json::from_slice::<BootPlan>(&text).ok());
+        let (netns, link) = plan
+            .map_or_else(|| Port::names(&self.name_on_host(), id), |plan| (plan.port.netns, plan.port.link));
+        port::unplug_named(&netns, &link);
     }
 
     pub fn stop(&self, caller: &Caller, id: &str, hard: bool) -> Result<InstanceRecord> {

@@ -36,7 +36,7 @@ fn title(report: &RolloutReport) -> String {
 fn bar(report: &RolloutReport, now: Timestamp) -> String {
     let all = report.rollout.nodes.len() - report.skipped;
     let over = report.done + report.failed;
-    let full = if all == 0 { BAR } else { BAR * over / all };
+    let full = (BAR * over).checked_div(all).unwrap_or(BAR);
     let failed = if report.failed > 0 { format!(", {} failed", report.failed) } else { String::new() };
     let skipped = if report.skipped > 0 { format!(", {} skipped", report.skipped) } else { String::new() };
     let end = match estimate(&report.rollout, now) {

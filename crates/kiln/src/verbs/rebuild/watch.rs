@@ -51,7 +51,7 @@ impl Screen {
     fn show(&mut self, report: &RolloutReport) {
         match self {
             Screen::Live(live) => {
-                let (rows, columns) = live.size();
+                let (rows, columns) = LiveLines::size();
                 live.show(&view(report, Timestamp::now(), rows, columns));
             }
             Screen::Lines(progress, told) => {
