@@ -69,6 +69,7 @@ pub enum Verb {
     Up(verbs::up::Up),
     Status(verbs::status::Status),
     Ssh(verbs::ssh::Ssh),
+    Console(verbs::console::Console),
     Exec(verbs::exec::Exec),
     Plan(verbs::plan::Plan),
     Apply(verbs::apply::Apply),

@@ -7,6 +7,7 @@ mod error;
 mod exit;
 mod hook;
 mod input;
+mod live;
 mod printer;
 mod progress;
 mod stop;

@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod completions;
 pub mod configure;
+pub mod console;
 pub mod daemon;
 pub mod destroy;
 pub mod exec;
@@ -39,6 +40,7 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Destroy(verb) => verb.run(context),
         Verb::Status(verb) => verb.run(context),
         Verb::Ssh(verb) => verb.run(context),
+        Verb::Console(verb) => verb.run(context),
         Verb::Exec(verb) => verb.run(context),
         Verb::Inventory(verb) => verb.run(context),
         Verb::Image(verb) => verb.run(context),
