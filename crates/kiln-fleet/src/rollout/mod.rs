@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use estimate::estimate;
 pub use judge::{JobSeen, Seen};
-pub use plan::{Action, CANCELLED, plan};
+pub use plan::{Action, CANCELLED, Limits, plan};
 
 pub type RolloutId = i64;
 

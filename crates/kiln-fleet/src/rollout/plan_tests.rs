@@ -95,7 +95,7 @@ fn new(state: JobState) -> Seen {
 
 fn act(rollout: &Rollout, seen: &[Seen]) -> Vec<Action> {
     let seen = (0..).zip(seen).map(|(i, s)| (format!("n-{i}"), s.clone())).collect();
-    plan(rollout, &seen, Duration::from_secs(300), now())
+    plan(rollout, &seen, Limits { slurm_waits: Duration::from_secs(300), concurrency: 2 }, now())
 }
 
 fn submits(actions: &[Action]) -> Vec<String> {
@@ -387,4 +387,17 @@ fn a_node_of_an_elastic_group_is_done_when_what_it_had_is_gone() {
     assert_eq!(step(&seen(Some(START + 30), "IDLE+CLOUD")), Some(NodeStep::Done));
     // Somebody called it off.
     assert_eq!(step(&seen(Some(START - 500), "IDLE+CLOUD")), Some(NodeStep::Pending));
+}
+
+#[test]
+fn no_more_nodes_are_drained_than_the_cloud_builds() {
+    let of = |strategy, max_unavailable| {
+        let options = Options { strategy, max_unavailable, ..Options::default() };
+        let steps = vec![NodeStep::Draining, NodeStep::Pending, NodeStep::Pending, NodeStep::Pending];
+        let waits = Seen { slurm: slurm("IDLE+REBOOT_REQUESTED", START - 500), ..Seen::default() };
+        submits(&act(&rollout(options, steps), from_ref(&waits))).len()
+    };
+    assert_eq!(of(Strategy::Drain, 0), 1);
+    assert_eq!(of(Strategy::Drain, 3), 2);
+    assert_eq!(of(Strategy::Job, 0), 3);
 }
