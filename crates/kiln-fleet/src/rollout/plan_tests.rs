@@ -392,7 +392,7 @@ fn a_node_of_an_elastic_group_is_done_when_what_it_had_is_gone() {
 #[test]
 fn no_more_nodes_are_drained_than_the_cloud_builds() {
     let of = |strategy, max_unavailable| {
-        let options = Options { strategy, max_unavailable, ..Options::default() };
+        let options = Options { max_unavailable, strategy, ..Options::default() };
         let steps = vec![NodeStep::Draining, NodeStep::Pending, NodeStep::Pending, NodeStep::Pending];
         let waits = Seen { slurm: slurm("IDLE+REBOOT_REQUESTED", START - 500), ..Seen::default() };
         submits(&act(&rollout(options, steps), from_ref(&waits))).len()

@@ -97,7 +97,7 @@ pub fn racing(lab: &mut Lab) {
 /// kilnd is away while Slurm resumes and suspends, and killed ten times in the midst.
 pub fn without_kilnd(lab: &mut Lab) {
     restart_kilnd(lab, "stop");
-    let id = lab.submit("--partition=burst --nodes=2 --output=/dev/null", "sleep 1");
+    let id = lab.submit("--partition=burst --nodes=2 --output=/dev/null", "sleep 15");
     wait("Slurm powers nodes up", || states(lab).iter().filter(|s| s.ends_with('#')).count() == 2);
     assert!(instances(lab).is_empty());
     restart_kilnd(lab, "start");

@@ -67,6 +67,13 @@ const ELASTIC: &[Scenario] = &[
     ("a cloud without room says so at once", elastic::no_room),
 ];
 
+/// What another release of Slurm could do differently.
+const ELASTIC_SHORT: &[Scenario] = &[
+    ("from nothing to a group that is off", elastic::raise),
+    ("four nodes appear for a job and go", elastic::grows_and_shrinks),
+    ("a new image for fixed and elastic nodes", elastic::new_image),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
@@ -117,6 +124,7 @@ const SUITES: &[Suite] = &[
         ],
     },
     Suite { name: "rollout-trixie", debian: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
+    Suite { name: "elastic-trixie", debian: "trixie", scenarios: &[ELASTIC_SHORT] },
     Suite {
         name: "forky",
         debian: "forky",
