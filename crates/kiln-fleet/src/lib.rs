@@ -11,6 +11,7 @@ mod error;
 mod execute;
 mod fleet_file;
 pub mod hook;
+pub mod reconcile;
 mod resume_file;
 mod rollout;
 mod slurm;
@@ -34,4 +35,5 @@ pub mod paths {
     pub const STORE: &str = "/var/lib/state/kiln/store.db";
     pub const SPOOL: &str = "/var/lib/state/kiln/spool";
     pub const FLEET: &str = "/etc/kiln/fleet.json";
+    pub const SHARE: &str = "/srv/kiln/share";
 }
