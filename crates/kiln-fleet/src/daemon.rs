@@ -8,7 +8,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::engine;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetWatch};
 use crate::paths;
@@ -17,6 +16,7 @@ use crate::slurm::Slurm;
 use crate::spool;
 use crate::store::Store;
 use crate::work::Worker;
+use crate::{engine, power};
 
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
@@ -84,6 +84,13 @@ pub async fn serve(config: DaemonConfig, stopping: watch::Receiver<bool>) -> Res
         share: config.share.clone(),
     };
     let reconciling = tokio::spawn(reconciler.run());
+    let powering = tokio::spawn(power::run(
+        store.clone(),
+        config.slurm.clone(),
+        fleet_now.clone(),
+        stopping.clone(),
+        config.poll,
+    ));
     let rollouts = tokio::spawn(engine::run(
         store.clone(),
         config.slurm.clone(),
@@ -126,6 +133,7 @@ pub async fn serve(config: DaemonConfig, stopping: watch::Receiver<bool>) -> Res
     }
     tracing::info!(working = working.len(), "ending");
     while working.join_next().await.is_some() {}
+    let _ = powering.await;
     let _ = rollouts.await;
     let _ = reconciling.await;
     Ok(())

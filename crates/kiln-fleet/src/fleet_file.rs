@@ -138,6 +138,7 @@ impl FleetFile {
 
 /// Only the names and groups: a hook has no time for the rest.
 #[derive(Deserialize)]
+#[expect(clippy::zero_sized_map_values, reason = "a map is what the file has; its values are passed over")]
 pub struct FleetNames {
     nodes: HashMap<String, GroupName>,
     #[serde(default)]

@@ -10,7 +10,9 @@ pub mod ensure;
 mod error;
 mod execute;
 mod fleet_file;
+pub mod health;
 pub mod hook;
+mod power;
 pub mod reconcile;
 mod resume_file;
 mod rollout;
@@ -22,7 +24,8 @@ mod work;
 
 pub use daemon::{DaemonConfig, run};
 pub use error::{Error, Result};
-pub use fleet_file::{CloudAccess, ElasticGroup, FleetFile, FleetNode, Patience, Place, Surroundings};
+pub use fleet_file::{CloudAccess, ElasticGroup, Fleet, FleetFile, FleetNode, Patience, Place, Surroundings};
+pub use health::{FleetHealth, NodeDossier, NodeHealth, Sources};
 pub use rollout::{
     NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy, step_text,
 };

@@ -14,7 +14,8 @@ struct ResumeFile {
 
 #[derive(Deserialize)]
 struct Job {
-    job_id: Option<u64>,
+    #[serde(rename = "job_id")]
+    id: Option<u64>,
     nodes_resume: Option<String>,
     nodes: Option<String>,
 }
@@ -25,7 +26,7 @@ pub fn jobs(text: &[u8]) -> BTreeMap<String, String> {
     let mut all: BTreeMap<String, String> = BTreeMap::new();
     let file: Option<ResumeFile> = serde_json::from_slice(text).ok();
     for job in file.and_then(|file| file.jobs).unwrap_or_default() {
-        let (Some(id), Some(nodes)) = (job.job_id, job.nodes_resume.or(job.nodes)) else { continue };
+        let (Some(id), Some(nodes)) = (job.id, job.nodes_resume.or(job.nodes)) else { continue };
         for node in hostlist::expand(&nodes).unwrap_or_default() {
             let jobs = all.entry(node).or_default();
             let comma = if jobs.is_empty() { "" } else { "," };

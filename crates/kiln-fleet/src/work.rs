@@ -12,7 +12,7 @@ use crate::cloud_view;
 use crate::ensure::{IMAGE_LABEL, Step, decide};
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetNode};
-use crate::slurm::Slurm;
+use crate::slurm::{ROUNDING, Slurm};
 use crate::store::{Deed, Kind, Request, Store, now};
 
 /// What a request that failed for good leaves in Slurm; a later one that succeeds takes it away.
@@ -30,8 +30,6 @@ const STALE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Slurm keeps whole seconds.
-const ROUNDING: Duration = Duration::from_secs(2);
 
 pub struct Worker {
     pub store: Arc<Store>,

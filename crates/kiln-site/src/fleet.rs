@@ -8,6 +8,7 @@ use crate::make::{directory, file, service};
 pub const REBOOT: &str = "/usr/local/libexec/kiln/kiln-reboot";
 pub const RESUME: &str = "/usr/local/libexec/kiln/kiln-resume";
 pub const SUSPEND: &str = "/usr/local/libexec/kiln/kiln-suspend";
+pub const RESUME_FAIL: &str = "/usr/local/libexec/kiln/kiln-resume-fail";
 
 /// The hooks must be there before slurmctld reads their names.
 pub fn before_slurmctld(secrets: &Secrets) -> Vec<Resource> {
@@ -18,6 +19,7 @@ pub fn before_slurmctld(secrets: &Secrets) -> Vec<Resource> {
         hook(REBOOT),
         hook(RESUME),
         hook(SUSPEND),
+        hook(RESUME_FAIL),
     ]
 }
 

@@ -53,7 +53,7 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
     };
     let nodes: BTreeMap<_, _> =
         spec.nodes().enumerate().map(|(at, n)| (n.name.to_string(), facts(at))).collect();
-    Inventory { nodes, release, kiln: "binary".into() }
+    Inventory { nodes, release, architecture: "x86_64".into(), kiln: "binary".into() }
 }
 
 fn secrets() -> Secrets {

@@ -68,6 +68,8 @@ pub enum Verb {
     Validate(verbs::validate::Validate),
     Up(verbs::up::Up),
     Status(verbs::status::Status),
+    Doctor(verbs::doctor::Doctor),
+    Events(verbs::events::Events),
     Ssh(verbs::ssh::Ssh),
     Exec(verbs::exec::Exec),
     Plan(verbs::plan::Plan),

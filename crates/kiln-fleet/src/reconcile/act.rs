@@ -52,7 +52,7 @@ impl Actor {
 
     async fn perform(&self, subject: &str, action: &Action) -> Result<()> {
         match action {
-            Action::Down { reason } => self.slurm.down(subject, reason).await,
+            Action::Down { reason } => self.slurm.down(&[subject], reason).await,
             Action::Drain { reason } => self.slurm.drain(subject, reason).await,
             Action::Resume => self.slurm.resume(subject).await,
             Action::PowerDown => self.slurm.power_down_force(subject).await,

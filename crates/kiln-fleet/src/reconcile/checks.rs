@@ -18,8 +18,8 @@ const ROUNDING: Duration = Duration::from_secs(2);
 /// No boot of Kiln's own takes longer.
 const LONGEST_BOOT: Duration = Duration::from_secs(30 * 60);
 
-fn found(text: impl Into<String>, actions: Vec<Action>) -> Option<Found> {
-    Some(Found { text: text.into(), actions })
+fn found(text: impl Into<String>, actions: Vec<Action>) -> Found {
+    Found { text: text.into(), actions }
 }
 
 fn down(reason: &str) -> Action {
@@ -32,7 +32,7 @@ fn delete(instance: &Instance) -> Action {
 
 pub fn unknown_to_slurm(o: &Observation) -> Option<Found> {
     let unknown = o.slurm.is_none();
-    unknown.then(|| found("Slurm does not know it; `kiln configure` tells Slurm of it", vec![])).flatten()
+    unknown.then(|| found("Slurm does not know it; `kiln configure` tells Slurm of it", vec![]))
 }
 
 pub fn pause_over(o: &Observation) -> Option<Found> {
@@ -42,7 +42,7 @@ pub fn pause_over(o: &Observation) -> Option<Found> {
     let text = format!("drained for a pause of {}, which is over", o.group);
     // On a node that is off, Slurm takes the end of a drain for a node that should answer.
     let actions = if o.is_off() { vec![Action::Resume, Action::PowerDown] } else { vec![Action::Resume] };
-    found(text, actions)
+    Some(found(text, actions))
 }
 
 pub fn duplicate(o: &Observation) -> Option<Found> {
@@ -55,9 +55,9 @@ pub fn duplicate(o: &Observation) -> Option<Found> {
     let kept = in_use.or_else(oldest)?;
     let text = format!("{} instances are this node; {} is kept", live.len(), kept.id);
     if in_use.is_none() && o.runs_jobs() {
-        return found(format!("{text} when no job runs there"), vec![]);
+        return Some(found(format!("{text} when no job runs there"), vec![]));
     }
-    found(text, live.iter().filter(|i| i.id != kept.id).map(|i| delete(i)).collect())
+    Some(found(text, live.iter().filter(|i| i.id != kept.id).map(|i| delete(i)).collect()))
 }
 
 pub fn own_reboot(o: &Observation) -> Option<Found> {
@@ -71,7 +71,7 @@ pub fn own_reboot(o: &Observation) -> Option<Found> {
     if !(ours && boots) {
         return None;
     }
-    found(format!("Slurm took Kiln's own {} for an accident", deed.word()), vec![Action::Resume])
+    Some(found(format!("Slurm took Kiln's own {} for an accident", deed.word()), vec![Action::Resume]))
 }
 
 pub fn broken_instance(o: &Observation) -> Option<Found> {
@@ -79,12 +79,12 @@ pub fn broken_instance(o: &Observation) -> Option<Found> {
     let InstanceStatus::Error { reason } = &instance.status else { return None };
     let text = format!("its instance is broken: {reason}");
     if !o.elastic {
-        return found(format!("{text}; `kiln up` makes it anew"), vec![]);
+        return Some(found(format!("{text}; `kiln up` makes it anew"), vec![]));
     }
     if o.runs_jobs() && o.is_responding() {
-        return found(format!("{text}; jobs run there all the same"), vec![]);
+        return Some(found(format!("{text}; jobs run there all the same"), vec![]));
     }
-    found(text, replaced(o, instance, &format!("its instance is broken: {reason}")))
+    Some(found(text, replaced(o, instance, &format!("its instance is broken: {reason}"))))
 }
 
 pub fn stopped_instance(o: &Observation) -> Option<Found> {
@@ -94,9 +94,9 @@ pub fn stopped_instance(o: &Observation) -> Option<Found> {
     }
     let text = "its instance is shut off";
     if o.elastic {
-        found(text, replaced(o, instance, text))
+        Some(found(text, replaced(o, instance, text)))
     } else {
-        found(text, vec![Action::Start { instance: instance.id.clone() }])
+        Some(found(text, vec![Action::Start { instance: instance.id.clone() }]))
     }
 }
 
@@ -106,9 +106,9 @@ pub fn no_instance(o: &Observation) -> Option<Found> {
     }
     let text = "its instance is gone";
     if o.elastic {
-        found(text, vec![down(text), Action::Resume, Action::PowerDown])
+        Some(found(text, vec![down(text), Action::Resume, Action::PowerDown]))
     } else {
-        found(text, vec![down("its instance is gone; kiln apply makes it anew")])
+        Some(found(text, vec![down("its instance is gone; kiln apply makes it anew")]))
     }
 }
 
@@ -118,13 +118,16 @@ pub fn left_running(o: &Observation) -> Option<Found> {
     if !o.elastic || !o.is_off() || o.carries_jobs() {
         return None;
     }
-    found(format!("powered down, but its instance is {}", instance.status.word()), vec![delete(instance)])
+    Some(found(
+        format!("powered down, but its instance is {}", instance.status.word()),
+        vec![delete(instance)],
+    ))
 }
 
 pub fn stuck_off(o: &Observation) -> Option<Found> {
     let stuck = o.elastic && o.is_off() && !o.is_responding() && !o.is_down() && o.instances.is_empty();
     let text = "powered down and not responding: Slurm never powers it up";
-    stuck.then(|| found(text, vec![Action::PowerDown])).flatten()
+    stuck.then(|| found(text, vec![Action::PowerDown]))
 }
 
 pub fn nothing_comes(o: &Observation) -> Option<Found> {
@@ -132,7 +135,7 @@ pub fn nothing_comes(o: &Observation) -> Option<Found> {
         return None;
     }
     let text = "Slurm waits for it to come up, and nobody is making an instance";
-    found(text, vec![down("no instance was made for it"), Action::Resume, Action::PowerDown])
+    Some(found(text, vec![down("no instance was made for it"), Action::Resume, Action::PowerDown]))
 }
 
 pub fn never_came_up(o: &Observation) -> Option<Found> {
@@ -142,7 +145,7 @@ pub fn never_came_up(o: &Observation) -> Option<Found> {
     }
     let text = "Slurm still waits for it to come up";
     let why = "it did not come up in time";
-    found(text, vec![down(why), delete(instance), Action::Resume, Action::PowerDown])
+    Some(found(text, vec![down(why), delete(instance), Action::Resume, Action::PowerDown]))
 }
 
 pub fn down_without_instance(o: &Observation) -> Option<Found> {
@@ -151,7 +154,7 @@ pub fn down_without_instance(o: &Observation) -> Option<Found> {
         return None;
     }
     let why = if o.reason().is_empty() { "no reason given" } else { o.reason() };
-    found(format!("down without an instance: {why}"), vec![Action::Resume, Action::PowerDown])
+    Some(found(format!("down without an instance: {why}"), vec![Action::Resume, Action::PowerDown]))
 }
 
 pub fn lost_elastic(o: &Observation) -> Option<Found> {
@@ -161,7 +164,7 @@ pub fn lost_elastic(o: &Observation) -> Option<Found> {
         return None;
     }
     let text = format!("down, though its instance is active: {}", o.reason());
-    found(text, vec![Action::Resume, Action::PowerDown])
+    Some(found(text, vec![Action::Resume, Action::PowerDown]))
 }
 
 pub fn lost(o: &Observation) -> Option<Found> {
@@ -172,7 +175,7 @@ pub fn lost(o: &Observation) -> Option<Found> {
         return None;
     }
     let why = if o.reason().is_empty() { String::new() } else { format!(": {}", o.reason()) };
-    found(format!("Slurm does not reach it, though its instance is active{why}"), vec![])
+    Some(found(format!("Slurm does not reach it, though its instance is active{why}"), vec![]))
 }
 
 pub fn paused(o: &Observation) -> Option<Found> {
@@ -182,7 +185,10 @@ pub fn paused(o: &Observation) -> Option<Found> {
     }
     let until = pause.until.strftime("%Y-%m-%d %H:%M:%S UTC");
     let reason = format!("{}{until}: {}", o.pause_reason(), pause.problem);
-    found(format!("{} is paused until {until}: {}", o.group, pause.problem), vec![Action::Drain { reason }])
+    Some(found(
+        format!("{} is paused until {until}: {}", o.group, pause.problem),
+        vec![Action::Drain { reason }],
+    ))
 }
 
 pub fn should_be_up(o: &Observation) -> Option<Found> {
@@ -190,7 +196,7 @@ pub fn should_be_up(o: &Observation) -> Option<Found> {
     if !wanted || o.is_down() || o.carries_jobs() || o.is_drained_for_pause() {
         return None;
     }
-    found("powered down, though it is to stay up", vec![Action::PowerUp])
+    Some(found("powered down, though it is to stay up", vec![Action::PowerUp]))
 }
 
 pub fn other_image(o: &Observation) -> Option<Found> {
@@ -199,7 +205,7 @@ pub fn other_image(o: &Observation) -> Option<Found> {
     if instance.status != InstanceStatus::Active || !o.is_up() || image_of(instance) == Some(wanted) {
         return None;
     }
-    found("another image is due", vec![])
+    Some(found("another image is due", vec![]))
 }
 
 pub fn old_bundle(o: &Observation) -> Option<Found> {
@@ -210,15 +216,18 @@ pub fn old_bundle(o: &Observation) -> Option<Found> {
         return None;
     }
     let since = since.strftime("%Y-%m-%d %H:%M:%S UTC");
-    found(format!("its configuration is older than that of {since}; `kiln configure` brings it"), vec![])
+    Some(found(
+        format!("its configuration is older than that of {since}; `kiln configure` brings it"),
+        vec![],
+    ))
 }
 
 pub fn stray(stray: &Stray) -> Option<Found> {
-    (!stray.is_newer_than_fleet).then(|| nobodys(stray)).flatten()
+    if stray.is_newer_than_fleet { None } else { nobodys(stray) }
 }
 
 pub fn newcomer(stray: &Stray) -> Option<Found> {
-    stray.is_newer_than_fleet.then(|| nobodys(stray)).flatten()
+    if stray.is_newer_than_fleet { nobodys(stray) } else { None }
 }
 
 fn nobodys(stray: &Stray) -> Option<Found> {
@@ -227,7 +236,7 @@ fn nobodys(stray: &Stray) -> Option<Found> {
     }
     let text =
         format!("instance {} is no node's, and is {}", stray.instance.id, stray.instance.status.word());
-    found(text, vec![delete(&stray.instance)])
+    Some(found(text, vec![delete(&stray.instance)]))
 }
 
 /// Its instance, where the instance's own state is the question.

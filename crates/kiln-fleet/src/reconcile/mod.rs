@@ -78,7 +78,7 @@ impl Reconciler {
         if *before == problem {
             return;
         }
-        let outcome = problem.clone().map_or_else(|| "sees both again".to_string(), |p| p);
+        let outcome = problem.clone().unwrap_or_else(|| "sees both again".to_string());
         tracing::warn!(outcome, "reconciler");
         let why = "Slurm and the cloud must both be readable";
         if let Err(error) = self.store.log("", "look", why, &outcome) {

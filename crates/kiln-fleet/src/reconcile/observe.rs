@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, label};
@@ -13,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetNode};
 use crate::rollout::NodeStep;
 use crate::slurm::{Node, Slurm};
-use crate::store::{Deed, Kind, Store};
+use crate::store::{Deed, Kind, Store, now};
 
 /// What Kiln itself knows of nodes.
 struct Notes {
@@ -87,14 +88,17 @@ fn assemble(
     let mut by_node: HashMap<String, Vec<Instance>> = HashMap::new();
     let mut strays = Vec::new();
     for instance in instances.into_iter().filter(|i| is_ours(i, &fleet.file.cluster)) {
-        match instance.labels.get(label::NODE).filter(|name| fleet.file.nodes.contains_key(*name)) {
-            Some(name) => by_node.entry(name.clone()).or_default().push(instance),
-            None => {
-                let is_newer_than_fleet = fleet.written.is_none_or(|written| instance.created > written);
-                strays.push(Stray { instance, is_newer_than_fleet });
-            }
+        let node = instance.labels.get(label::NODE).filter(|name| fleet.file.nodes.contains_key(*name));
+        if let Some(name) = node {
+            by_node.entry(name.clone()).or_default().push(instance);
+        } else {
+            let is_newer_than_fleet = fleet.written.is_none_or(|written| instance.created > written);
+            strays.push(Stray { instance, is_newer_than_fleet });
         }
     }
+    // Nodes are given the time to apply them, and to say so.
+    let grace = Duration::from_secs(fleet.file.patience.grace);
+    let bundles = notes.bundles.as_ref().filter(|(_, at)| *at + grace <= now());
     let nodes = fleet.file.nodes.iter().map(|(name, node)| {
         let group = fleet.file.elastic.get(&node.group);
         let slurm = slurm.remove(name);
@@ -103,7 +107,7 @@ fn assemble(
             always_up: group.is_some_and(|g| g.always_up.contains(name)),
             reached_at: reached_at(node, slurm.as_ref()),
             image: target(name, node, notes),
-            bundle: notes.bundles.as_ref().and_then(|(all, at)| Some((all.get(name)?.clone(), *at))),
+            bundle: bundles.and_then(|(all, at)| Some((all.get(name)?.clone(), *at))),
             request: notes.requests.get(name).copied(),
             rollout: notes.rollouts.get(name).copied(),
             deed: notes.deeds.get(name).copied(),

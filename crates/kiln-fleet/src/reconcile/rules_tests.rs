@@ -70,8 +70,8 @@ impl Observation {
     }
 }
 
-fn pause() -> Option<Pause> {
-    Some(Pause { until: second(3600), problem: "quota".into() })
+fn paused(o: &mut Observation) {
+    o.pause = Some(Pause { until: second(3600), problem: "quota".into() });
 }
 
 const BY_SLURM: &str = "Reason=Not responding [slurm@2026-01-01T00:00:00]";
@@ -109,7 +109,7 @@ fn rows() -> Vec<(Observation, &'static str)> {
     vec![
         (node("IDLE").but(|o| o.slurm = None), "unknown-to-slurm:"),
         (elastic(paused_node), "pause-over: resume power-down"),
-        (elastic(paused_node).but(|o| o.pause = pause()), "-"),
+        (elastic(paused_node).but(paused), "-"),
         // Duplicates: the one in use is kept, else the oldest that is active.
         (up().with(Active).with(Active), "duplicate: delete i-2"),
         (up().with(Stopped).with(Active), "duplicate: delete i-1"),
@@ -169,19 +169,19 @@ fn rows() -> Vec<(Observation, &'static str)> {
             elastic("DOWN+CLOUD+POWERED_DOWN Reason=kiln: no host [slurm@1]"),
             "down-without-instance: resume power-down",
         ),
-        (down("DOWN+CLOUD").but(|o| o.pause = pause()), "-"),
+        (down("DOWN+CLOUD").but(paused), "-"),
         (down("DOWN+CLOUD+POWERING_DOWN"), "-"),
         (down("DOWN+CLOUD+NOT_RESPONDING").with(Active), "lost-elastic: resume power-down"),
         (node(&format!("DOWN*{}{BY_SLURM}", ' ')).with(Active), "lost:"),
         (node("IDLE*").with(Active), "lost:"),
         (node("IDLE+REBOOT_ISSUED+NOT_RESPONDING").with(Active), "-"),
-        (off().but(|o| o.pause = pause()), "paused: drain"),
-        (up().with(Active).but(|o| o.pause = pause()), "-"),
+        (off().but(paused), "paused: drain"),
+        (up().with(Active).but(paused), "-"),
         (off().but(|o| o.always_up = true), "should-be-up: power-up"),
         (
             off().but(|o| {
                 o.always_up = true;
-                o.pause = pause();
+                paused(o);
             }),
             "paused: drain",
         ),

@@ -25,8 +25,12 @@ pub struct Node {
 }
 
 impl Node {
+    pub fn has_flag(&self, name: &str) -> bool {
+        self.state.has(name)
+    }
+
     pub fn is_drained(&self) -> bool {
-        self.state.has("DRAIN")
+        self.has_flag("DRAIN")
     }
 
     pub fn is_down(&self) -> bool {
@@ -89,11 +93,6 @@ impl Slurm {
         Ok(ours)
     }
 
-    /// Its jobs are requeued at once.
-    pub async fn down(&self, node: &str, reason: &str) -> Result<()> {
-        self.update(node, "state=down", Some(reason)).await
-    }
-
     /// Ends a state of being down.
     pub async fn resume(&self, node: &str) -> Result<()> {
         self.update(node, "state=resume", None).await
@@ -107,6 +106,23 @@ impl Slurm {
     /// Unlike `resume` this leaves no `NOT_RESPONDING` behind on a node that is off.
     pub async fn power_down_force(&self, node: &str) -> Result<()> {
         self.update(node, "state=POWER_DOWN_FORCE", None).await
+    }
+
+    /// Where nodes are that have just been made. Their names are their host names.
+    pub async fn tell_addresses(&self, nodes: &[(String, String)]) -> Result<()> {
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let list = |pick: fn(&(String, String)) -> &str| nodes.iter().map(pick).collect::<Vec<_>>().join(",");
+        let (names, addresses) = (list(|n| &n.0), list(|n| &n.1));
+        let arguments =
+            [format!("nodename={names}"), format!("nodeaddr={addresses}"), format!("nodehostname={names}")];
+        self.call("scontrol", &["update", &arguments[0], &arguments[1], &arguments[2]]).await.map(drop)
+    }
+
+    /// Its jobs are taken off it, and requeued where they allow it.
+    pub async fn down(&self, nodes: &[&str], reason: &str) -> Result<()> {
+        self.update(&nodes.join(","), "state=down", Some(reason)).await
     }
 
     /// Drains, calls the reboot hook, and puts the node into service again.

@@ -193,6 +193,15 @@ impl Store {
         Ok(())
     }
 
+    /// As [`Self::begin`], and counts.
+    pub fn attempt(&self, id: i64, deed: Deed) -> Result<()> {
+        self.lock().execute(
+            "UPDATE requests SET deed = ?, began = ?, attempts = attempts + 1 WHERE id = ?",
+            params![deed.word(), millis(now()), id],
+        )?;
+        Ok(())
+    }
+
     pub fn finish(&self, id: i64) -> Result<()> {
         let at = now();
         let connection = self.lock();

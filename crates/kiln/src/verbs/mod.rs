@@ -5,6 +5,8 @@ pub mod completions;
 pub mod configure;
 pub mod daemon;
 pub mod destroy;
+pub mod doctor;
+pub mod events;
 pub mod exec;
 pub mod fleet;
 pub mod image;
@@ -38,6 +40,8 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Up(verb) => verb.run(context),
         Verb::Destroy(verb) => verb.run(context),
         Verb::Status(verb) => verb.run(context),
+        Verb::Events(verb) => verb.run(context),
+        Verb::Doctor(verb) => verb.run(context),
         Verb::Ssh(verb) => verb.run(context),
         Verb::Exec(verb) => verb.run(context),
         Verb::Inventory(verb) => verb.run(context),
