@@ -84,6 +84,7 @@ impl Deployment<'_> {
             cloud: CloudAccess::Local { url, token },
             concurrency: self.spec.concurrency,
             rebuild_partitions: self.spec.rebuild.iter().map(|r| r.name.clone()).collect(),
+            resume_timeout: kiln_site::resume_timeout(self.spec).as_secs(),
             license: Some("rebuild".to_string()),
             surroundings: self.surroundings(observed)?,
             elastic: self.spec.compute.iter().filter_map(elastic_group).collect(),
@@ -111,7 +112,6 @@ impl Deployment<'_> {
             grace: reconcile.grace.as_secs(),
             pause: reconcile.pause.as_secs(),
             failures: reconcile.failures,
-            ..Patience::default()
         }
     }
 }

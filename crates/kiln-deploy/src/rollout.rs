@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use kiln_fleet::{Options, RolloutId, RolloutReport};
-use kiln_image::{Event, State};
 
 use crate::control::Control;
 use crate::deployment::Deployment;
@@ -51,24 +50,11 @@ impl Rollouts<'_> {
         }
     }
 
-    /// Tells every step of every node until the rollout is over. Being asked to stop ends the watching, not the
-    /// rollout.
-    pub async fn watch(&self, id: RolloutId) -> Result<RolloutReport> {
-        let mut told = std::collections::BTreeMap::new();
+    /// Shows every look at the rollout until it is over. Being asked to stop ends the watching, not the rollout.
+    pub async fn watch(&self, id: RolloutId, mut show: impl FnMut(&RolloutReport)) -> Result<RolloutReport> {
         loop {
             let report = self.report(id).await?;
-            for node in &report.rollout.nodes {
-                let words = kiln_fleet::step_text(node);
-                if told.insert(node.node.clone(), words.clone()).as_ref() == Some(&words) {
-                    continue;
-                }
-                let state = match &node.step {
-                    kiln_fleet::NodeStep::Failed { .. } => State::Failed,
-                    step if step.is_over() => State::Done,
-                    _ => State::Working,
-                };
-                (self.deployment.progress)(Event { item: node.node.clone(), state, text: words });
-            }
+            show(&report);
             if !report.rollout.state.is_open() {
                 return Ok(report);
             }

@@ -54,7 +54,8 @@ async fn turn(store: &Store, slurm: &Slurm, fleet: &Fleet, stop: &watch::Receive
         let mut executor = Executor { store, slurm, fleet, rollout: &mut rollout };
         executor.adopt(&world.jobs)?;
         let seen = world.seen(slurm, executor.rollout).await?;
-        for action in plan(executor.rollout, &seen, now()) {
+        let slurm_waits = Duration::from_secs(fleet.file.resume_timeout);
+        for action in plan(executor.rollout, &seen, slurm_waits, now()) {
             if *stop.borrow() {
                 return Ok(());
             }

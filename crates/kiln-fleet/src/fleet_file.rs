@@ -23,6 +23,9 @@ pub struct FleetFile {
     /// Where rebuild jobs go. Which nodes each has is Slurm's to say.
     #[serde(default = "default_partitions")]
     pub rebuild_partitions: Vec<String>,
+    /// Seconds until Slurm gives up a node that is being rebuilt.
+    #[serde(default = "default_resume_timeout")]
+    pub resume_timeout: u64,
     /// A license every rebuild job asks for, where Slurm is to cap their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
@@ -76,13 +79,11 @@ pub struct Patience {
     pub pause: u64,
     /// Failures of a group in a row that make it pause.
     pub failures: u32,
-    /// Slurm's own `ResumeTimeout`.
-    pub resume_timeout: u64,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Patience { reconcile: 30, grace: 120, pause: 600, failures: 5, resume_timeout: 300 }
+        Patience { reconcile: 30, grace: 120, pause: 600, failures: 5 }
     }
 }
 
@@ -113,6 +114,10 @@ pub struct FleetNode {
 
 fn default_concurrency() -> usize {
     10
+}
+
+fn default_resume_timeout() -> u64 {
+    300
 }
 
 fn default_partitions() -> Vec<String> {

@@ -147,7 +147,15 @@ impl Worker {
                     "the cloud has no such instance; `kiln apply` and `kiln configure` make it anew".into(),
                 ));
             };
-            match (step, deed.or(self.earlier_deed(request, instance).await)) {
+            let known = deed.or(self.earlier_deed(request, instance).await);
+            let step = match (step, &target) {
+                // A rollout wants a fresh root, also of the image that is there: the node did not come up with it.
+                (Step::Nothing, Some(image)) if request.kind == Kind::Rebuild && known.is_none() => {
+                    Step::Rebuild { image: image.clone() }
+                }
+                (step, _) => step,
+            };
+            match (step, known) {
                 (Step::Wait, _) if start.elapsed() > LONGEST_BUILD => {
                     return Ok(Attempt::Hopeless(format!(
                         "the instance is {} for {} minutes",

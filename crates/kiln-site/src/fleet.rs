@@ -15,7 +15,16 @@ pub fn before_slurmctld(secrets: &Secrets) -> Vec<Resource> {
     let hook = |path: &str| Resource::Link(Link { path: path.into(), target: "/usr/local/bin/kiln".into() });
     vec![
         directory("/var/lib/state/kiln", "slurm", 0o700),
+        directory("/var/spool/kiln", "slurm", 0o700),
         Resource::File(file("/etc/kiln/fleet.json", &secrets.fleet_file).owned_by("slurm", 0o600).secret()),
+        // For `kiln rebuild --user`. Slurm's user runs jobs in any user's name as it is; as root it submits itself.
+        Resource::File(
+            file(
+                "/etc/sudoers.d/kiln-submit",
+                "# Written by Kiln.\nslurm ALL=(ALL, !root) NOPASSWD: /usr/bin/sbatch\n",
+            )
+            .owned_by("root", 0o440),
+        ),
         hook(REBOOT),
         hook(RESUME),
         hook(SUSPEND),

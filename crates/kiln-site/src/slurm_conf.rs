@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use kiln_spec::{ConfigValue, Group, Partition, Spec, hostlist};
 
 use crate::inputs::Inventory;
+use crate::timeouts::resume_timeout;
 use crate::{fleet, power};
 
 /// Parameters that `scontrol reconfigure` does not apply: a change of one of them restarts slurmctld (and
@@ -42,9 +43,6 @@ const SLURMD_NEEDS_RESTART: &[&str] =
 /// Kiln's own values of these stay when the file adds more.
 const ADDITIVE: &[&str] =
     &["licenses", "privatedata", "slurmctldparameters", "slurmdparameters", "suspendexcnodes"];
-
-/// Several times what the slowest of the local cloud's hosts takes for one instance.
-const RESUME_TIMEOUT_SECONDS: u32 = 300;
 
 pub const STATE: &str = "/var/lib/state/slurmctld";
 
@@ -136,7 +134,7 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         own.extend([
             ("RebootProgram", fleet::REBOOT.to_string()),
             // How long a rebuild may take, until Slurm gives the node up.
-            ("ResumeTimeout", RESUME_TIMEOUT_SECONDS.to_string()),
+            ("ResumeTimeout", resume_timeout(spec).as_secs().to_string()),
             // Slurm itself holds back rebuild jobs beyond what the cloud builds at a time.
             ("Licenses", format!("rebuild:{concurrency}")),
         ]);

@@ -189,3 +189,23 @@ fn a_file_of_the_site_takes_the_place_of_kilns() {
         bundle.resources.iter().filter(|r| r.id() == "file:/etc/security/limits.d/kiln.conf").collect();
     assert!(matches!(found.as_slice(), [Resource::File(file)] if file.content == "hello\n"));
 }
+
+#[test]
+fn slurm_waits_as_long_as_the_slowest_group_takes() {
+    let timeout = |change: &dyn Fn(String) -> String| {
+        let spec = kiln_spec::parse(&change(FILE.into()), "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let inventory = inventory(&spec, Release::new(22, 5, 8));
+        let secrets = secrets();
+        let text = site(&spec, &inventory, &secrets).slurm_conf().to_string();
+        let line = text.lines().find_map(|l| l.strip_prefix("ResumeTimeout=")).unwrap();
+        assert_eq!(kiln_site::resume_timeout(&spec).as_secs().to_string(), line);
+        line.to_string()
+    };
+    assert_eq!(timeout(&|file| file), "300");
+    let slow = |file: String| file.replace("[compute.extra]\n", "[compute.extra]\nrebuild_time = \"20m\"\n");
+    assert_eq!(timeout(&slow), "1200");
+    // More nodes than the cloud builds at a time: one may have to wait for another.
+    assert_eq!(timeout(&|file| slow(file).replace("standard-[0-1]", "standard-[0-30]")), "2400");
+    let written = |file: String| slow(file).replace("SlurmdTimeout = 60", "resumetimeout = 77");
+    assert_eq!(timeout(&written), "77");
+}

@@ -122,6 +122,8 @@ pub struct Group {
     pub zones: Vec<String>,
     /// Slurm powers the nodes up and down (compute only).
     pub elastic: Option<Elastic>,
+    /// How long a healthy node may take from its reboot, onto a new image, until it is back in Slurm.
+    pub rebuild_time: Duration,
     /// Extra parameters of the group's `NodeName` line (compute only), in slurm.conf's own words.
     pub node_config: BTreeMap<String, String>,
     /// Settings for single nodes, by node name.

@@ -71,6 +71,7 @@ pub enum Verb {
     Doctor(verbs::doctor::Doctor),
     Events(verbs::events::Events),
     Ssh(verbs::ssh::Ssh),
+    Console(verbs::console::Console),
     Exec(verbs::exec::Exec),
     Plan(verbs::plan::Plan),
     Apply(verbs::apply::Apply),

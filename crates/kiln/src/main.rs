@@ -8,6 +8,7 @@ mod error;
 mod exit;
 mod hook;
 mod input;
+mod live;
 mod printer;
 mod progress;
 mod stop;

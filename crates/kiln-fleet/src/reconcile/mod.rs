@@ -25,7 +25,7 @@ use crate::store::{Finding, Store, now};
 
 pub use observation::{Observation, Pause, Stray};
 pub use plan::{Verdict, World, plan};
-pub use rules::{Action, RULES, table};
+pub use rules::{Action, RULES, Times, table};
 
 /// Events come in flocks; one look serves them all.
 const FLOCK: Duration = Duration::from_secs(5);
@@ -92,7 +92,7 @@ impl Reconciler {
         let world = World::observe(&self.store, &self.slurm, fleet, &self.share).await?;
         let before = self.store.findings()?;
         let at = now();
-        let verdicts = plan(&world, &before, &fleet.file.patience, at);
+        let verdicts = plan(&world, &before, &Times::of(&fleet.file), at);
         self.keep(&before, &verdicts)?;
         let mut nodes: HashMap<String, Observation> =
             world.nodes.into_iter().map(|o| (o.node.clone(), o)).collect();
@@ -142,6 +142,6 @@ pub async fn look_only(
     share: &Path,
 ) -> Result<(World, Vec<Verdict>)> {
     let world = World::observe(store, slurm, fleet, share).await?;
-    let verdicts = plan(&world, &store.findings()?, &fleet.file.patience, now());
+    let verdicts = plan(&world, &store.findings()?, &Times::of(&fleet.file), now());
     Ok((world, verdicts))
 }

@@ -6,8 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::observation::{Observation, Stray};
-use super::rules::{Action, Found, Rule, judge, judge_stray};
-use crate::fleet_file::Patience;
+use super::rules::{Action, Found, Rule, Times, judge, judge_stray};
 use crate::store::Finding;
 
 /// Everything that was observed in one look.
@@ -36,13 +35,13 @@ impl Verdict {
 }
 
 /// Of every subject at most one. `before`: what earlier looks found.
-pub fn plan(world: &World, before: &[Finding], patience: &Patience, now: Timestamp) -> Vec<Verdict> {
+pub fn plan(world: &World, before: &[Finding], times: &Times, now: Timestamp) -> Vec<Verdict> {
     let ages: HashMap<(&str, &str), &Finding> =
         before.iter().map(|f| ((f.subject.as_str(), f.rule.as_str()), f)).collect();
     let verdict = |subject: &str, (rule, found): (&'static Rule, Found)| {
         let earlier = ages.get(&(subject, rule.name));
         let since = earlier.map_or(now, |f| f.since);
-        let due = due(rule, since, earlier.and_then(|f| f.acted), patience);
+        let due = due(rule, since, earlier.and_then(|f| f.acted), times);
         Verdict {
             subject: subject.to_string(),
             rule,
@@ -58,9 +57,9 @@ pub fn plan(world: &World, before: &[Finding], patience: &Patience, now: Timesta
 }
 
 /// What was done in vain is tried again, but not at every look.
-fn due(rule: &Rule, since: Timestamp, acted: Option<Timestamp>, patience: &Patience) -> Timestamp {
-    let again = Duration::from_secs(patience.grace.max(patience.reconcile));
-    let first = since + rule.grace.time(patience);
+fn due(rule: &Rule, since: Timestamp, acted: Option<Timestamp>, times: &Times) -> Timestamp {
+    let again = Duration::from_secs(times.patience.grace.max(times.patience.reconcile));
+    let first = since + rule.grace.time(times);
     acted.map_or(first, |acted| first.max(acted + again))
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::checks;
 use super::observation::{Observation, Stray};
-use crate::fleet_file::Patience;
+use crate::fleet_file::{FleetFile, Patience};
 
 pub struct Rule {
     /// As in `kiln status` and `kiln events`.
@@ -82,24 +82,39 @@ pub enum Grace {
     Hour,
 }
 
+/// How long things are let be, in seconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    pub patience: Patience,
+    /// Slurm's own `ResumeTimeout`.
+    pub resume_timeout: u64,
+}
+
+impl Times {
+    pub fn of(file: &FleetFile) -> Self {
+        Times { patience: file.patience, resume_timeout: file.resume_timeout }
+    }
+}
+
 impl Grace {
-    pub fn time(self, patience: &Patience) -> Duration {
+    pub fn time(self, times: &Times) -> Duration {
         Duration::from_secs(match self {
             Grace::None => 0,
-            Grace::Look => patience.reconcile,
-            Grace::Usual => patience.grace,
-            Grace::Boot => patience.resume_timeout + patience.grace,
+            Grace::Look => times.patience.reconcile,
+            Grace::Usual => times.patience.grace,
+            Grace::Boot => times.resume_timeout + times.patience.grace,
             Grace::Hour => 3600,
         })
     }
 
     /// For the documentation, with the usual patience.
     pub fn words(self) -> String {
-        let seconds = self.time(&Patience::default()).as_secs();
+        let usual = Times { patience: Patience::default(), resume_timeout: 0 };
+        let seconds = self.time(&usual).as_secs();
         match (self, seconds) {
             (Grace::None, _) => "at once".into(),
             (Grace::Look, _) => format!("seen twice ({seconds} s)"),
-            (Grace::Boot, _) => format!("`ResumeTimeout` and {} s", Patience::default().grace),
+            (Grace::Boot, _) => format!("`ResumeTimeout` and {seconds} s"),
             (Grace::Usual | Grace::Hour, 0..120) => format!("{seconds} s"),
             (Grace::Usual | Grace::Hour, _) => format!("{} min", seconds / 60),
         }

@@ -295,8 +295,9 @@ fn reasons_are_kilns_own() {
 #[test]
 fn grace_is_given_once_and_an_action_is_not_repeated_at_every_look() {
     let patience = Patience { reconcile: 30, grace: 120, ..Patience::default() };
+    let times = Times { patience, resume_timeout: 300 };
     let world = World { nodes: vec![elastic("IDLE+CLOUD+POWERED_DOWN").with(Active)], strays: vec![] };
-    let look = |before: &[Finding], at: i64| plan(&world, before, &patience, second(at)).remove(0);
+    let look = |before: &[Finding], at: i64| plan(&world, before, &times, second(at)).remove(0);
     let first = look(&[], 1000);
     assert_eq!((first.since, first.due), (second(1000), Some(second(1120))));
     assert!(!first.is_due(second(1119)) && first.is_due(second(1120)));
@@ -322,6 +323,7 @@ fn what_is_only_reported_is_never_due() {
         nodes: vec![node("IDLE").with(Active).but(|o| o.image = Some("newer".into()))],
         strays: vec![],
     };
-    let verdict = plan(&world, &[], &Patience::default(), second(0)).remove(0);
+    let times = Times { patience: Patience::default(), resume_timeout: 300 };
+    let verdict = plan(&world, &[], &times, second(0)).remove(0);
     assert!(verdict.due.is_none() && !verdict.is_due(second(9_999_999)));
 }

@@ -13,8 +13,8 @@ use crate::store::{Request, RequestState};
 
 /// Slurm keeps whole seconds.
 const ROUNDING: Duration = Duration::from_secs(2);
-/// For a node that Slurm has given up on, or that has no job whose time Slurm would limit.
-const BOOT_TIME: Duration = Duration::from_secs(10 * 60);
+/// Slurm is to give up first: it knows best.
+const AFTER_SLURM: Duration = Duration::from_secs(60);
 /// Between Slurm's yes to a reboot and the flag that shows it.
 const GRACE: Duration = Duration::from_secs(15);
 
@@ -71,6 +71,8 @@ pub struct Terms {
     pub reboot: bool,
     /// A check is to be run although the node's reboot came without a job.
     pub check_after: bool,
+    /// How long Slurm waits for a node that is being rebuilt.
+    pub slurm_waits: Duration,
 }
 
 pub fn judge(node: &RolloutNode, seen: &Seen, terms: Terms, now: Timestamp) -> Verdict {
@@ -81,7 +83,9 @@ pub fn judge(node: &RolloutNode, seen: &Seen, terms: Terms, now: Timestamp) -> V
     }
     let waited = now.duration_since(node.since).unsigned_abs();
     match (node.step.job(), &seen.job) {
-        (Some(job), Some(JobSeen::Known { state, reason })) => with_job(job, state, reason, &facts, waited),
+        (Some(job), Some(JobSeen::Known { state, reason })) => {
+            with_job(job, state, reason, &facts, terms, waited)
+        }
         (Some(_), Some(JobSeen::Gone)) if facts.at_work => at(NodeStep::Rebuilding { job: None }),
         (Some(_), Some(JobSeen::Gone)) => Verdict::Again("Slurm does not know its job any more".into()),
         // Nothing was observed.
@@ -100,6 +104,8 @@ struct Facts<'a> {
     /// Slurm has seen it boot since.
     registered: bool,
     in_service: bool,
+    /// Slurm does not wait for it any more.
+    given_up: bool,
 }
 
 impl<'a> Facts<'a> {
@@ -120,6 +126,7 @@ impl<'a> Facts<'a> {
             request,
             slurm,
             at_work,
+            given_up: slurm.is_some_and(Node::is_given_up),
             rebuilt: rebuilt && !at_work && (seen.active || !terms.reboot),
             registered: !terms.reboot || booted.is_some_and(|booted| booted >= since),
             // Another's drain is another's business; the node itself answers.
@@ -129,8 +136,16 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn with_job(job: u64, state: &JobState, reason: &str, facts: &Facts<'_>, waited: Duration) -> Verdict {
+fn with_job(
+    job: u64,
+    state: &JobState,
+    reason: &str,
+    facts: &Facts<'_>,
+    terms: Terms,
+    waited: Duration,
+) -> Verdict {
     let some = Some(job);
+    let overdue = facts.given_up || waited > terms.slurm_waits + AFTER_SLURM;
     match state {
         JobState::Pending => {
             Verdict::At { step: NodeStep::Submitted { job }, remark: Some(format!("waits: {reason}")) }
@@ -151,7 +166,7 @@ fn with_job(job: u64, state: &JobState, reason: &str, facts: &Facts<'_>, waited:
         JobState::NodeFail if facts.in_service && facts.registered => {
             Verdict::Again("Slurm lost the node while its job ran".into())
         }
-        JobState::Completed | JobState::NodeFail if waited > BOOT_TIME => did_not_return(facts),
+        JobState::Completed | JobState::NodeFail if overdue => did_not_return(facts, terms),
         JobState::Configuring | JobState::Running | JobState::Completed | JobState::NodeFail => {
             at(NodeStep::Booting { job: some })
         }
@@ -187,19 +202,19 @@ fn without_job(node: &RolloutNode, facts: &Facts<'_>, terms: Terms, waited: Dura
     if facts.registered && drained_by_kiln && !reboot_is_due && waited > GRACE {
         return Verdict::NeedsUndrain;
     }
-    if waited > BOOT_TIME {
-        return did_not_return(facts);
+    if facts.given_up || waited > terms.slurm_waits + AFTER_SLURM {
+        return did_not_return(facts, terms);
     }
     at(NodeStep::Booting { job: None })
 }
 
-fn did_not_return(facts: &Facts<'_>) -> Verdict {
-    let state = facts.slurm.map_or_else(|| "unknown".into(), |n| n.state.short());
-    let minutes = BOOT_TIME.as_secs() / 60;
-    let what = if facts.rebuilt { "was rebuilt but" } else { "was not rebuilt and" };
+/// In words that fit a reason in Slurm.
+fn did_not_return(facts: &Facts<'_>, terms: Terms) -> Verdict {
+    let seconds = terms.slurm_waits.as_secs();
+    let what = if facts.rebuilt { "it was rebuilt but did" } else { "it was not rebuilt and did" };
     Verdict::Failed {
         reason: format!(
-            "the node {what} is not back in Slurm after {minutes} minutes (state {state}): look at its console log"
+            "{what} not come back to Slurm within {seconds} s: see `kiln console`, then `kiln rebuild` it again"
         ),
         drain: true,
     }

@@ -9,12 +9,14 @@
 //! ```
 //! A step back to `Pending` is a job that has to be submitted again. [`plan`] decides, the engine does.
 
+mod estimate;
 mod judge;
 mod plan;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use estimate::estimate;
 pub use judge::{JobSeen, Seen};
 pub use plan::{Action, CANCELLED, plan};
 
@@ -34,6 +36,8 @@ pub struct Options {
     /// Jobs only: to see how Slurm would order them.
     pub no_reboot: bool,
     pub sbatch_options: Vec<String>,
+    /// Who submits the jobs; without one, Slurm's own user.
+    pub user: Option<String>,
     /// This many nodes first, the others when these are proven. 0: all at once.
     pub canary: usize,
     /// At most this many nodes at a time, waiting jobs counted. 0: no limit.
@@ -58,6 +62,7 @@ impl Default for Options {
             command: "sleep 5".into(),
             no_reboot: false,
             sbatch_options: Vec::new(),
+            user: None,
             canary: 0,
             max_unavailable: 0,
             halt_after: 3,

@@ -1,6 +1,7 @@
 //! What a rollout does next. Pure: the whole of it, and what was observed, give a complete list of actions.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -59,7 +60,13 @@ pub enum Action {
     Become(RolloutState),
 }
 
-pub fn plan(rollout: &Rollout, seen: &BTreeMap<String, Seen>, now: Timestamp) -> Vec<Action> {
+/// `slurm_waits`: how long Slurm waits for a node that is being rebuilt.
+pub fn plan(
+    rollout: &Rollout,
+    seen: &BTreeMap<String, Seen>,
+    slurm_waits: Duration,
+    now: Timestamp,
+) -> Vec<Action> {
     let mut actions = Vec::new();
     let mut steps = Vec::with_capacity(rollout.nodes.len());
     let nothing = Seen::default();
@@ -67,7 +74,7 @@ pub fn plan(rollout: &Rollout, seen: &BTreeMap<String, Seen>, now: Timestamp) ->
         let mut step = node.step.clone();
         if step.is_in_flight() {
             let seen = seen.get(&node.node).unwrap_or(&nothing);
-            let verdict = judge(node, seen, terms(&rollout.options, node), now);
+            let verdict = judge(node, seen, terms(&rollout.options, node, slurm_waits), now);
             step = follow(rollout, node, verdict, &mut actions);
         }
         steps.push(step);
@@ -87,11 +94,12 @@ pub fn plan(rollout: &Rollout, seen: &BTreeMap<String, Seen>, now: Timestamp) ->
     actions
 }
 
-fn terms(options: &Options, node: &RolloutNode) -> Terms {
+fn terms(options: &Options, node: &RolloutNode, slurm_waits: Duration) -> Terms {
     let checked = options.check.is_some() && !node.rolling_back;
     Terms {
         reboot: !options.no_reboot || node.rolling_back,
-        check_after: options.strategy == Strategy::Drain && checked,
+        check_after: (options.strategy == Strategy::Drain || node.direct) && checked,
+        slurm_waits,
     }
 }
 

@@ -95,7 +95,7 @@ fn new(state: JobState) -> Seen {
 
 fn act(rollout: &Rollout, seen: &[Seen]) -> Vec<Action> {
     let seen = (0..).zip(seen).map(|(i, s)| (format!("n-{i}"), s.clone())).collect();
-    plan(rollout, &seen, now())
+    plan(rollout, &seen, Duration::from_secs(300), now())
 }
 
 fn submits(actions: &[Action]) -> Vec<String> {
@@ -325,4 +325,43 @@ fn without_a_reboot_the_job_is_all() {
     let rollout = rollout(options, vec![NodeStep::Submitted { job: 7 }]);
     let actions = act(&rollout, &[old(JobState::Completed)]);
     assert!(matches!(&actions[0], Action::Step { step: NodeStep::Done, .. }));
+}
+
+/// What Slurm says of a node that did not boot in time.
+fn given_up(reason: &str) -> Option<Node> {
+    let mut node = slurm("DOWN+NOT_RESPONDING", START - 500).unwrap();
+    node.state.reason = Some(reason.into());
+    Some(node)
+}
+
+#[test]
+fn a_node_that_slurm_gave_up_is_drained_in_words() {
+    for (reason, step, job_state) in [
+        ("ResumeTimeout reached", NodeStep::Booting { job: Some(7) }, Some(JobState::NodeFail)),
+        ("reboot timed out", NodeStep::Booting { job: None }, None),
+    ] {
+        let options = Options { halt_after: 0, ..Options::default() };
+        let seen = Seen { slurm: given_up(reason), job: job_state.and_then(job), ..new(JobState::Completed) };
+        let actions = act(&rollout(options.clone(), vec![step.clone()]), from_ref(&seen));
+        let drain = |a: &Action| {
+            matches!(a, Action::Drain { reason, .. }
+            if reason.starts_with("kiln: rollout 1: it was rebuilt but did not come back to Slurm within 300 s"))
+        };
+        assert!(actions.iter().any(drain), "{actions:?}");
+        // Any other reason may pass by itself.
+        let seen = Seen { slurm: given_up("Node unexpectedly rebooted"), ..seen };
+        let actions = act(&rollout(options, vec![step]), from_ref(&seen));
+        assert!(!actions.iter().any(|a| matches!(a, Action::Drain { .. })), "{actions:?}");
+    }
+}
+
+#[test]
+fn a_node_that_was_brought_back_past_slurm_is_checked_too() {
+    let options = Options { check: Some("true".into()), ..Options::default() };
+    let mut rollout = rollout(options, vec![NodeStep::Booting { job: None }]);
+    rollout.nodes[0].direct = true;
+    let drained = Seen { slurm: slurm("IDLE+DRAIN", START + 20), job: None, ..new(JobState::Completed) };
+    assert!(matches!(&act(&rollout, from_ref(&drained))[0], Action::Undrain { .. }));
+    let back = Seen { slurm: slurm("IDLE", START + 20), ..drained };
+    assert!(matches!(&act(&rollout, from_ref(&back))[0], Action::SubmitCheck { .. }));
 }

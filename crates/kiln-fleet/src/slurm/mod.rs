@@ -48,6 +48,14 @@ impl Slurm {
         version.parse().map_err(|e| failure("scontrol", format!("{e}")))
     }
 
+    /// Whether a user may have nodes rebooted, as Slurm's accounting has it.
+    pub async fn is_operator(&self, user: &str) -> Result<bool> {
+        let name = format!("name={user}");
+        let arguments = ["--noheader", "--parsable2", "show", "user", &name, "format=AdminLevel"];
+        let level = self.call("sacctmgr", &arguments).await?;
+        Ok(matches!(level.trim(), "Operator" | "Administrator"))
+    }
+
     async fn call(&self, program: &str, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(self.programs.join(program));
         command

@@ -37,6 +37,24 @@ impl Node {
         self.state.base == "DOWN"
     }
 
+    /// Slurm has waited in vain for it to boot.
+    pub fn is_given_up(&self) -> bool {
+        const SIGNS: [&str; 2] = ["reboot timed out", "ResumeTimeout reached"];
+        let reason = self.state.reason.as_deref().unwrap_or_default();
+        self.is_down() && SIGNS.iter().any(|sign| reason.contains(sign))
+    }
+
+    /// Kiln has taken it out of service.
+    pub fn is_drained_by_kiln(&self) -> bool {
+        self.is_drained() && self.has_reason(REASON)
+    }
+
+    /// Nobody's job runs there.
+    pub fn is_empty(&self) -> bool {
+        matches!(self.state.base.as_str(), "IDLE" | "DOWN")
+            && !self.state.flags.iter().any(|flag| flag == "COMPLETING")
+    }
+
     /// The drain is someone else's: it is not Kiln's to change.
     pub fn is_drained_by_others(&self) -> bool {
         self.is_drained() && !self.has_reason(REASON)
@@ -74,6 +92,12 @@ impl Slurm {
                 hostlist::expand(list).map_err(|source| Error::Hostlist { list: list.into(), source })
             }
         }
+    }
+
+    /// Whether only root and Slurm's own user may submit to a partition.
+    pub async fn is_for_root_only(&self, partition: &str) -> Result<bool> {
+        let text = self.call("scontrol", &["show", "partition", partition, "--oneliner"]).await?;
+        Ok(text.lines().any(|line| field(line, "RootOnly") == Some("YES")))
     }
 
     /// Takes a node out of service. An administrator's drain, with its reason, stays as it is.

@@ -6,7 +6,7 @@ use kiln_fleet::store::Deed;
 use crate::lab::{Lab, until};
 
 /// A look every second, and a second of grace.
-const QUICK: &str = r#","patience":{"reconcile":1,"grace":1,"resume_timeout":1}"#;
+const QUICK: &str = r#","resume_timeout":1,"patience":{"reconcile":1,"grace":1}"#;
 const ELASTIC: &str = r#","elastic":{"g":{"places":[]}}"#;
 const OFF: &str = "IDLE+CLOUD+POWERED_DOWN";
 const NEVER: &str = "None";

@@ -35,6 +35,7 @@ pub(super) fn groups(
             image: image.cloned(),
             features: features.clone(),
             image_update: ImageUpdate::Slurm,
+            rebuild_time: default_text(super::DEFAULT_NODE_TIME, &flavor.span),
             zones: vec![zone.clone()],
             elastic: Some(Elastic {
                 idle: idle.clone(),

@@ -26,6 +26,8 @@ const DEFAULT_REBUILD_TIME: &str = "30m";
 const DEFAULT_IDLE: &str = "15m";
 /// Of all the groups that `[limits]` yields.
 const LIMITS_PARTITION: &str = "compute";
+/// Several times what the slowest of the local cloud's hosts takes for one instance.
+const DEFAULT_NODE_TIME: &str = "5m";
 
 fn default_text(value: &str, at: &Range<usize>) -> Text {
     At::new(value.to_owned(), at.clone())
@@ -53,6 +55,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
                 image_update: ImageUpdate::Apply,
                 zones: Vec::new(),
                 elastic: None,
+                rebuild_time: default_text(DEFAULT_NODE_TIME, &name.span),
                 node_config: Vec::new(),
                 overrides: table.overrides.unwrap_or_default().into_iter().map(login_override).collect(),
                 name,
@@ -71,6 +74,8 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
                 image_update: table.image_update.map_or(ImageUpdate::Slurm, |at| at.value),
                 zones: table.zones.map(|list| list.value).unwrap_or_default(),
                 elastic: table.elastic.map(elastic),
+                rebuild_time: (table.rebuild_time)
+                    .unwrap_or_else(|| default_text(DEFAULT_NODE_TIME, &name.span)),
                 node_config: table.node_config.unwrap_or_default(),
                 overrides: table.overrides.unwrap_or_default(),
                 name,

@@ -50,6 +50,7 @@ pub(crate) struct Group {
     pub image_update: ImageUpdate,
     pub zones: Vec<Text>,
     pub elastic: Option<Elastic>,
+    pub rebuild_time: Text,
     pub node_config: Named<Scalar>,
     pub overrides: Named<ComputeOverrideTable>,
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use super::{elastic, names, overrides, slurm};
+use super::{elastic, names, overrides, rebuild, slurm};
 use crate::Group;
 use crate::diagnostic::Findings;
 use crate::hostlist;
@@ -69,6 +69,7 @@ fn group<'a>(written: &'a merge::Group, census: &mut Census<'a>, findings: &mut 
         image: written.image.as_ref().map(|image| image.value.clone()).unwrap_or_default(),
         features: written.features.iter().map(|feature| feature.value.clone()).collect(),
         image_update: written.image_update,
+        rebuild_time: rebuild::time(&written.rebuild_time, findings),
         node_config: slurm::line_config(&written.node_config, slurm::NODE_KEYS, findings),
     }
 }

@@ -132,6 +132,8 @@ table! {
         "zones" => zones: List<Text>;
         /// Makes the group elastic: Slurm powers its nodes up for jobs and down when they are idle. Without it they are always there.
         "elastic" => elastic: ElasticTable;
+        /// Longest time from the reboot of a healthy node, onto a new image, until it is back in Slurm, e.g. 5m. Slurm's `ResumeTimeout` follows from it. Default: 5m.
+        "rebuild_time" => rebuild_time: Text;
         /// Parameters for the nodes' `NodeName` line in slurm.conf, e.g. `CPUs` or `RealMemory`.
         "node_config" => node_config: Named<Scalar>;
         /// Settings for some of the nodes, by node name or hostlist.

@@ -3,6 +3,7 @@
 pub mod apply;
 pub mod completions;
 pub mod configure;
+pub mod console;
 pub mod daemon;
 pub mod destroy;
 pub mod doctor;
@@ -43,6 +44,7 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Events(verb) => verb.run(context),
         Verb::Doctor(verb) => verb.run(context),
         Verb::Ssh(verb) => verb.run(context),
+        Verb::Console(verb) => verb.run(context),
         Verb::Exec(verb) => verb.run(context),
         Verb::Inventory(verb) => verb.run(context),
         Verb::Image(verb) => verb.run(context),

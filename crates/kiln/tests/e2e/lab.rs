@@ -107,6 +107,22 @@ impl Lab {
             .unwrap_or_else(|e| panic!("kiln {arguments:?} printed no JSON ({e}):\n{text}"))
     }
 
+    /// Watches the newest rollout to its end; its report.
+    pub fn watch(&mut self) -> Value {
+        let output = self.try_kiln(&["--json", "rebuild", "watch"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let last = text.lines().last().unwrap_or_default();
+        let report: Value = serde_json::from_str(last).unwrap_or_else(|e| {
+            panic!(
+                "kiln rebuild watch printed no JSON ({e}):\n{text}{}",
+                String::from_utf8_lossy(&output.stderr)
+            )
+        });
+        let well = report["state"] == "done" && report["failed"] == 0;
+        assert_eq!(output.status.success(), well, "{report}");
+        report
+    }
+
     /// Runs a command as root on a node; it must succeed.
     pub fn on(&mut self, node: &str, command: &[&str]) -> String {
         let arguments: Vec<&str> = ["ssh", node].into_iter().chain(command.iter().copied()).collect();
