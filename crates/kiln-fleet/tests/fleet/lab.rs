@@ -34,10 +34,15 @@ impl Lab {
     }
 
     pub fn target(&self, image: &str) {
+        self.fleet_file(image, "");
+    }
+
+    /// `more`: further fields, with a comma before each.
+    pub fn fleet_file(&self, image: &str, more: &str) {
         let node = format!(r#"{{"group":"g","image":"{image}","user_data":"u","ssh_key":"k"}}"#);
         let nodes = NODES.map(|name| format!(r#""{name}":{node}"#)).join(",");
         let cloud = format!(r#"{{"kind":"local","url":"{}","token":"t"}}"#, self.cloud.url);
-        let text = format!(r#"{{"cluster":"c","cloud":{cloud},"nodes":{{{nodes}}}}}"#);
+        let text = format!(r#"{{"cluster":"c","cloud":{cloud},"nodes":{{{nodes}}}{more}}}"#);
         std::fs::write(self.path("fleet.json"), text).unwrap();
     }
 
@@ -59,6 +64,7 @@ impl Lab {
             spool: self.path("spool"),
             fleet: self.path("fleet.json"),
             slurm: self.commands(),
+            share: self.path("share"),
             poll: Duration::from_millis(20),
             rollout_poll: Duration::from_millis(100),
         };

@@ -4,6 +4,7 @@
 
 mod cloud;
 mod lab;
+mod reconcile;
 mod requests;
 mod rollouts;
 mod slurm;
