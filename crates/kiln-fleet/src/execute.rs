@@ -115,6 +115,10 @@ impl Executor<'_> {
             return self.rebuild_directly(&node);
         }
         let outcome = match self.rollout.options.strategy {
+            _ if node.elastic => {
+                let reason = format!("{REASON}rollout {}", self.rollout.id);
+                self.slurm.power_down_asap(name, &reason).await.map(|()| NodeStep::Draining)
+            }
             Strategy::Drain if !self.rollout.options.no_reboot => {
                 let reason = format!("{REASON}rollout {}", self.rollout.id);
                 self.slurm.reboot_asap(name, &reason).await.map(|()| NodeStep::Draining)

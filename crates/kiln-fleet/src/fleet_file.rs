@@ -1,13 +1,12 @@
 //! What kilnd is told of the fleet: written by `kiln configure`, read again whenever it changes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use jiff::Timestamp;
 use kiln_cloud::{Attachment, Cloud};
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, io};
@@ -141,34 +140,6 @@ impl FleetFile {
     }
 }
 
-/// Only the names and groups: a hook has no time for the rest.
-#[derive(Deserialize)]
-#[expect(clippy::zero_sized_map_values, reason = "a map is what the file has; its values are passed over")]
-pub struct FleetNames {
-    nodes: HashMap<String, GroupName>,
-    #[serde(default)]
-    elastic: HashMap<String, IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-struct GroupName {
-    group: String,
-}
-
-impl FleetNames {
-    pub fn read(path: &Path) -> Result<Self> {
-        parse(path)
-    }
-
-    pub fn has(&self, node: &str) -> bool {
-        self.nodes.contains_key(node)
-    }
-
-    pub fn is_elastic(&self, node: &str) -> bool {
-        self.nodes.get(node).is_some_and(|node| self.elastic.contains_key(&node.group))
-    }
-}
-
 fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
     let text = std::fs::read(path).map_err(io(path))?;
     // The place is named but never quoted: the file holds secrets.
@@ -247,8 +218,6 @@ mod tests {
         assert_eq!(file.concurrency, 10);
         assert_eq!(file.rebuild_partitions, ["rebuild"]);
         assert_eq!(file.nodes["n-0"].image.as_deref(), Some("i2"));
-        let names = FleetNames::read(&path).unwrap();
-        assert!(names.has("n-0") && !names.is_elastic("n-0") && !names.has("n-1"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kiln_spec::hostlist;
 
 use crate::error::{Error, Result};
-use crate::fleet_file::FleetNames;
+use crate::fleet_names::FleetNames;
 use crate::store::{Kind, NewRequest, Store, now};
 use crate::{resume_file, spool};
 
@@ -67,8 +67,8 @@ fn accept(
     request: impl Fn(Option<&FleetNames>, &str, Timestamp) -> NewRequest,
 ) -> Result<Accepted> {
     let received = now();
-    // Without the file nothing is lost: the daemon checks again when it has it.
-    let known = FleetNames::read(desk.fleet).ok();
+    // Without the list nothing is lost: the daemon checks again when it has it.
+    let known = FleetNames::beside(desk.fleet).ok();
     let opened = Store::open_with_patience(desk.store, PATIENCE);
     let log = |node: &str, why: &str, outcome: &str| {
         if let Ok(store) = &opened {
@@ -118,14 +118,7 @@ mod tests {
     impl Place {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
-            let node = r#"{"group":"g","user_data":"","ssh_key":""}"#;
-            let elastic = node.replace("\"g\"", "\"e\"");
-            let text = format!(
-                r#"{{"cluster":"c","cloud":{{"kind":"local","url":"u","token":"t"}},
-                "elastic":{{"e":{{"places":[]}}}},
-                "nodes":{{"n-0":{node},"n-1":{node},"n-2":{node},"e-0":{elastic}}}}}"#
-            );
-            std::fs::write(dir.path().join("fleet.json"), text).unwrap();
+            std::fs::write(dir.path().join("nodes"), "n-0\nn-1\nn-2\ne-0 elastic\n").unwrap();
             Place { dir }
         }
 
@@ -197,9 +190,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_fleet_file_the_request_is_kept() {
+    fn without_a_list_the_request_is_kept() {
         let place = Place::new();
-        std::fs::remove_file(place.dir.path().join("fleet.json")).unwrap();
+        std::fs::remove_file(place.dir.path().join("nodes")).unwrap();
         assert_eq!(place.reboot("n-0").unwrap().nodes, ["n-0"]);
         assert_eq!(place.queued(), ["n-0"]);
     }

@@ -10,6 +10,7 @@ pub mod ensure;
 mod error;
 mod execute;
 mod fleet_file;
+mod fleet_names;
 pub mod health;
 pub mod hook;
 mod power;

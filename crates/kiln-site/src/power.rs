@@ -66,12 +66,18 @@ pub fn suspend_time(spec: &Spec, partition: &Partition) -> Option<u64> {
 pub fn features(group: &Group, node: &Node<'_>, inventory: &Inventory) -> Vec<String> {
     let mut features = node.features.to_vec();
     if node.elastic {
-        features.push(format!("shape={}", node.flavor));
+        features.push(format!("shape={}", plain(node.flavor)));
         // With several zones it is known only when the node is there.
         if let [zone] = group.zones.as_slice() {
-            features.push(format!("zone={zone}"));
+            features.push(format!("zone={}", plain(zone)));
         }
         features.push(format!("arch={}", inventory.architecture));
     }
     features
+}
+
+/// Clouds allow names that slurm.conf would read as several words.
+fn plain(name: &str) -> String {
+    let keep = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/');
+    name.chars().map(|c| if keep(c) { c } else { '_' }).collect()
 }

@@ -81,6 +81,16 @@ fn bundle(node: &str) -> Bundle {
 }
 
 #[test]
+fn slurm_conf_with_elastic_groups() {
+    let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.fixed]\nnodes = \"fixed-[0-1]\"\n\
+        [compute.burst]\nnodes = \"burst-[0-9]\"\nzones = [\"north\", \"south\"]\nelastic = { idle = \"5m\", min = 2 }\n\
+        [limits.large]\nzones = { ad1 = 3, ad2 = 1 }\nfeatures = [\"big\"]\n";
+    let spec = kiln_spec::parse(text, "cluster.toml").unwrap();
+    let inventory = inventory(&spec, Release::new(22, 5, 8));
+    insta::assert_snapshot!(site(&spec, &inventory, &secrets()).slurm_conf());
+}
+
+#[test]
 fn slurm_conf_of_22_05() {
     let spec = spec();
     let inventory = inventory(&spec, Release::new(22, 5, 8));

@@ -20,7 +20,7 @@ use crate::cloud_view;
 use crate::error::Result;
 use crate::fleet_file::Fleet;
 use crate::slurm::{Node, Slurm};
-use crate::store::{Kind, Request, Store, Trouble, now};
+use crate::store::{Kind, NewRequest, Request, Store, Trouble, now};
 use act::Act;
 use decide::{Seen, Step, decide};
 
@@ -84,7 +84,7 @@ impl Engine {
     }
 
     async fn look(&mut self, fleet: &Arc<Fleet>, next_look: &mut Instant) -> Result<()> {
-        let requests = self.latest()?;
+        let requests = self.latest(fleet)?;
         let new = requests.iter().any(|request| !self.seen.contains(&request.id));
         if requests.is_empty() || (!new && Instant::now() < *next_look) {
             return Ok(());
@@ -111,9 +111,17 @@ impl Engine {
     }
 
     /// The newest open request of each node; those before it are overtaken.
-    fn latest(&self) -> Result<Vec<Request>> {
+    fn latest(&self, fleet: &Fleet) -> Result<Vec<Request>> {
         let mut latest: BTreeMap<String, Request> = BTreeMap::new();
         for request in self.store.power_requests()? {
+            let fixed = fleet.file.nodes.contains_key(&request.node)
+                && fleet.file.elastic_group(&request.node).is_none();
+            if fixed && request.kind == Kind::Resume {
+                // The hook could not know: a node that is never off is to be rebooted.
+                self.store.enqueue(&[NewRequest::new(Kind::Reboot, &request.node, request.received)])?;
+                self.store.finish(request.id)?;
+                continue;
+            }
             if let Some(older) = latest.insert(request.node.clone(), request) {
                 self.store.log(&older.node, older.kind.word(), "a later request", "overtaken")?;
                 self.store.finish(older.id)?;
@@ -201,11 +209,6 @@ impl View {
             return Step::Done("not a node of this fleet");
         };
         let group = fleet.file.elastic.get(&node.group);
-        if request.kind == Kind::Resume && (group.is_none() || fleet.file.surroundings.is_none()) {
-            return Step::Fail(
-                "its group is not elastic; `kiln configure` tells kilnd of the present file".into(),
-            );
-        }
         let paused = self
             .troubles
             .get(&node.group)

@@ -155,6 +155,15 @@ impl Slurm {
         self.call("scontrol", &["reboot", "ASAP", "nextstate=RESUME", &reason, node]).await.map(drop)
     }
 
+    /// Lets its jobs end and no new ones begin, then calls the suspend hook.
+    pub async fn power_down_asap(&self, node: &str, reason: &str) -> Result<()> {
+        let off = |n: Node| n.has_flag("POWERED_DOWN") || n.has_flag("POWERING_DOWN");
+        if self.node(node).await?.is_some_and(off) {
+            return Ok(());
+        }
+        self.update(node, "state=power_down_asap", Some(reason)).await
+    }
+
     pub async fn cancel_reboot(&self, node: &str) -> Result<()> {
         self.call("scontrol", &["cancel_reboot", node]).await.map(drop)
     }

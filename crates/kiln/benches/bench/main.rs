@@ -4,6 +4,7 @@
 #[path = "../../tests/e2e/lab.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod lab;
+mod reconcile;
 mod rollout;
 
 use std::path::Path;
@@ -26,6 +27,7 @@ fn main() {
     let mut rows = Vec::new();
     rows.extend(hostlists());
     rows.extend(large_plan());
+    rows.extend(reconcile::look());
     let wanted = |what: &str| !std::env::args().any(|a| a == format!("--skip-{what}"));
     for (name, measure) in [("cluster", cluster as fn(&mut Lab) -> Vec<Row>), ("rollout", rollout::rollouts)]
     {

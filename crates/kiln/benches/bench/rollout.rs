@@ -137,11 +137,14 @@ fn hook(lab: &mut Lab) -> Vec<Row> {
     for at in 0..1000 {
         nodes.insert(format!("bench-{at}"), one.clone());
     }
-    let file = lab.path("fleet.json");
-    std::fs::write(&file, fleet.to_string()).expect("a file");
-    let mut copy = lab.kiln_command(&["ssh", "control", "tee", "/etc/kiln/fleet.json"]);
-    let copied = copy.stdin(std::fs::File::open(&file).expect("the file")).stdout(Stdio::null()).status();
-    assert!(copied.expect("kiln runs").success());
+    let names: String = nodes.keys().fold(String::new(), |text, name| text + name + "\n");
+    let file = lab.path("for-control");
+    for (name, text) in [("nodes", names), ("fleet.json", fleet.to_string())] {
+        std::fs::write(&file, text).expect("a file");
+        let mut copy = lab.kiln_command(&["ssh", "control", "tee", &format!("/etc/kiln/{name}")]);
+        let copied = copy.stdin(std::fs::File::open(&file).expect("the file")).stdout(Stdio::null()).status();
+        assert!(copied.expect("kiln runs").success());
+    }
     let script = "for i in {0..999}; do a=$EPOCHREALTIME; /usr/local/libexec/kiln/kiln-reboot bench-$i || exit 1; \
                   b=$EPOCHREALTIME; echo $(( ${b/./} - ${a/./} )); done";
     let output = lab.on("control", &["runuser", "-u", "slurm", "--", "bash", "-c", script]);

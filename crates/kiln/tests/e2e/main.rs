@@ -9,6 +9,7 @@ mod change;
 mod control;
 mod cut;
 mod daemon;
+mod elastic;
 mod lab;
 mod lanes;
 mod leftovers;
@@ -73,6 +74,23 @@ const RECONCILE: &[Scenario] = &[
     ("nodes with an older configuration, and a doctor's page", reconcile::drift),
 ];
 
+const ELASTIC: &[Scenario] = &[
+    ("from nothing to a group that is off", elastic::raise),
+    ("four nodes appear for a job and go", elastic::grows_and_shrinks),
+    ("jobs race with nodes being powered down", elastic::racing),
+    ("kilnd is away, and killed ten times", elastic::without_kilnd),
+    ("a cloud that is short of room", elastic::short_of_room),
+    ("a new image for fixed and elastic nodes", elastic::new_image),
+    ("a cloud without room says so at once", elastic::no_room),
+];
+
+/// What another release of Slurm could do differently.
+const ELASTIC_SHORT: &[Scenario] = &[
+    ("from nothing to a group that is off", elastic::raise),
+    ("four nodes appear for a job and go", elastic::grows_and_shrinks),
+    ("a new image for fixed and elastic nodes", elastic::new_image),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
@@ -108,6 +126,7 @@ const SUITES: &[Suite] = &[
         ]],
     },
     Suite { name: "rollout", debian: "bookworm", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
+    Suite { name: "elastic", debian: "bookworm", scenarios: &[ELASTIC] },
     Suite { name: "reconcile", debian: "bookworm", scenarios: &[RECONCILE] },
     Suite {
         name: "trixie",
@@ -123,6 +142,7 @@ const SUITES: &[Suite] = &[
         ],
     },
     Suite { name: "rollout-trixie", debian: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
+    Suite { name: "elastic-trixie", debian: "trixie", scenarios: &[ELASTIC_SHORT] },
     Suite {
         name: "forky",
         debian: "forky",
