@@ -193,7 +193,8 @@ pub fn paused(o: &Observation) -> Option<Found> {
 
 pub fn should_be_up(o: &Observation) -> Option<Found> {
     let wanted = o.always_up && o.pause.is_none() && o.is_off() && o.instances.is_empty();
-    if !wanted || o.is_down() || o.carries_jobs() || o.is_drained_for_pause() {
+    // The first `kiln configure` starts kilnd a moment before there are bundles.
+    if !wanted || !o.is_published || o.is_down() || o.carries_jobs() || o.is_drained_for_pause() {
         return None;
     }
     Some(found("powered down, though it is to stay up", vec![Action::PowerUp]))

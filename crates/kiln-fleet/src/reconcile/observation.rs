@@ -28,6 +28,8 @@ pub struct Observation {
     pub reached_at: Option<IpAddr>,
     /// The image it should have.
     pub image: Option<String>,
+    /// The share has a bundle for it: without one it could not join.
+    pub is_published: bool,
     /// The bundle it should have, and since when.
     pub bundle: Option<(String, Timestamp)>,
     /// A hook's or a rollout's, that Kiln is at work on.

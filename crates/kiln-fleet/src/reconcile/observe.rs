@@ -107,6 +107,7 @@ fn assemble(
             always_up: group.is_some_and(|g| g.always_up.contains(name)),
             reached_at: reached_at(node, slurm.as_ref()),
             image: target(name, node, notes),
+            is_published: notes.bundles.as_ref().is_some_and(|(all, _)| all.contains_key(name)),
             bundle: bundles.and_then(|(all, at)| Some((all.get(name)?.clone(), *at))),
             request: notes.requests.get(name).copied(),
             rollout: notes.rollouts.get(name).copied(),

@@ -45,6 +45,7 @@ fn node(state: &str) -> Observation {
         group: "g".into(),
         slurm: Some(slurm),
         image: Some("new".into()),
+        is_published: true,
         ..Observation::default()
     }
 }
@@ -178,6 +179,13 @@ fn rows() -> Vec<(Observation, &'static str)> {
         (off().but(paused), "paused: drain"),
         (up().with(Active).but(paused), "-"),
         (off().but(|o| o.always_up = true), "should-be-up: power-up"),
+        (
+            off().but(|o| {
+                o.always_up = true;
+                o.is_published = false;
+            }),
+            "-",
+        ),
         (
             off().but(|o| {
                 o.always_up = true;

@@ -5,6 +5,7 @@ mod elastic;
 #[path = "../../tests/e2e/lab.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod lab;
+mod reconcile;
 mod rollout;
 
 use std::path::Path;
@@ -27,6 +28,7 @@ fn main() {
     let mut rows = Vec::new();
     rows.extend(hostlists());
     rows.extend(large_plan());
+    rows.extend(reconcile::look());
     let wanted = |what: &str| !std::env::args().any(|a| a == format!("--skip-{what}"));
     let measures: [(&str, fn(&mut Lab) -> Vec<Row>); 3] =
         [("cluster", cluster), ("rollout", rollout::rollouts), ("elastic", elastic::elastic)];
