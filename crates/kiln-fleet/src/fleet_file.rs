@@ -82,9 +82,13 @@ impl FleetFile {
 /// Only the names, from the list beside the file: a hook has no time for the rest, which is a hundred times as
 /// long. Where there is no list, from the file itself. One that is behind does no harm: kilnd checks again.
 pub fn node_names(path: &Path) -> Result<Vec<String>> {
-    if let Ok(text) = std::fs::read_to_string(path.with_file_name(NAMES)) {
-        return Ok(text.lines().map(String::from).collect());
+    match std::fs::read_to_string(path.with_file_name(NAMES)) {
+        Ok(text) => Ok(text.lines().map(String::from).collect()),
+        Err(_) => names_in(path),
     }
+}
+
+fn names_in(fleet_file: &Path) -> Result<Vec<String>> {
     #[derive(Deserialize)]
     #[expect(
         clippy::zero_sized_map_values,
@@ -93,7 +97,7 @@ pub fn node_names(path: &Path) -> Result<Vec<String>> {
     struct Names {
         nodes: BTreeMap<String, IgnoredAny>,
     }
-    Ok(parse::<Names>(path)?.nodes.into_keys().collect())
+    Ok(parse::<Names>(fleet_file)?.nodes.into_keys().collect())
 }
 
 fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
