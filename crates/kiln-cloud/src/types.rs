@@ -68,6 +68,9 @@ pub struct NewInstance {
     /// Image id.
     pub image: String,
     pub flavor: String,
+    /// Availability zone; `None`: the cloud decides.
+    #[serde(default)]
+    pub zone: Option<String>,
     /// Network id.
     pub network: String,
     /// A fixed address, if one is wanted.

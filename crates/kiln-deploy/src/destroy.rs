@@ -44,8 +44,18 @@ impl Deployment<'_> {
 
     pub async fn destroy(&self, belongings: &Belongings) -> Result<()> {
         let limit = self.spec.concurrency;
+        // From here on kilnd makes nothing new.
+        self.cloud.revoke(&self.spec.name).await?;
         let gone = |what: &str, name: &str| (self.progress)(Event::done(format!("{what}{name}"), "deleted"));
-        let instances = bounded(belongings.instances.clone(), limit, |(id, name)| async move {
+        // What it made between the listing and this moment goes too.
+        let mut instances = belongings.instances.clone();
+        let late = self.cloud.instances(&self.spec.name).await?;
+        instances.extend(
+            late.into_iter()
+                .filter(|i| belongings.instances.iter().all(|b| b.0 != i.id))
+                .map(|i| (i.id, i.name)),
+        );
+        let instances = bounded(instances, limit, |(id, name)| async move {
             self.check_stop()?;
             self.cloud.delete(&id).await?;
             gone("", &name);
@@ -65,7 +75,6 @@ impl Deployment<'_> {
             self.cloud.delete_volume(id).await?;
             gone("volume ", name);
         }
-        self.cloud.revoke(&self.spec.name).await?;
         self.cloud.retire().await?;
         Ok(())
     }

@@ -8,7 +8,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::engine;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetWatch};
 use crate::paths;
@@ -16,6 +15,7 @@ use crate::slurm::Slurm;
 use crate::spool;
 use crate::store::Store;
 use crate::work::Worker;
+use crate::{engine, power};
 
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
@@ -72,6 +72,13 @@ pub async fn serve(config: DaemonConfig, stopping: watch::Receiver<bool>) -> Res
     let worker =
         Arc::new(Worker { store: store.clone(), slurm: config.slurm.clone(), stop: stopping.clone() });
     let (fleets, fleet_now) = watch::channel(None);
+    let powering = tokio::spawn(power::run(
+        store.clone(),
+        config.slurm.clone(),
+        fleet_now.clone(),
+        stopping.clone(),
+        config.poll,
+    ));
     let rollouts = tokio::spawn(engine::run(
         store.clone(),
         config.slurm.clone(),
@@ -114,6 +121,7 @@ pub async fn serve(config: DaemonConfig, stopping: watch::Receiver<bool>) -> Res
     }
     tracing::info!(working = working.len(), "ending");
     while working.join_next().await.is_some() {}
+    let _ = powering.await;
     let _ = rollouts.await;
     Ok(())
 }

@@ -103,6 +103,7 @@ impl World {
                 node.node.clone(),
                 Seen {
                     image: instance.and_then(image_of).map(String::from),
+                    created: instance.map(|i| i.created),
                     active: status == Some(&InstanceStatus::Active),
                     building: matches!(status, Some(InstanceStatus::Building | InstanceStatus::Rebuilding)),
                     request: self.requests.get(&node.node).cloned(),

@@ -115,6 +115,10 @@ impl Executor<'_> {
             return self.rebuild_directly(&node);
         }
         let outcome = match self.rollout.options.strategy {
+            _ if node.elastic => {
+                let reason = format!("{REASON}rollout {}", self.rollout.id);
+                self.slurm.power_down_asap(name, &reason).await.map(|()| NodeStep::Draining)
+            }
             Strategy::Drain if !self.rollout.options.no_reboot => {
                 let reason = format!("{REASON}rollout {}", self.rollout.id);
                 self.slurm.reboot_asap(name, &reason).await.map(|()| NodeStep::Draining)
@@ -198,8 +202,8 @@ impl Executor<'_> {
             node.remark = None;
         })?;
         if direct {
-            let node = name.to_string();
-            self.store.enqueue(&[NewRequest { kind: Kind::Rebuild, node, image: Some(image), received }])?;
+            let request = NewRequest::new(Kind::Rebuild, name, received);
+            self.store.enqueue(&[NewRequest { image: Some(image), ..request }])?;
         }
         Ok(())
     }
@@ -212,13 +216,9 @@ impl Executor<'_> {
         if self.store.latest_requests()?.iter().any(asked) {
             return self.step(&node.node, NodeStep::Rebuilding { job: None }, None);
         }
-        let request = NewRequest {
-            kind: Kind::Rebuild,
-            node: node.node.clone(),
-            image: node.target.clone().or_else(|| node.previous.clone()),
-            received,
-        };
-        self.store.enqueue(&[request])?;
+        let image = node.target.clone().or_else(|| node.previous.clone());
+        let request = NewRequest::new(Kind::Rebuild, &node.node, received);
+        self.store.enqueue(&[NewRequest { image, ..request }])?;
         self.step(&node.node, NodeStep::Rebuilding { job: None }, None)
     }
 

@@ -1,11 +1,11 @@
 //! What kilnd is told of the fleet: written by `kiln configure`, read again whenever it changes.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use kiln_cloud::Cloud;
-use serde::de::IgnoredAny;
+use kiln_cloud::{Attachment, Cloud};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, io};
@@ -27,7 +27,62 @@ pub struct FleetFile {
     /// A license every rebuild job asks for, where Slurm is to cap their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
+    /// What every instance that kilnd makes is connected to; without it kilnd makes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surroundings: Option<Surroundings>,
+    /// By name. A group that is not here has fixed nodes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub elastic: BTreeMap<String, ElasticGroup>,
+    #[serde(default)]
+    pub patience: Patience,
     pub nodes: BTreeMap<String, FleetNode>,
+}
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Surroundings {
+    /// Network id.
+    pub network: String,
+    /// Security group ids.
+    pub security_groups: Vec<String>,
+    pub volumes: Vec<Attachment>,
+}
+
+/// A group whose nodes Slurm powers up and down.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ElasticGroup {
+    /// Tried in this order when the cloud has no room.
+    pub places: Vec<Place>,
+    /// Nodes that stay up whether they are needed or not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub always_up: Vec<String>,
+}
+
+/// Where and as what an instance may be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    pub flavor: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+}
+
+/// How long kilnd lets things be before it acts, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Patience {
+    /// Between two looks of the reconciler.
+    pub reconcile: u64,
+    /// An odd state must have lasted this long.
+    pub grace: u64,
+    /// A group that the cloud has no room for, or that fails again and again, is left alone for this long.
+    pub pause: u64,
+    /// Failures of a group in a row that make it pause.
+    pub failures: u32,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience { reconcile: 30, grace: 120, pause: 600, failures: 5 }
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +105,9 @@ pub struct FleetNode {
     pub user_data: String,
     /// OpenSSH public key for root.
     pub ssh_key: String,
+    /// The address kept for a node of an elastic group, so that its name means the same on all nodes at all times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
 }
 
 fn default_concurrency() -> usize {
@@ -64,12 +122,14 @@ fn default_partitions() -> Vec<String> {
     vec!["rebuild".to_string()]
 }
 
-/// Written beside the fleet file, one name per line.
-const NAMES: &str = "nodes";
-
 impl FleetFile {
     pub fn read(path: &Path) -> Result<Self> {
         parse(path)
+    }
+
+    /// The elastic group a node is of, if it is.
+    pub fn elastic_group(&self, node: &str) -> Option<&ElasticGroup> {
+        self.elastic.get(&self.nodes.get(node)?.group)
     }
 
     pub fn cloud(&self) -> Cloud {
@@ -77,27 +137,6 @@ impl FleetFile {
             CloudAccess::Local { url, token } => Cloud::local_at(url, token),
         }
     }
-}
-
-/// Only the names, from the list beside the file: a hook has no time for the rest, which is a hundred times as
-/// long. Where there is no list, from the file itself. One that is behind does no harm: kilnd checks again.
-pub fn node_names(path: &Path) -> Result<Vec<String>> {
-    match std::fs::read_to_string(path.with_file_name(NAMES)) {
-        Ok(text) => Ok(text.lines().map(String::from).collect()),
-        Err(_) => names_in(path),
-    }
-}
-
-fn names_in(fleet_file: &Path) -> Result<Vec<String>> {
-    #[derive(Deserialize)]
-    #[expect(
-        clippy::zero_sized_map_values,
-        reason = "a map is what the file has; its values are passed over"
-    )]
-    struct Names {
-        nodes: BTreeMap<String, IgnoredAny>,
-    }
-    Ok(parse::<Names>(fleet_file)?.nodes.into_keys().collect())
 }
 
 fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
@@ -168,9 +207,6 @@ mod tests {
         assert_eq!(file.concurrency, 10);
         assert_eq!(file.rebuild_partitions, ["rebuild"]);
         assert_eq!(file.nodes["n-0"].image.as_deref(), Some("i2"));
-        assert_eq!(node_names(&path).unwrap(), ["n-0"]);
-        std::fs::write(dir.path().join("nodes"), "n-0\nn-1\n").unwrap();
-        assert_eq!(node_names(&path).unwrap(), ["n-0", "n-1"]);
     }
 
     #[test]

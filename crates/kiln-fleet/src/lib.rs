@@ -10,7 +10,10 @@ pub mod ensure;
 mod error;
 mod execute;
 mod fleet_file;
+mod fleet_names;
 pub mod hook;
+mod power;
+mod resume_file;
 mod rollout;
 mod slurm;
 mod spool;
@@ -20,7 +23,7 @@ mod work;
 
 pub use daemon::{DaemonConfig, run};
 pub use error::{Error, Result};
-pub use fleet_file::{CloudAccess, FleetFile, FleetNode};
+pub use fleet_file::{CloudAccess, ElasticGroup, FleetFile, FleetNode, Patience, Place, Surroundings};
 pub use rollout::{
     NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy, estimate,
     step_text,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_cloud::InstanceStatus;
+use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::Release;
 use kiln_spec::hostlist;
 
@@ -36,8 +36,11 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
                 instances.get(&name).is_some_and(|i| matches!(i.status, InstanceStatus::Error { .. }));
             let state = states.get(&name);
             // What Kiln drained is Kiln's to bring back, and Slurm runs no job there.
-            let direct = !options.no_reboot && state.is_some_and(Node::is_drained_by_kiln);
-            let skipped = if broken && !direct {
+            let elastic = file.elastic_group(&name).is_some();
+            let direct = !elastic && !options.no_reboot && state.is_some_and(Node::is_drained_by_kiln);
+            let skipped = if elastic {
+                elastic_skip(&options, target.as_deref(), instances.get(&name), state)
+            } else if broken && !direct {
                 Some("its instance is broken; `kiln up` makes it anew".to_string())
             } else {
                 reason_to_skip(&options, target.as_deref(), previous.as_deref(), state)
@@ -54,6 +57,7 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
                 remark: None,
                 rolling_back: false,
                 direct,
+                elastic,
                 node: name,
             }
         })
@@ -165,6 +169,25 @@ fn choose(
         return Err(Error::Refused("there are no nodes in the rebuild partitions".into()));
     }
     Ok(names.into_iter().map(|name| (name.clone(), partitions[&name].clone())).collect())
+}
+
+fn elastic_skip(
+    options: &Options,
+    target: Option<&str>,
+    instance: Option<&Instance>,
+    slurm: Option<&Node>,
+) -> Option<String> {
+    if options.no_reboot {
+        return Some("its group is elastic: without being powered down nothing happens to it".into());
+    }
+    let Some(instance) = instance else {
+        return Some("is off, and comes up on its image".into());
+    };
+    if !options.force && target.is_some() && image_of(instance) == target {
+        return Some("has its image already".into());
+    }
+    let foreign = slurm.filter(|n| n.is_drained_by_others());
+    foreign.map(|n| format!("drained by others: {}", n.state.reason.as_deref().unwrap_or("no reason given")))
 }
 
 fn reason_to_skip(

@@ -172,6 +172,7 @@ impl Builder<'_> {
             name: name.clone(),
             image: source.id.clone(),
             flavor: self.flavor.to_string(),
+            zone: None,
             network: place.network,
             address: None,
             security_groups: vec![place.security_group],

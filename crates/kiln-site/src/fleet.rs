@@ -10,6 +10,7 @@ use crate::make::{directory, file, service};
 pub const REBOOT: &str = "/usr/local/libexec/kiln/kiln-reboot";
 pub const RESUME: &str = "/usr/local/libexec/kiln/kiln-resume";
 pub const SUSPEND: &str = "/usr/local/libexec/kiln/kiln-suspend";
+pub const RESUME_FAIL: &str = "/usr/local/libexec/kiln/kiln-resume-fail";
 
 /// The hooks must be there before slurmctld reads their names.
 pub fn before_slurmctld(spec: &Spec, secrets: &Secrets) -> Vec<Resource> {
@@ -31,12 +32,14 @@ pub fn before_slurmctld(spec: &Spec, secrets: &Secrets) -> Vec<Resource> {
         hook(REBOOT),
         hook(RESUME),
         hook(SUSPEND),
+        hook(RESUME_FAIL),
     ]
 }
 
 fn node_names(spec: &Spec) -> String {
     let compute = spec.nodes().filter(|node| node.role == Role::Compute);
-    compute.fold(String::new(), |text, node| text + node.name + "\n")
+    compute
+        .fold(String::new(), |text, node| text + node.name + if node.elastic { " elastic\n" } else { "\n" })
 }
 
 /// kilnd reads the fleet file again by itself; only another binary or unit restarts it.

@@ -8,6 +8,7 @@ mod fleet;
 pub mod identity;
 mod inputs;
 mod make;
+mod power;
 mod roles;
 mod slurm_conf;
 mod timeouts;

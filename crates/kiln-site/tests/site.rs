@@ -53,7 +53,7 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
     };
     let nodes: BTreeMap<_, _> =
         spec.nodes().enumerate().map(|(at, n)| (n.name.to_string(), facts(at))).collect();
-    Inventory { nodes, release, kiln: "binary".into() }
+    Inventory { nodes, release, architecture: "x86_64".into(), kiln: "binary".into() }
 }
 
 fn secrets() -> Secrets {
@@ -78,6 +78,16 @@ fn bundle(node: &str) -> Bundle {
     let spec = spec();
     let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
     site(&spec, &inventory, &secrets).bundle(node, &keys(node)).unwrap()
+}
+
+#[test]
+fn slurm_conf_with_elastic_groups() {
+    let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.fixed]\nnodes = \"fixed-[0-1]\"\n\
+        [compute.burst]\nnodes = \"burst-[0-9]\"\nzones = [\"north\", \"south\"]\nelastic = { idle = \"5m\", min = 2 }\n\
+        [limits.large]\nzones = { ad1 = 3, ad2 = 1 }\nfeatures = [\"big\"]\n";
+    let spec = kiln_spec::parse(text, "cluster.toml").unwrap();
+    let inventory = inventory(&spec, Release::new(22, 5, 8));
+    insta::assert_snapshot!(site(&spec, &inventory, &secrets()).slurm_conf());
 }
 
 #[test]

@@ -97,6 +97,7 @@ impl Site {
             name: name.into(),
             image: self.image.id.clone(),
             flavor: "tiny".into(),
+            zone: None,
             network: self.network.id.clone(),
             address: None,
             security_groups: vec![self.group.id.clone()],

@@ -22,6 +22,8 @@ const GRACE: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     pub image: Option<String>,
+    /// When the instance was made; `None`: there is none.
+    pub created: Option<Timestamp>,
     /// The instance runs, and no build is going on.
     pub active: bool,
     /// A build is going on.
@@ -76,6 +78,9 @@ pub struct Terms {
 }
 
 pub fn judge(node: &RolloutNode, seen: &Seen, terms: Terms, now: Timestamp) -> Verdict {
+    if node.elastic {
+        return powered_down(node, seen, now);
+    }
     let facts = Facts::new(node, seen, terms);
     if let Some(request) = facts.request.filter(|r| r.state == RequestState::Failed) {
         let reason = request.error.clone().unwrap_or_else(|| "the cloud request failed".into());
@@ -92,6 +97,22 @@ pub fn judge(node: &RolloutNode, seen: &Seen, terms: Terms, now: Timestamp) -> V
         (Some(_), None) => at(node.step.clone()),
         (None, _) => without_job(node, &facts, terms, waited),
     }
+}
+
+/// A node of an elastic group is done when the instance it had is gone: whatever comes up after it is made from the
+/// target.
+fn powered_down(node: &RolloutNode, seen: &Seen, now: Timestamp) -> Verdict {
+    let begun = node.begun.unwrap_or(node.since);
+    if seen.created.is_none_or(|created| created >= begun) {
+        return at(NodeStep::Done);
+    }
+    let leaving = |flag: &String| flag.starts_with("POWER") && flag != "POWERING_UP";
+    let leaving = seen.slurm.as_ref().is_some_and(|n| n.state.flags.iter().any(leaving));
+    let asked = seen.request.as_ref().is_some_and(|r| r.received >= begun && r.is_open());
+    if leaving || asked || now.duration_since(node.since).unsigned_abs() < GRACE {
+        return at(NodeStep::Draining);
+    }
+    Verdict::Again("Slurm did not power it down".into())
 }
 
 struct Facts<'a> {

@@ -5,6 +5,7 @@
 //!    |           |             |           |          |
 //!    |           +-------------+-----------+----------+------> Failed
 //!    +-> Draining (without a job) -> Rebuilding ...
+//!    +-> Draining (of an elastic group) -> Done: what it had is gone
 //!    +-> Skipped
 //! ```
 //! A step back to `Pending` is a job that has to be submitted again. [`plan`] decides, the engine does.
@@ -142,7 +143,7 @@ pub enum NodeStep {
     Submitted {
         job: u64,
     },
-    /// Slurm lets its jobs end, then calls the reboot hook.
+    /// Slurm lets its jobs end, then calls the reboot hook, or the suspend hook of an elastic group's node.
     Draining,
     Rebuilding {
         job: Option<u64>,
@@ -221,6 +222,9 @@ pub struct RolloutNode {
     /// Without Slurm, which cannot run a job there.
     #[serde(default)]
     pub direct: bool,
+    /// Of an elastic group: powered down as soon as it is idle, and on its image whenever it comes up again.
+    #[serde(default)]
+    pub elastic: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

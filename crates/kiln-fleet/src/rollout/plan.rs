@@ -261,12 +261,13 @@ impl After<'_> {
     fn wind_up(&self, reason: &str, actions: &mut Vec<Action>) {
         self.cancel_pending(actions);
         for (node, step) in self.nodes() {
-            let (node, reason) = (node.node.clone(), reason.to_string());
+            let (elastic, node, reason) = (node.elastic, node.node.clone(), reason.to_string());
             match step {
                 NodeStep::Pending => {
                     actions.push(Action::Step { node, step: NodeStep::Skipped { reason }, remark: None });
                 }
-                NodeStep::Draining => actions.push(Action::CancelReboot { node, reason }),
+                // Slurm takes a node back that waits to be rebooted, but not one that waits to be powered down.
+                NodeStep::Draining if !elastic => actions.push(Action::CancelReboot { node, reason }),
                 _ => {}
             }
         }
@@ -317,6 +318,7 @@ fn take_back(node: &RolloutNode, seen: &Seen) -> Action {
             Action::Step { node: name, step: NodeStep::Failed { reason }, remark: None }
         }
         // There may be user jobs: Slurm has to let them end.
+        _ if node.elastic => Action::TakeBack { node: name, direct: false },
         Some(slurm) if slurm.state.in_service() => Action::TakeBack { node: name, direct: false },
         _ => Action::TakeBack { node: name, direct: true },
     }

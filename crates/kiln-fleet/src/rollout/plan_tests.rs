@@ -33,6 +33,7 @@ fn node(name: &str, step: NodeStep) -> RolloutNode {
         remark: None,
         rolling_back: false,
         direct: false,
+        elastic: false,
     }
 }
 
@@ -67,6 +68,7 @@ fn request(state: RequestState) -> Option<Request> {
         deed: None,
         began: Some(second(START + 11)),
         finished: None,
+        jobs: None,
     })
 }
 
@@ -371,6 +373,29 @@ fn a_node_that_was_brought_back_past_slurm_is_checked_too() {
     assert!(matches!(&act(&rollout, from_ref(&drained))[0], Action::Undrain { .. }));
     let back = Seen { slurm: slurm("IDLE", START + 20), ..drained };
     assert!(matches!(&act(&rollout, from_ref(&back))[0], Action::SubmitCheck { .. }));
+}
+
+#[test]
+fn a_node_of_an_elastic_group_is_done_when_what_it_had_is_gone() {
+    let seen = |created: Option<i64>, state: &str| Seen {
+        image: created.map(|_| "old".to_string()),
+        created: created.map(second),
+        slurm: slurm(state, START - 500),
+        ..Seen::default()
+    };
+    let step = |seen: &Seen| {
+        let mut one = rollout(Options::default(), vec![NodeStep::Draining]);
+        one.nodes[0].elastic = true;
+        let actions = act(&one, from_ref(seen));
+        actions.into_iter().find_map(|a| if let Action::Step { step, .. } = a { Some(step) } else { None })
+    };
+    assert_eq!(step(&seen(Some(START - 500), "MIXED+CLOUD+DRAIN+POWER_DOWN")), None);
+    assert_eq!(step(&seen(Some(START - 500), "IDLE+CLOUD+POWERING_DOWN")), None);
+    assert_eq!(step(&seen(None, "IDLE+CLOUD+POWERED_DOWN")), Some(NodeStep::Done));
+    // It went and came back between two looks.
+    assert_eq!(step(&seen(Some(START + 30), "IDLE+CLOUD")), Some(NodeStep::Done));
+    // Somebody called it off.
+    assert_eq!(step(&seen(Some(START - 500), "IDLE+CLOUD")), Some(NodeStep::Pending));
 }
 
 #[test]

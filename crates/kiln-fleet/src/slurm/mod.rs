@@ -18,6 +18,10 @@ pub use nodes::Node;
 /// What Kiln writes before a reason, to know its own drains from an administrator's.
 pub const REASON: &str = "kiln: ";
 
+/// Slurm works out a node's boot time from whole seconds of clock and uptime, up to this much too early. A node that
+/// is there so soon after the request has, to Slurm, not been booted for it.
+pub const ROUNDING: Duration = Duration::from_secs(2);
+
 #[derive(Debug, Clone)]
 pub struct Slurm {
     programs: PathBuf,

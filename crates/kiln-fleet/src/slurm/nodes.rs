@@ -19,8 +19,12 @@ pub struct Node {
 }
 
 impl Node {
+    pub fn has_flag(&self, name: &str) -> bool {
+        self.state.flags.iter().any(|flag| flag == name)
+    }
+
     pub fn is_drained(&self) -> bool {
-        self.state.flags.iter().any(|flag| flag == "DRAIN")
+        self.has_flag("DRAIN")
     }
 
     pub fn is_down(&self) -> bool {
@@ -100,10 +104,36 @@ impl Slurm {
         Ok(ours)
     }
 
+    /// Where nodes are that have just been made. Their names are their host names.
+    pub async fn tell_addresses(&self, nodes: &[(String, String)]) -> Result<()> {
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let list = |pick: fn(&(String, String)) -> &str| nodes.iter().map(pick).collect::<Vec<_>>().join(",");
+        let (names, addresses) = (list(|n| &n.0), list(|n| &n.1));
+        let arguments =
+            [format!("nodename={names}"), format!("nodeaddr={addresses}"), format!("nodehostname={names}")];
+        self.call("scontrol", &["update", &arguments[0], &arguments[1], &arguments[2]]).await.map(drop)
+    }
+
+    /// Its jobs are taken off it, and requeued where they allow it.
+    pub async fn down(&self, nodes: &[&str], reason: &str) -> Result<()> {
+        self.update(&nodes.join(","), "state=down", Some(reason)).await
+    }
+
     /// Drains, calls the reboot hook, and puts the node into service again.
     pub async fn reboot_asap(&self, node: &str, reason: &str) -> Result<()> {
         let reason = format!("reason={}", plain(reason));
         self.call("scontrol", &["reboot", "ASAP", "nextstate=RESUME", &reason, node]).await.map(drop)
+    }
+
+    /// Lets its jobs end and no new ones begin, then calls the suspend hook.
+    pub async fn power_down_asap(&self, node: &str, reason: &str) -> Result<()> {
+        let off = |n: Node| n.has_flag("POWERED_DOWN") || n.has_flag("POWERING_DOWN");
+        if self.node(node).await?.is_some_and(off) {
+            return Ok(());
+        }
+        self.update(node, "state=power_down_asap", Some(reason)).await
     }
 
     pub async fn cancel_reboot(&self, node: &str) -> Result<()> {

@@ -4,9 +4,11 @@
 //! transaction; what it returned is on the disk.
 
 mod events;
+mod findings;
 mod requests;
 mod rollouts;
 mod schema;
+mod troubles;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +20,9 @@ use rusqlite::{Connection, ErrorCode};
 use crate::error::{Error, Result};
 
 pub use events::Event;
+pub use findings::Finding;
 pub use requests::{Deed, Kind, NewRequest, Request, RequestState};
+pub use troubles::Trouble;
 
 pub struct Store {
     connection: Mutex<Connection>,

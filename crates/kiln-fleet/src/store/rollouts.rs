@@ -152,6 +152,7 @@ mod tests {
             remark: None,
             rolling_back: false,
             direct: false,
+            elastic: false,
         }
     }
 

@@ -53,6 +53,25 @@ const MIGRATIONS: &[&str] = &["
         image TEXT NOT NULL,
         instead_of TEXT NOT NULL
     ) STRICT;
+", "
+    -- Jobs that a node was powered up for.
+    ALTER TABLE requests ADD COLUMN jobs TEXT;
+    -- Elastic groups that the cloud refused something.
+    CREATE TABLE troubles (
+        grp TEXT PRIMARY KEY,
+        failures INTEGER NOT NULL,
+        paused_until INTEGER,
+        problem TEXT NOT NULL
+    ) STRICT;
+    -- What the reconciler last saw, and since when it is so. The subject is a node, or an instance that is no node's.
+    CREATE TABLE findings (
+        subject TEXT NOT NULL,
+        rule TEXT NOT NULL,
+        since INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        acted INTEGER,
+        PRIMARY KEY (subject, rule)
+    ) STRICT;
 "];
 
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

@@ -75,7 +75,8 @@ impl Lab {
 
     pub fn hook(&self, nodes: &str) {
         let paths = ["store.db", "spool", "fleet.json"].map(|name| self.path(name));
-        hook::reboot(&paths[0], &paths[1], &paths[2], nodes).unwrap();
+        let desk = hook::Desk { store: &paths[0], spool: &paths[1], fleet: &paths[2] };
+        hook::reboot(desk, nodes).unwrap();
     }
 
     /// Waits until nothing is open; returns the newest request of the node.

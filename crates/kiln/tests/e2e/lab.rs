@@ -214,3 +214,12 @@ pub fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
 pub fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
+
+/// What the local cloud is to do wrong from now on.
+pub fn order(faults: &str) {
+    std::fs::write(cloud_root().join("faults.json"), faults).expect("faults on order");
+}
+
+pub fn no_more_faults() {
+    let _ = std::fs::remove_file(cloud_root().join("faults.json"));
+}

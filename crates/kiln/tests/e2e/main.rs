@@ -9,6 +9,7 @@ mod change;
 mod control;
 mod cut;
 mod daemon;
+mod elastic;
 mod lab;
 mod lanes;
 mod leftovers;
@@ -56,6 +57,23 @@ const TROUBLE: &[Scenario] = &[
     ("a node that never boots is drained and mended", trouble::never_boots),
 ];
 
+const ELASTIC: &[Scenario] = &[
+    ("from nothing to a group that is off", elastic::raise),
+    ("four nodes appear for a job and go", elastic::grows_and_shrinks),
+    ("jobs race with nodes being powered down", elastic::racing),
+    ("kilnd is away, and killed ten times", elastic::without_kilnd),
+    ("a cloud that is short of room", elastic::short_of_room),
+    ("a new image for fixed and elastic nodes", elastic::new_image),
+    ("a cloud without room says so at once", elastic::no_room),
+];
+
+/// What another release of Slurm could do differently.
+const ELASTIC_SHORT: &[Scenario] = &[
+    ("from nothing to a group that is off", elastic::raise),
+    ("four nodes appear for a job and go", elastic::grows_and_shrinks),
+    ("a new image for fixed and elastic nodes", elastic::new_image),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
@@ -91,6 +109,7 @@ const SUITES: &[Suite] = &[
         ]],
     },
     Suite { name: "rollout", debian: "bookworm", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
+    Suite { name: "elastic", debian: "bookworm", scenarios: &[ELASTIC] },
     Suite {
         name: "trixie",
         debian: "trixie",
@@ -105,6 +124,7 @@ const SUITES: &[Suite] = &[
         ],
     },
     Suite { name: "rollout-trixie", debian: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
+    Suite { name: "elastic-trixie", debian: "trixie", scenarios: &[ELASTIC_SHORT] },
     Suite {
         name: "forky",
         debian: "forky",

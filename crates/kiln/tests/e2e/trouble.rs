@@ -4,18 +4,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::daemon::daemon_pid;
-use crate::lab::{Lab, cloud_root, wait};
+use crate::lab::{Lab, no_more_faults, order, wait};
 use crate::rollout::{COMPUTE, images, use_image, which_image};
 use crate::steering::out_of_service;
-
-/// What the local cloud is to do wrong from now on.
-fn order(faults: &str) {
-    std::fs::write(cloud_root().join("faults.json"), faults).expect("faults on order");
-}
-
-fn no_more_faults() {
-    let _ = std::fs::remove_file(cloud_root().join("faults.json"));
-}
 
 /// How often the cloud was asked to rebuild a node, as kilnd wrote it down.
 fn rebuilds(lab: &mut Lab, node: &str, since: &str) -> usize {

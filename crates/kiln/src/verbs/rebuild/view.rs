@@ -117,6 +117,7 @@ mod tests {
             remark: None,
             rolling_back: false,
             direct: false,
+            elastic: false,
         }
     }
 
