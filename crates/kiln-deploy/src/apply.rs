@@ -229,6 +229,8 @@ impl Deployment<'_> {
             flavor: node.flavor.to_string(),
             network: network.id.clone(),
             address: node.address,
+            public: node.role == Role::Login,
+            zone: None,
             security_groups: security_groups.collect(),
             user_data: self.user_data(&node)?,
             ssh_key: self.ssh_public_key()?,

@@ -58,6 +58,7 @@ mod tests {
             image: image.map(String::from),
             flavor: "f".into(),
             address: None,
+            public_address: None,
             labels: kiln_cloud::Labels::new(),
             volumes: vec![],
             created: Timestamp::UNIX_EPOCH,

@@ -174,6 +174,8 @@ impl Builder<'_> {
             flavor: self.flavor.to_string(),
             network: place.network,
             address: None,
+            public: true,
+            zone: None,
             security_groups: vec![place.security_group],
             user_data: serde_json::to_string(&UserData { kiln: identity })?,
             ssh_key: self.ssh_public_key.to_string(),

@@ -99,6 +99,8 @@ impl Site {
             flavor: "tiny".into(),
             network: self.network.id.clone(),
             address: None,
+            public: false,
+            zone: None,
             security_groups: vec![self.group.id.clone()],
             user_data: format!("secret of {name}"),
             ssh_key: "ssh-ed25519 AAAA test".into(),
