@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kiln_fleet::{CloudAccess, FleetFile, FleetNode};
+use kiln_fleet::{FleetFile, FleetNode};
 use kiln_image::Manifest;
 use kiln_site::{Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_slurm::Release;
@@ -16,7 +16,7 @@ use crate::secrets::SecretKind;
 use crate::targets::targets;
 
 impl Deployment<'_> {
-    pub(crate) fn site_inputs(
+    pub(crate) async fn site_inputs(
         &self,
         observed: &Observed,
         keys: &BTreeMap<String, NodeKeys>,
@@ -38,7 +38,7 @@ impl Deployment<'_> {
         let secrets = Secrets {
             munge_key_base64: self.secrets.read(SecretKind::MungeKey)?,
             database_password: self.secrets.read(SecretKind::DatabasePassword)?,
-            fleet_file: self.fleet_file(observed)?,
+            fleet_file: self.fleet_file(observed).await?,
             ssh_public_key: self.ssh_public_key()?,
         };
         Ok((inventory, secrets))
@@ -54,23 +54,23 @@ impl Deployment<'_> {
     }
 
     /// What kilnd needs to move a node to its image without the deploy host.
-    fn fleet_file(&self, observed: &Observed) -> Result<String> {
+    async fn fleet_file(&self, observed: &Observed) -> Result<String> {
         let images = targets(self.spec, observed);
-        let url = observed.networks.iter().find_map(|n| n.api_url.clone()).unwrap_or_default();
-        let token = self.secrets.read(SecretKind::CloudToken)?.trim().to_string();
+        let token = self.secrets.read(SecretKind::CloudToken)?;
+        let access = self.cloud.access(&self.spec.name, token.trim(), &observed.networks).await?;
         let mut nodes = BTreeMap::new();
         for node in self.spec.nodes().filter(|n| n.role == Role::Compute) {
             let fleet_node = FleetNode {
                 group: node.group.to_string(),
                 image: images.get(node.image).cloned().flatten(),
-                user_data: self.user_data(&node)?,
+                user_data: self.user_data(&node, observed)?,
                 ssh_key: self.ssh_public_key()?,
             };
             nodes.insert(node.name.to_string(), fleet_node);
         }
         let file = FleetFile {
             cluster: self.spec.name.clone(),
-            cloud: CloudAccess::Local { url, token },
+            cloud: access,
             concurrency: self.spec.concurrency,
             rebuild_partitions: self.spec.rebuild.iter().map(|r| r.name.clone()).collect(),
             license: Some("rebuild".to_string()),

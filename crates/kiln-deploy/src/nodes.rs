@@ -45,13 +45,14 @@ impl Deployment<'_> {
         let build = observed.build.as_ref();
         nodes
             .map(|name| {
-                if let Some(address) = build.filter(|b| b.name == name).and_then(|b| b.address) {
+                if let Some(address) = build.filter(|b| b.name == name).and_then(kiln_cloud::Instance::reach)
+                {
                     return Ok(Host { name: name.to_string(), address });
                 }
                 if self.spec.node(name).is_none() {
                     return Err(Error::UnknownNode(name.to_string()));
                 }
-                let address = known.get(name).and_then(|instance| instance.address);
+                let address = known.get(name).and_then(|instance| instance.reach());
                 let address = address.ok_or_else(|| Error::NoInstance(name.to_string()))?;
                 Ok(Host { name: name.to_string(), address })
             })

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use kiln_cloud::{Flavor, Image, Instance, Network, SecurityGroup, Volume, label};
-use kiln_image::images_of_kiln;
+use kiln_image::is_of_kiln;
+use kiln_spec::ImageSource;
 
 use crate::deployment::Deployment;
 use crate::error::Result;
@@ -42,9 +43,13 @@ impl Deployment<'_> {
             self.cloud.security_groups(cluster),
             self.cloud.volumes(cluster),
             self.cloud.instances(cluster),
-            images_of_kiln(&self.cloud),
+            self.cloud.images(),
             self.cloud.flavors(),
         )?;
+        let network = match self.spec.cloud.existing_network() {
+            Some(name) => self.cloud.network_by_name(name).await?,
+            None => None,
+        };
         let mut attached = BTreeMap::new();
         for volume in [&self.spec.volumes.state, &self.spec.volumes.home] {
             if let kiln_spec::Volume::Attach { name } = volume
@@ -59,13 +64,31 @@ impl Deployment<'_> {
         let build = instances.iter().find(|i| !of_nodes(&i.labels)).cloned();
         Ok(Observed {
             build,
-            networks: networks.into_iter().filter(|n| of_nodes(&n.labels)).collect(),
+            // One that exists comes first: the cluster is to be there.
+            networks: network
+                .into_iter()
+                .chain(networks.into_iter().filter(|n| of_nodes(&n.labels)))
+                .collect(),
             security_groups: security_groups.into_iter().filter(|g| of_nodes(&g.labels)).collect(),
             volumes,
             instances: instances.into_iter().filter(|i| of_nodes(&i.labels)).collect(),
-            images,
+            images: self.relevant(images),
             flavors,
             attached,
         })
+    }
+
+    /// Kiln's own images and those that the file names, newest first.
+    fn relevant(&self, mut images: Vec<Image>) -> Vec<Image> {
+        let named: Vec<&str> = (self.spec.images.values())
+            .filter_map(|image| match &image.source {
+                ImageSource::Prebuilt(name) => Some(name.as_str()),
+                _ => None,
+            })
+            .collect();
+        images
+            .retain(|i| is_of_kiln(i) || named.contains(&i.name.as_str()) || named.contains(&i.id.as_str()));
+        images.sort_by_key(|image| std::cmp::Reverse(image.created));
+        images
     }
 }

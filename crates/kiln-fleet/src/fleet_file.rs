@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use kiln_cloud::Cloud;
+use kiln_cloud::{Access, Cloud};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::error::{Error, Result, io};
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetFile {
     pub cluster: String,
-    pub cloud: CloudAccess,
+    pub cloud: Access,
     /// At most this many nodes are rebuilt or rebooted at a time.
     #[serde(default = "default_concurrency")]
     pub concurrency: usize,
@@ -25,16 +25,6 @@ pub struct FleetFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
     pub nodes: BTreeMap<String, FleetNode>,
-}
-
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum CloudAccess {
-    Local {
-        url: String,
-        /// Secret.
-        token: String,
-    },
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,10 +52,8 @@ impl FleetFile {
         parse(path)
     }
 
-    pub fn cloud(&self) -> Cloud {
-        match &self.cloud {
-            CloudAccess::Local { url, token } => Cloud::local_at(url, token),
-        }
+    pub fn cloud(&self) -> Result<Cloud> {
+        Ok(Cloud::at(&self.cloud)?)
     }
 }
 
@@ -128,7 +116,7 @@ impl FleetWatch {
             return None;
         }
         self.seen = stamp.or(Some(MISSING));
-        Some(FleetFile::read(&self.path).map(|file| Fleet { cloud: file.cloud(), file }))
+        Some(FleetFile::read(&self.path).and_then(|file| Ok(Fleet { cloud: file.cloud()?, file })))
     }
 }
 

@@ -20,7 +20,7 @@ mod work;
 
 pub use daemon::{DaemonConfig, run};
 pub use error::{Error, Result};
-pub use fleet_file::{CloudAccess, FleetFile, FleetNode};
+pub use fleet_file::{FleetFile, FleetNode};
 pub use rollout::{
     NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy, step_text,
 };

@@ -23,7 +23,7 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
     }
     let partitions = partition_of_nodes(slurm, file, &options).await?;
     let chosen = choose(file, &options, &partitions)?;
-    let fleet = Fleet { cloud: file.cloud(), file: file.clone() };
+    let fleet = Fleet { cloud: file.cloud()?, file: file.clone() };
     let instances = cloud_view::instances(&fleet).await?;
     let states = slurm.nodes().await?;
     let nodes: Vec<RolloutNode> = chosen

@@ -1,5 +1,6 @@
 //! One call: token, address, versions, faults, retries, pages.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -163,6 +164,7 @@ impl Client {
     /// past proxies.
     pub async fn list<T: DeserializeOwned>(&self, service: Service, path: &str, key: &str) -> Result<Vec<T>> {
         let mut all = Vec::new();
+        let mut seen = BTreeSet::new();
         let mut marker = String::new();
         let separator = if path.contains('?') { '&' } else { '?' };
         loop {
@@ -179,6 +181,10 @@ impl Client {
                     .is_some_and(|links| links.iter().any(|link| link["rel"] == "next"));
             let last = items.last().and_then(|item| item["id"].as_str()).map(encode);
             for item in items {
+                // What changes its place while pages are turned would be seen twice.
+                if item["id"].as_str().is_some_and(|id| !seen.insert(id.to_string())) {
+                    continue;
+                }
                 all.push(serde_json::from_value(item).map_err(|_| unexpected(path))?);
             }
             match last {

@@ -1,5 +1,6 @@
 //! Floating IPs: how login nodes are reached from outside.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use reqwest::Method;
@@ -18,6 +19,8 @@ use crate::{Error, Labels, Result};
 pub(super) struct Floating {
     id: String,
     floating_ip_address: IpAddr,
+    #[serde(default)]
+    fixed_ip_address: Option<IpAddr>,
     #[serde(default)]
     description: Option<String>,
 }
@@ -44,6 +47,16 @@ impl Driver {
         })
         .await?;
         Ok(Some(floating.floating_ip_address))
+    }
+
+    /// The cluster's floating IPs, by the addresses they lead to.
+    pub(super) async fn floating_of(&self, cluster: &str) -> Result<BTreeMap<IpAddr, IpAddr>> {
+        if self.settings.external_network.is_none() {
+            return Ok(BTreeMap::new());
+        }
+        let path = format!("/floatingips?description={}", encode(&describe(&of_cluster(cluster))));
+        let all: Vec<Floating> = self.client.list(Network, &path, "floatingips").await?;
+        Ok(all.into_iter().filter_map(|f| Some((f.fixed_ip_address?, f.floating_ip_address))).collect())
     }
 
     /// Those of a port that are Kiln's own. One that a person lent to the node stays theirs.

@@ -23,13 +23,37 @@ const POWER_LIMIT: Duration = Duration::from_secs(300);
 impl Driver {
     /// In the order of their creation.
     pub async fn instances(&self, cluster: &str) -> Result<Vec<Instance>> {
-        let path = format!("/servers/detail?tags={}", encode(&tag(cluster)));
+        // In an order that holds while servers come and go: pages are turned meanwhile.
+        let path = format!("/servers/detail?tags={}&sort_key=uuid&sort_dir=asc", encode(&tag(cluster)));
         let all: Vec<Server> = self.client.list(Compute, &path, "servers").await?;
         // The tag finds them; the label is what says whose they are.
         let ours = |s: &Server| s.metadata.get(label::CLUSTER).is_some_and(|c| c == cluster);
         let mut all: Vec<Instance> = all.into_iter().filter(ours).map(Server::instance).collect();
+        self.complete(cluster, &mut all).await?;
         all.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
         Ok(all)
+    }
+
+    /// Nova learns late which addresses a server has: its fixed one while it is being built, a floating one later
+    /// still. Neutron knows from the start.
+    async fn complete(&self, cluster: &str, instances: &mut [Instance]) -> Result<()> {
+        if instances.iter().any(|i| i.address.is_none()) {
+            let ports = self.ports(cluster).await?;
+            for instance in instances.iter_mut().filter(|i| i.address.is_none()) {
+                let own = |p: &&Port| {
+                    p.device_id == instance.id || (p.device_id.is_empty() && p.name == instance.name)
+                };
+                instance.address = ports.iter().find(own).and_then(Port::address);
+            }
+        }
+        let inside = |i: &Instance| i.labels.get(label::ROLE).is_some_and(|role| role == "compute");
+        if instances.iter().any(|i| i.public_address.is_none() && !inside(i)) {
+            let floating = self.floating_of(cluster).await?;
+            for instance in instances.iter_mut().filter(|i| i.public_address.is_none()) {
+                instance.public_address = instance.address.and_then(|a| floating.get(&a).copied());
+            }
+        }
+        Ok(())
     }
 
     pub async fn instance(&self, id: &str) -> Result<Instance> {

@@ -124,11 +124,9 @@ pub fn openstack_all(commands: &[&str]) -> Vec<String> {
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), script.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let answers: Vec<String> = text
-        .split("(openstack) ")
-        .map(str::trim)
-        .filter(|answer| answer.starts_with(['[', '{']))
-        .map(String::from)
+    let answers: Vec<String> = serde_json::Deserializer::from_str(&text)
+        .into_iter::<serde_json::Value>()
+        .map(|value| value.unwrap().to_string())
         .collect();
     assert_eq!(answers.len(), commands.len(), "{text}");
     answers
