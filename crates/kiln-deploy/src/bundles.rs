@@ -54,7 +54,7 @@ impl Deployment<'_> {
     }
 
     /// What kilnd needs to move a node to its image without the deploy host.
-    async fn fleet_file(&self, observed: &Observed) -> Result<String> {
+    pub async fn fleet_file(&self, observed: &Observed) -> Result<String> {
         let images = targets(self.spec, observed);
         let token = self.secrets.read(SecretKind::CloudToken)?;
         let access = self.cloud.access(&self.spec.name, token.trim(), &observed.networks).await?;

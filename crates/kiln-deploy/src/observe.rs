@@ -62,6 +62,7 @@ impl Deployment<'_> {
         let of_nodes =
             |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
         let build = instances.iter().find(|i| !of_nodes(&i.labels)).cloned();
+        let images = self.relevant(images, &instances);
         Ok(Observed {
             build,
             // One that exists comes first: the cluster is to be there.
@@ -72,22 +73,25 @@ impl Deployment<'_> {
             security_groups: security_groups.into_iter().filter(|g| of_nodes(&g.labels)).collect(),
             volumes,
             instances: instances.into_iter().filter(|i| of_nodes(&i.labels)).collect(),
-            images: self.relevant(images),
+            images,
             flavors,
             attached,
         })
     }
 
-    /// Kiln's own images and those that the file names, newest first.
-    fn relevant(&self, mut images: Vec<Image>) -> Vec<Image> {
+    /// Kiln's own images, those that the file names and those that nodes run, newest first.
+    fn relevant(&self, mut images: Vec<Image>, instances: &[Instance]) -> Vec<Image> {
         let named: Vec<&str> = (self.spec.images.values())
             .filter_map(|image| match &image.source {
                 ImageSource::Prebuilt(name) => Some(name.as_str()),
                 _ => None,
             })
             .collect();
-        images
-            .retain(|i| is_of_kiln(i) || named.contains(&i.name.as_str()) || named.contains(&i.id.as_str()));
+        images.retain(|image| {
+            is_of_kiln(image)
+                || named.iter().any(|name| image.name == *name || image.id == *name)
+                || instances.iter().any(|i| i.image.as_ref() == Some(&image.id))
+        });
         images.sort_by_key(|image| std::cmp::Reverse(image.created));
         images
     }
