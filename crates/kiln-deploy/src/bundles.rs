@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kiln_fleet::{FleetFile, FleetNode};
 use kiln_image::Manifest;
-use kiln_site::{Inventory, NodeFacts, NodeKeys, Secrets};
+use kiln_site::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_slurm::Release;
 use kiln_spec::Role;
 
@@ -34,7 +34,12 @@ impl Deployment<'_> {
             let ssh_host_public = keys.get(node.name).map(|k| k.ssh_host_public.clone()).unwrap_or_default();
             nodes.insert(node.name.to_string(), NodeFacts { address, cpus, memory_mib, ssh_host_public });
         }
-        let inventory = Inventory { nodes, release: self.release(observed)?, kiln: kiln_digest.to_string() };
+        let inventory = Inventory {
+            nodes,
+            release: self.release(observed)?,
+            kiln: kiln_digest.to_string(),
+            exports: self.exports(observed)?,
+        };
         let secrets = Secrets {
             munge_key_base64: self.secrets.read(SecretKind::MungeKey)?,
             database_password: self.secrets.read(SecretKind::DatabasePassword)?,
@@ -42,6 +47,18 @@ impl Deployment<'_> {
             ssh_public_key: self.ssh_public_key()?,
         };
         Ok((inventory, secrets))
+    }
+
+    /// Where only one node can have a volume, the control node shares them with the others.
+    fn exports(&self, observed: &Observed) -> Result<Option<Exports>> {
+        if self.spec.cloud.shares_volumes() {
+            return Ok(None);
+        }
+        let network =
+            observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?.cidr;
+        let all = observed.volumes.iter().chain(observed.attached.values());
+        let volumes = all.map(|volume| (volume.name.clone(), volume.id.clone())).collect();
+        Ok(Some(Exports { volumes, network }))
     }
 
     fn release(&self, observed: &Observed) -> Result<Release> {

@@ -82,6 +82,11 @@ fn packages(spec: &Spec, image: &ImageSpec, source: &Source) -> Vec<String> {
     for role in &image.roles {
         all.extend(spec.roles.of(*role).packages.iter().map(String::as_str));
     }
+    if !spec.cloud.shares_volumes() {
+        let control = image.roles.contains(&Role::Control);
+        all.extend(control.then_some("nfs-kernel-server"));
+        all.insert("nfs-common");
+    }
     all.extend(image.packages.iter().map(String::as_str));
     all.into_iter().map(String::from).collect()
 }

@@ -10,6 +10,7 @@ mod inputs;
 mod make;
 mod roles;
 mod slurm_conf;
+mod storage;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,7 +19,7 @@ use kiln_spec::{Role, Spec};
 
 pub use bundle::{Bundle, Resource};
 pub use identity::{Identity, UserData};
-pub use inputs::{Inventory, NodeFacts, NodeKeys, Secrets};
+pub use inputs::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 pub use roles::{SHARE, volume_name};
 use slurm_conf::SlurmConf;
 
