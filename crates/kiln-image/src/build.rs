@@ -200,7 +200,7 @@ impl Builder<'_> {
             .iter()
             .find_map(kiln_cloud::Instance::reach)
             .ok_or_else(|| kiln_cloud::Error::Failed("the build instance has no address".into()))?;
-        let host = Host { name, address };
+        let host = Host::new(name, address);
         self.ssh.wait_output(&host, &["true"], Duration::from_secs(120)).await?;
         Ok((instance.id, host))
     }

@@ -8,6 +8,8 @@ use crate::inputs::{Exports, Inventory};
 use crate::make::{command, file, service};
 use crate::roles::{SHARE, volume_name};
 
+const PATH: &str = "/etc/exports.d/kiln.exports";
+
 /// A volume that the node itself has.
 pub fn volume(spec: &Spec, inventory: &Inventory, purpose: &str, target: &str) -> Resource {
     let name = volume_name(spec, purpose);
@@ -39,7 +41,6 @@ pub fn exports(spec: &Spec, inventory: &Inventory) -> Vec<Resource> {
     }
     // Bundles are sealed, each to its node: reading another's yields nothing.
     lines.push(format!("{SHARE} {network}(ro,sync,no_subtree_check,root_squash)"));
-    const PATH: &str = "/etc/exports.d/kiln.exports";
     vec![
         Resource::File(file(PATH, lines.join("\n") + "\n")),
         Resource::Service(service("nfs-server.service", &[])),

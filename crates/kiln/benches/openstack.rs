@@ -4,6 +4,8 @@
 //! Each makes the same servers: one port in the same network, one security group, metadata, user data; and then
 //! rebuilds them to another image. `KILN_BENCH_SERVERS` says how many, 100 unless told.
 
+#![allow(clippy::unwrap_used, reason = "a measurement ends where something is wrong")]
+
 #[path = "../tests/openstack/lab.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod lab;

@@ -171,10 +171,7 @@ impl Client {
             let page = format!("{path}{separator}limit={}{marker}", self.page);
             let answer = self.call(service, Method::GET, &page, None).await?;
             let Some(mut answer) = answer else { return Ok(all) };
-            let items = match answer[key].take() {
-                Value::Array(items) => items,
-                _ => return Err(unexpected(path)),
-            };
+            let Value::Array(items) = answer[key].take() else { return Err(unexpected(path)) };
             let more = answer.get("next").is_some_and(|next| !next.is_null())
                 || answer[format!("{key}_links")]
                     .as_array()

@@ -1,6 +1,6 @@
 //! The driver: a client, what the cluster file says, and what is looked up once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ pub struct Driver {
 #[derive(Default)]
 pub(super) struct Known {
     pub flavors: Mutex<Vec<WireFlavor>>,
-    /// Of key pairs that are known to be there.
-    pub key_pairs: Mutex<BTreeMap<String, ()>>,
+    /// Names of key pairs that are known to be there.
+    pub key_pairs: Mutex<BTreeSet<String>>,
     /// Names of server groups and their ids.
     pub server_groups: Mutex<BTreeMap<String, String>>,
     pub external_network: OnceCell<String>,

@@ -12,9 +12,8 @@ pub fn fault(status: StatusCode, headers: &HeaderMap, body: &[u8], path: &str) -
     let (kind, message) = message(status, body);
     let full = is_quota(&kind, &message);
     match status.as_u16() {
-        401 => Error::Unauthorized(message),
         403 | 409 | 413 | 400 if full => Error::Quota(message),
-        403 => Error::Unauthorized(message),
+        401 | 403 => Error::Unauthorized(message),
         404 => Error::NotFound { kind: "resource", name: path.split('?').next().unwrap_or(path).to_string() },
         409 => Error::Conflict(message),
         413 | 429 => Error::Throttled { retry_after: retry_after(headers) },

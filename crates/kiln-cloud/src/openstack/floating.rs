@@ -18,7 +18,8 @@ use crate::{Error, Labels, Result};
 #[derive(Debug, Deserialize)]
 pub(super) struct Floating {
     id: String,
-    floating_ip_address: IpAddr,
+    #[serde(rename = "floating_ip_address")]
+    address: IpAddr,
     #[serde(default)]
     fixed_ip_address: Option<IpAddr>,
     #[serde(default)]
@@ -46,7 +47,7 @@ impl Driver {
             take(answer, "floatingip", "/floatingips")
         })
         .await?;
-        Ok(Some(floating.floating_ip_address))
+        Ok(Some(floating.address))
     }
 
     /// The cluster's floating IPs, by the addresses they lead to.
@@ -56,7 +57,7 @@ impl Driver {
         }
         let path = format!("/floatingips?description={}", encode(&describe(&of_cluster(cluster))));
         let all: Vec<Floating> = self.client.list(Network, &path, "floatingips").await?;
-        Ok(all.into_iter().filter_map(|f| Some((f.fixed_ip_address?, f.floating_ip_address))).collect())
+        Ok(all.into_iter().filter_map(|f| Some((f.fixed_ip_address?, f.address))).collect())
     }
 
     /// Those of a port that are Kiln's own. One that a person lent to the node stays theirs.

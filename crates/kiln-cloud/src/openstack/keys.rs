@@ -31,9 +31,9 @@ impl Driver {
         }
         let name = name(cluster, key);
         let mut known = self.known.key_pairs.lock().await;
-        if !known.contains_key(&name) {
+        if !known.contains(&name) {
             self.make_key_pair(&name, key).await?;
-            known.insert(name.clone(), ());
+            known.insert(name.clone());
         }
         Ok(name)
     }

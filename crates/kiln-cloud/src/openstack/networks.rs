@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::client::{encode, take};
 use super::driver::{Driver, checked, missing};
-use super::labels::{cluster_of, describe, descriptions};
+use super::labels::{self, cluster_of, describe, descriptions};
 use super::session::Service::Network as Neutron;
 use super::wire::{Described, FixedIp, Id};
 use crate::retry::{Policy, retry};
@@ -134,21 +134,20 @@ impl Driver {
         new: &(impl Labelled + Sync),
         body: Value,
     ) -> Result<T> {
-        let (name, labels) = (new.name(), new.labels());
+        let (name, wanted) = (new.name(), new.labels());
         let path = format!("/{kind}?name={}", encode(name));
         let body = &json!({ key: body });
         let path = &path;
         retry(&Policy::REMOTE, |_| async move {
             let there: Vec<Value> = self.client.list(Neutron, path, &kind.replace('-', "_")).await?;
-            for found in there {
-                let described: Described = serde_json::from_value(found.clone())
-                    .map_err(|_| Error::Failed(format!("the cloud's answer to {path} makes no sense")))?;
-                if described.labels() == *labels {
-                    return serde_json::from_value(found)
-                        .map_err(|_| Error::Failed(format!("the cloud's answer to {path} makes no sense")));
-                }
-                // Networks of others are often shared, and several may have one name; but then which is which
-                // would be anybody's guess.
+            let taken = !there.is_empty();
+            let own = there.into_iter().find(|found| labels::read(found["description"].as_str()) == *wanted);
+            if let Some(own) = own {
+                return serde_json::from_value(own)
+                    .map_err(|_| Error::Failed(format!("the cloud's answer to {path} makes no sense")));
+            }
+            // Several may have one name; but then which is which would be anybody's guess.
+            if taken {
                 return Err(Error::Conflict(format!(
                     "{} {name} exists already and is not this cluster's",
                     key.replace('_', " ")

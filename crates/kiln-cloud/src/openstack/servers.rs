@@ -379,7 +379,9 @@ impl Driver {
                 ports.iter().filter(|p| over.iter().any(|id| **id == p.device_id)).cloned().collect();
             let deleted = bounded(freed, |port: Port| async move { self.delete_port(&port).await }).await;
             deleted.into_iter().collect::<Result<Vec<()>>>()?;
-            over.iter().for_each(|id| gone(id));
+            for id in over {
+                gone(id);
+            }
             waiting = still;
             if let Some(stuck) = left
                 .iter()

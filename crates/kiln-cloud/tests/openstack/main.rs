@@ -34,7 +34,7 @@ async fn a_servers_life() {
     assert_eq!(active.image.as_deref(), Some(site.image_a.as_str()));
     assert_eq!(active.labels, new.labels);
     assert_eq!(active.flavor, "tiny");
-    assert_eq!(active.volumes, [volume.id.clone()]);
+    assert_eq!(active.volumes, [volume.id.as_str()]);
     // The official client sees what was asked for.
     let shown = openstack(&["server", "show", "n-0"]);
     assert_eq!(shown["config_drive"], "True");

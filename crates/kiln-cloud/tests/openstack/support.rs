@@ -115,7 +115,7 @@ pub fn openstack(arguments: &[&str]) -> serde_json::Value {
 
 /// Several commands in one run of the client: starting it takes longer than most of what it does.
 pub fn openstack_all(commands: &[&str]) -> Vec<String> {
-    let script: String = commands.iter().map(|c| format!("{c} -f json\n")).collect();
+    let script = commands.join(" -f json\n") + " -f json\n";
     let mut child = client()
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())

@@ -78,9 +78,10 @@ impl Proxy {
     /// A `clouds.yaml` whose services are all behind this.
     pub fn clouds(&self) -> String {
         let at = |n: usize| format!("http://127.0.0.1:{}{}", self.ports[n], SERVICES[n].2);
-        let overrides: String = (1..SERVICES.len())
+        let overrides: Vec<String> = (1..SERVICES.len())
             .map(|n| format!("    {}_endpoint_override: {}\n", SERVICES[n].0, at(n)))
             .collect();
+        let overrides = overrides.concat();
         format!(
             "clouds:\n  demo:\n    region_name: RegionOne\n{overrides}    auth:\n      auth_url: {}\n      \
              username: demo\n      password: loopback\n      project_name: demo\n      \
