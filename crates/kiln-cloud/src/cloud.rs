@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage, NewInstance, NewNetwork,
-    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label, local,
+    Access, Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage, NewInstance,
+    NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label, local, openstack,
 };
 
 #[derive(Debug, Clone)]
 pub enum Cloud {
     Local(local::Driver),
+    OpenStack(openstack::Driver),
 }
 
 /// Passes a call on to the driver.
@@ -19,6 +20,7 @@ macro_rules! each {
     ($self:ident, $driver:ident => $call:expr) => {
         match $self {
             Cloud::Local($driver) => $call,
+            Cloud::OpenStack($driver) => $call,
         }
     };
 }
@@ -37,6 +39,19 @@ impl Cloud {
     /// A local cloud seen from one of its instances, at its network's `api_url`, with a granted token.
     pub fn local_at(url: &str, token: &str) -> Cloud {
         Cloud::Local(local::Driver::at_url(url, token))
+    }
+
+    /// An OpenStack project, with the credentials that the cluster file or the environment names. Nothing is sent yet.
+    pub fn openstack(settings: openstack::Settings) -> Result<Cloud> {
+        openstack::Driver::new(settings).map(Cloud::OpenStack)
+    }
+
+    /// A cloud seen from the control node of a cluster in it.
+    pub fn at(access: &Access) -> Result<Cloud> {
+        match access {
+            Access::Local { url, token } => Ok(Cloud::local_at(url, token)),
+            Access::OpenStack(access) => openstack::Driver::at(access).map(Cloud::OpenStack),
+        }
     }
 
     /// All instances labelled with the cluster, oldest first.
@@ -78,6 +93,11 @@ impl Cloud {
         each!(self, d => d.delete(id).await)
     }
 
+    /// As [`Cloud::delete`], for many at once; `gone` hears the id of each that is gone.
+    pub async fn delete_all(&self, ids: &[String], gone: &(dyn Fn(&str) + Sync)) -> Vec<Result<()>> {
+        each!(self, d => d.delete_all(ids, gone).await)
+    }
+
     /// Replaces all labels.
     pub async fn set_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
         each!(self, d => d.set_labels(id, labels).await)
@@ -93,6 +113,11 @@ impl Cloud {
 
     pub async fn image(&self, id: &str) -> Result<Image> {
         each!(self, d => d.image(id).await)
+    }
+
+    /// By name or id; the newest of a name.
+    pub async fn find_image(&self, name: &str) -> Result<Image> {
+        each!(self, d => d.find_image(name).await)
     }
 
     /// From the root disk of a stopped instance.
@@ -130,6 +155,11 @@ impl Cloud {
         each!(self, d => d.networks(cluster).await)
     }
 
+    /// One that exists, whoever made it: for a cluster to use, not to own.
+    pub async fn network_by_name(&self, name: &str) -> Result<Option<Network>> {
+        each!(self, d => d.network_by_name(name).await)
+    }
+
     pub async fn create_network(&self, new: NewNetwork) -> Result<Network> {
         each!(self, d => d.create_network(new).await)
     }
@@ -154,13 +184,31 @@ impl Cloud {
         each!(self, d => d.flavors().await)
     }
 
-    /// Makes a token valid for the resources of one cluster, in place of any earlier one.
+    /// What the control node of a cluster needs to know to use a token that [`Cloud::grant`] made valid. `networks`:
+    /// those the cluster has.
+    pub async fn access(&self, cluster: &str, token: &str, networks: &[Network]) -> Result<Access> {
+        match self {
+            Cloud::Local(_) => {
+                let url = networks.iter().find_map(|n| n.api_url.clone()).unwrap_or_default();
+                Ok(Access::Local { url, token: token.to_string() })
+            }
+            Cloud::OpenStack(d) => Ok(Access::OpenStack(Box::new(d.access(cluster, token).await?))),
+        }
+    }
+
+    /// Makes a token valid for what the control node of one cluster has to do, in place of any earlier one.
     pub async fn grant(&self, cluster: &str, token: &str) -> Result<()> {
         each!(self, d => d.grant(cluster, token).await)
     }
 
     pub async fn revoke(&self, cluster: &str) -> Result<()> {
         each!(self, d => d.revoke(cluster).await)
+    }
+
+    /// Deletes what belonged to the cluster's instances and is in no listing: key pairs, ports, addresses. For when they
+    /// are all gone.
+    pub async fn sweep(&self, cluster: &str) -> Result<()> {
+        each!(self, d => d.sweep(cluster).await)
     }
 
     /// Ends what runs only to serve this cloud, if nothing is left to serve. `false`: something is left.
@@ -210,6 +258,7 @@ impl Cloud {
     fn poll_interval(&self) -> std::time::Duration {
         match self {
             Cloud::Local(_) => std::time::Duration::from_millis(50),
+            Cloud::OpenStack(_) => std::time::Duration::from_secs(1),
         }
     }
 }
@@ -249,6 +298,7 @@ mod tests {
             image: None,
             flavor: "tiny".into(),
             address: None,
+            public_address: None,
             labels: Labels::new(),
             volumes: vec![],
             created: jiff::Timestamp::UNIX_EPOCH,

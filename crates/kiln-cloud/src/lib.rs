@@ -2,13 +2,17 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod access;
 mod cloud;
 mod error;
+mod http;
 pub mod local;
+pub mod openstack;
 pub mod rate;
 pub mod retry;
 mod types;
 
+pub use access::Access;
 pub use cloud::Cloud;
 pub use error::{Error, Result};
 pub use types::*;

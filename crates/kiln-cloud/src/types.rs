@@ -15,6 +15,8 @@ pub mod label {
     pub const GROUP: &str = "kiln_group";
     /// The image a node should have, where Slurm is to move it there.
     pub const TARGET_IMAGE: &str = "kiln_target_image";
+    /// The image Kiln last gave an instance, for clouds that cannot say it: the root disk is a volume there.
+    pub const IMAGE: &str = "kiln_image";
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,12 +28,22 @@ pub struct Instance {
     pub image: Option<String>,
     pub flavor: String,
     pub address: Option<IpAddr>,
+    /// Where it is reached from outside its network, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_address: Option<IpAddr>,
     pub labels: Labels,
     /// Ids of attached volumes.
     pub volumes: Vec<String>,
     pub created: jiff::Timestamp,
     /// When the present root file system was first booted.
     pub built: Option<jiff::Timestamp>,
+}
+
+impl Instance {
+    /// The address to connect to.
+    pub fn reach(&self) -> Option<IpAddr> {
+        self.public_address.or(self.address)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +87,9 @@ pub struct NewInstance {
     pub network: String,
     /// A fixed address, if one is wanted.
     pub address: Option<IpAddr>,
+    /// To be reached from outside its network, where the cloud has addresses for that.
+    #[serde(default)]
+    pub public: bool,
     /// Security group ids.
     pub security_groups: Vec<String>,
     /// Secret.

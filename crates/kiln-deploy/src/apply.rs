@@ -17,7 +17,8 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::{bounded, node_of};
 use crate::observe::Observed;
-use crate::plan::{Action, Plan, cluster_group, group_label, login_group, plan};
+use crate::plan::{Action, LAST_STAGE, Plan, cluster_group, group_label, login_group, plan};
+use crate::secrets::SecretKind;
 use crate::targets::{Targets, targets};
 
 /// How long the cloud may take to bring instances up.
@@ -35,7 +36,7 @@ impl Deployment<'_> {
     pub async fn apply(&self, plan: &Plan) -> Result<()> {
         self.secrets.ensure()?;
         plan.check_images()?;
-        for stage in 0..=3 {
+        for stage in 0..=LAST_STAGE {
             let actions: Vec<&Action> = plan.actions.iter().filter(|a| a.stage() == stage).collect();
             if actions.is_empty() {
                 continue;
@@ -49,7 +50,15 @@ impl Deployment<'_> {
                     .await;
             collect(results)?;
         }
-        self.wait_active().await
+        self.wait_active().await?;
+        // Its secret reaches the control node with `configure`.
+        self.grant().await
+    }
+
+    /// Lets the control node do its part.
+    pub(crate) async fn grant(&self) -> Result<()> {
+        let token = self.secrets.read(SecretKind::CloudToken)?;
+        Ok(self.cloud.grant(&self.spec.name, token.trim()).await?)
     }
 
     async fn carry_out(&self, action: &Action, observed: &Observed, images: &Targets) -> Result<()> {
@@ -86,15 +95,7 @@ impl Deployment<'_> {
                 )
                 .await?;
             }
-            Action::DeleteInstances { nodes, .. } => {
-                self.each(
-                    nodes,
-                    observed,
-                    |instance| async move { self.cloud.delete(&instance.id).await },
-                    "deleted",
-                )
-                .await?;
-            }
+            Action::DeleteInstances { nodes, .. } => self.delete(nodes, observed).await?,
         }
         Ok(())
     }
@@ -120,6 +121,19 @@ impl Deployment<'_> {
         })
         .await;
         collect(results)
+    }
+
+    async fn delete(&self, nodes: &[String], observed: &Observed) -> Result<()> {
+        let chosen: Vec<&Instance> =
+            observed.instances.iter().filter(|i| nodes.iter().any(|n| n == node_of(i))).collect();
+        let ids: Vec<String> = chosen.iter().map(|i| i.id.clone()).collect();
+        let gone = |id: &str| {
+            let node = chosen.iter().find(|i| i.id == id).map_or(id, |i| node_of(i));
+            (self.progress)(Event::done(node, "deleted"));
+        };
+        collect(
+            self.cloud.delete_all(&ids, &gone).await.into_iter().map(|r| r.map_err(Error::from)).collect(),
+        )
     }
 
     async fn create(&self, nodes: &[String], observed: &Observed, images: &Targets) -> Result<()> {
@@ -158,7 +172,7 @@ impl Deployment<'_> {
                 let image = target(images, &node)?;
                 let rebuild = Rebuild {
                     labels: self.node_labels(&node, &image),
-                    user_data: self.user_data(&node)?,
+                    user_data: self.user_data(&node, observed)?,
                     ssh_key: self.ssh_public_key()?,
                     image,
                 };
@@ -223,9 +237,10 @@ impl Deployment<'_> {
             flavor: node.flavor.to_string(),
             network: network.id.clone(),
             address: node.address,
+            public: node.role == Role::Login,
             zone: node.zone.map(String::from),
             security_groups: self.security_groups_of(&node, observed),
-            user_data: self.user_data(&node)?,
+            user_data: self.user_data(&node, observed)?,
             ssh_key: self.ssh_public_key()?,
             labels: self.node_labels(&node, &image),
             volumes: self.attachments(&node, observed)?,
@@ -242,9 +257,8 @@ impl Deployment<'_> {
         observed.security_groups.iter().filter(|g| wanted.contains(&g.name)).map(|g| g.id.clone()).collect()
     }
 
-    pub(crate) fn user_data(&self, node: &Node<'_>) -> Result<String> {
+    pub(crate) fn user_data(&self, node: &Node<'_>, observed: &Observed) -> Result<String> {
         let keys = self.keys()?.node(node.name)?;
-        let share = MountSource::Volume(volume_name(self.spec, "share"));
         let identity = Identity {
             cluster: self.spec.name.clone(),
             node: node.name.to_string(),
@@ -253,15 +267,29 @@ impl Deployment<'_> {
             build: false,
             seal_key: Some(keys.seal_identity),
             ssh_host_key: Some(keys.ssh_host_key),
-            share: (node.role == Role::Compute).then_some(share),
+            share: if node.role == Role::Compute { Some(self.share(observed)?) } else { None },
         };
-        serde_json::to_string(&UserData { kiln: identity }).map_err(|e| Error::NotReady(e.to_string()))
+        UserData { kiln: identity }.to_text(self.has_cloud_init()).map_err(|e| Error::NotReady(e.to_string()))
+    }
+
+    /// Where compute nodes find the share.
+    fn share(&self, observed: &Observed) -> Result<MountSource> {
+        if self.spec.cloud.shares_volumes() {
+            return Ok(MountSource::Volume(volume_name(self.spec, "share")));
+        }
+        let control = self.spec.control.node.as_str();
+        let address = observed.nodes().get(control).and_then(|instance| instance.address);
+        let address = address.ok_or_else(|| Error::NoInstance(control.to_string()))?;
+        Ok(MountSource::Nfs(format!("{address}:{}", kiln_site::SHARE)))
     }
 
     /// Local volumes are directories that several instances may have at once, so the share and the home directories
-    /// reach the nodes as volumes too.
+    /// reach the nodes as volumes too. Elsewhere they are the control node's, which exports them.
     pub(crate) fn attachments(&self, node: &Node<'_>, observed: &Observed) -> Result<Vec<Attachment>> {
         let mut wanted: Vec<(&str, bool)> = vec![];
+        if node.role != Role::Control && !self.spec.cloud.shares_volumes() {
+            return Ok(Vec::new());
+        }
         if self.spec.volumes.home != Volume::None {
             wanted.push(("home", false));
         }

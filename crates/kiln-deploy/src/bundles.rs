@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use kiln_fleet::{CloudAccess, ElasticGroup, FleetFile, FleetNode, Patience, Place, Surroundings};
+use kiln_fleet::{ElasticGroup, FleetFile, FleetNode, Patience, Place, Surroundings};
 use kiln_image::Manifest;
-use kiln_site::{Inventory, NodeFacts, NodeKeys, Secrets};
+use kiln_site::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_slurm::Release;
 use kiln_spec::{Group, Role};
 
@@ -17,7 +17,7 @@ use crate::secrets::SecretKind;
 use crate::targets::targets;
 
 impl Deployment<'_> {
-    pub(crate) fn site_inputs(
+    pub(crate) async fn site_inputs(
         &self,
         observed: &Observed,
         keys: &BTreeMap<String, NodeKeys>,
@@ -43,14 +43,27 @@ impl Deployment<'_> {
             release: self.release(observed)?,
             architecture: std::env::consts::ARCH.to_string(),
             kiln: kiln_digest.to_string(),
+            exports: self.exports(observed)?,
         };
         let secrets = Secrets {
             munge_key_base64: self.secrets.read(SecretKind::MungeKey)?,
             database_password: self.secrets.read(SecretKind::DatabasePassword)?,
-            fleet_file: self.fleet_file(observed)?,
+            fleet_file: self.fleet_file(observed).await?,
             ssh_public_key: self.ssh_public_key()?,
         };
         Ok((inventory, secrets))
+    }
+
+    /// Where only one node can have a volume, the control node shares them with the others.
+    fn exports(&self, observed: &Observed) -> Result<Option<Exports>> {
+        if self.spec.cloud.shares_volumes() {
+            return Ok(None);
+        }
+        let network =
+            observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?.cidr;
+        let all = observed.volumes.iter().chain(observed.attached.values());
+        let volumes = all.map(|volume| (volume.name.clone(), volume.id.clone())).collect();
+        Ok(Some(Exports { volumes, network }))
     }
 
     fn release(&self, observed: &Observed) -> Result<Release> {
@@ -63,17 +76,17 @@ impl Deployment<'_> {
     }
 
     /// What kilnd needs to move a node to its image without the deploy host.
-    fn fleet_file(&self, observed: &Observed) -> Result<String> {
+    pub async fn fleet_file(&self, observed: &Observed) -> Result<String> {
         let images = targets(self.spec, observed);
-        let url = observed.networks.iter().find_map(|n| n.api_url.clone()).unwrap_or_default();
-        let token = self.secrets.read(SecretKind::CloudToken)?.trim().to_string();
+        let token = self.secrets.read(SecretKind::CloudToken)?;
+        let access = self.cloud.access(&self.spec.name, token.trim(), &observed.networks).await?;
         let kept = kept_addresses(self.spec, observed)?;
         let mut nodes = BTreeMap::new();
         for node in self.spec.nodes().filter(|n| n.role == Role::Compute) {
             let fleet_node = FleetNode {
                 group: node.group.to_string(),
                 image: images.get(node.image).cloned().flatten(),
-                user_data: self.user_data(&node)?,
+                user_data: self.user_data(&node, observed)?,
                 ssh_key: self.ssh_public_key()?,
                 address: kept.get(node.name).copied(),
             };
@@ -81,7 +94,7 @@ impl Deployment<'_> {
         }
         let file = FleetFile {
             cluster: self.spec.name.clone(),
-            cloud: CloudAccess::Local { url, token },
+            cloud: access,
             concurrency: self.spec.concurrency,
             rebuild_partitions: self.spec.rebuild.iter().map(|r| r.name.clone()).collect(),
             resume_timeout: kiln_site::resume_timeout(self.spec).as_secs(),

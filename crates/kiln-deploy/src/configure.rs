@@ -58,7 +58,7 @@ impl Deployment<'_> {
             names.iter().map(|n| Ok((n.to_string(), ring.node(n)?))).collect::<Result<BTreeMap<_, _>>>()?;
         let kiln = self.kiln_bytes()?;
         let kiln_digest = hex::encode(Sha256::digest(&kiln));
-        let (inventory, secrets) = self.site_inputs(&observed, &keys, &kiln_digest)?;
+        let (inventory, secrets) = self.site_inputs(&observed, &keys, &kiln_digest).await?;
         let ssh = self.ssh()?;
         let task = Task {
             ssh: &ssh,
@@ -69,8 +69,7 @@ impl Deployment<'_> {
             dry_run,
         };
         if !dry_run {
-            let token = self.secrets.read(SecretKind::CloudToken)?;
-            self.cloud.grant(&self.spec.name, token.trim()).await?;
+            self.grant().await?;
         }
         let hosts = self.hosts(&observed, self.present(&observed))?;
         let results =

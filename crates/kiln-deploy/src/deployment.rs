@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kiln_cloud::Cloud;
+use kiln_cloud::{Cloud, openstack};
 use kiln_image::{Progress, instance_name};
-use kiln_spec::{CloudSpec, Spec};
+use kiln_spec::{CloudSpec, NetworkSpec, OpenStackSpec, Spec};
 use kiln_ssh::Ssh;
 
 use crate::Stop;
@@ -36,6 +36,7 @@ impl<'a> Deployment<'a> {
         let dir = parent.join(".kiln");
         let cloud = match &spec.cloud {
             CloudSpec::Local { .. } => Cloud::local(kiln_cloud::local::default_root()),
+            CloudSpec::OpenStack(project) => Cloud::openstack(settings(project))?,
         };
         let kiln = std::env::current_exe().map_err(|source| Error::File {
             path: "kiln".into(),
@@ -44,6 +45,11 @@ impl<'a> Deployment<'a> {
         })?;
         let secrets = SecretStore::new(dir.join("secrets"));
         Ok(Deployment { spec, cloud, secrets, progress, stop, kiln, dir })
+    }
+
+    /// Where nodes get their images from others, these bring cloud-init with them.
+    pub(crate) fn has_cloud_init(&self) -> bool {
+        matches!(self.spec.cloud, CloudSpec::OpenStack(_))
     }
 
     pub(crate) fn check_stop(&self) -> Result<()> {
@@ -86,5 +92,27 @@ impl<'a> Deployment<'a> {
         let previous = self.secrets.previous_path(SecretKind::SshKey);
         let keys = [self.secrets.path(SecretKind::SshKey), previous];
         Ok(Ssh { keys: keys.into_iter().filter(|k| k.exists()).collect(), known_hosts })
+    }
+}
+
+/// What the driver needs to know of the file.
+fn settings(project: &OpenStackSpec) -> openstack::Settings {
+    let root_disk = project
+        .root_disk
+        .as_ref()
+        .map(|disk| openstack::RootDisk { size_gib: disk.size_gib, volume_type: disk.volume_type.clone() });
+    openstack::Settings {
+        cloud: project.cloud.clone(),
+        region: project.region.clone(),
+        subnet: match &project.network {
+            NetworkSpec::Existing { subnet, .. } => *subnet,
+            NetworkSpec::Own { .. } => None,
+        },
+        external_network: project.external_network.clone(),
+        key_pair: project.key_pair.clone(),
+        availability_zone: project.availability_zone.clone(),
+        root_disk,
+        server_group: project.server_group.clone(),
+        security_groups: project.security_groups.clone(),
     }
 }

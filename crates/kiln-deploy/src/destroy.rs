@@ -3,8 +3,10 @@
 use kiln_image::Event;
 
 use crate::deployment::Deployment;
-use crate::error::{Error, Result};
-use crate::nodes::bounded;
+use crate::error::Result;
+
+/// How many instances are asked for at a time before somebody who wants to stop is heard.
+const BATCH: usize = 100;
 
 /// What `destroy` would take away.
 #[derive(Debug, Clone, Default, serde::Serialize)]
@@ -43,7 +45,6 @@ impl Deployment<'_> {
     }
 
     pub async fn destroy(&self, belongings: &Belongings) -> Result<()> {
-        let limit = self.spec.concurrency;
         // From here on kilnd makes nothing new.
         self.cloud.revoke(&self.spec.name).await?;
         let gone = |what: &str, name: &str| (self.progress)(Event::done(format!("{what}{name}"), "deleted"));
@@ -55,14 +56,16 @@ impl Deployment<'_> {
                 .filter(|i| belongings.instances.iter().all(|b| b.0 != i.id))
                 .map(|i| (i.id, i.name)),
         );
-        let instances = bounded(instances, limit, |(id, name)| async move {
+        for batch in instances.chunks(BATCH) {
             self.check_stop()?;
-            self.cloud.delete(&id).await?;
-            gone("", &name);
-            Ok::<(), Error>(())
-        });
-        instances.await.into_iter().collect::<Result<Vec<()>>>()?;
+            let ids: Vec<String> = batch.iter().map(|(id, _)| id.clone()).collect();
+            let name =
+                |id: &str| batch.iter().find(|(i, _)| i == id).map_or(id.to_string(), |(_, n)| n.clone());
+            let deleted = self.cloud.delete_all(&ids, &|id| gone("", &name(id))).await;
+            deleted.into_iter().collect::<kiln_cloud::Result<Vec<()>>>()?;
+        }
         self.check_stop()?;
+        self.cloud.sweep(&self.spec.name).await?;
         for (id, name) in &belongings.security_groups {
             self.cloud.delete_security_group(id).await?;
             gone("security group ", name);

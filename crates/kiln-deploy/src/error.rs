@@ -29,6 +29,10 @@ pub enum Error {
     NoSlurm(String),
     #[error("the {cloud} cloud has no flavor {flavor}; it has {known}")]
     Flavor { cloud: &'static str, flavor: String, known: String },
+    #[error("the cloud has no network {0}")]
+    NoNetwork(String),
+    #[error("the cloud has no image {0}")]
+    NoImage(String),
     #[error("volume {0} is to be attached but does not exist")]
     NoVolume(String),
     #[error("{what} {name} exists already and is not this cluster's")]
@@ -85,6 +89,20 @@ impl Error {
             Error::NoVolume(name) => {
                 Some(format!("create {name}, or set mode = \"manage\" to let Kiln do it"))
             }
+            Error::NoNetwork(_) => {
+                Some("`openstack network list` shows them; with `subnet` alone Kiln makes one".into())
+            }
+            Error::NoImage(_) => Some("`openstack image list` shows them".into()),
+            Error::Flavor { cloud: "openstack", .. } => Some(
+                "set `flavor` for [control] and for each group; `openstack flavor list` shows them".into(),
+            ),
+            Error::Cloud(kiln_cloud::Error::Unauthorized(_)) => Some(
+                "`openstack token issue` with the same clouds.yaml or variables shows whether they work"
+                    .into(),
+            ),
+            Error::Cloud(kiln_cloud::Error::Quota(_)) => Some(
+                "`openstack quota show --usage` shows the project's limits; nodes that were made stay".into(),
+            ),
             Error::Foreign { .. } => Some("rename the cluster, or remove the other one".into()),
             _ => None,
         }

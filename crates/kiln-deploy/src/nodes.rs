@@ -43,17 +43,28 @@ impl Deployment<'_> {
     pub fn hosts<'n>(&self, observed: &Observed, nodes: impl Iterator<Item = &'n str>) -> Result<Vec<Host>> {
         let known = observed.nodes();
         let build = observed.build.as_ref();
+        // Where some nodes have an address outside, the others are reached through the first of them.
+        let outside = |node: kiln_spec::Node<'_>| {
+            let address = known.get(node.name)?.public_address?;
+            Some(Host::new(node.name, address))
+        };
+        let jump = self.spec.nodes().find_map(outside);
         nodes
             .map(|name| {
-                if let Some(address) = build.filter(|b| b.name == name).and_then(|b| b.address) {
-                    return Ok(Host { name: name.to_string(), address });
+                if let Some(address) = build.filter(|b| b.name == name).and_then(kiln_cloud::Instance::reach)
+                {
+                    return Ok(Host::new(name, address));
                 }
                 if self.spec.node(name).is_none() {
                     return Err(Error::UnknownNode(name.to_string()));
                 }
-                let address = known.get(name).and_then(|instance| instance.address);
-                let address = address.ok_or_else(|| Error::NoInstance(name.to_string()))?;
-                Ok(Host { name: name.to_string(), address })
+                let instance = known.get(name).copied();
+                let address = instance.and_then(kiln_cloud::Instance::reach);
+                let mut host = Host::new(name, address.ok_or_else(|| Error::NoInstance(name.to_string()))?);
+                if instance.is_some_and(|i| i.public_address.is_none()) {
+                    host.jump = jump.clone().map(Box::new);
+                }
+                Ok(host)
             })
             .collect()
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kiln_cloud::Instance;
 use kiln_site::volume_name;
-use kiln_spec::{CloudSpec, ImageUpdate, Node, Spec, Volume, hostlist};
+use kiln_spec::{ImageUpdate, Node, Spec, Volume, hostlist};
 
 use crate::observe::Observed;
 use crate::plan::group_label;
@@ -13,9 +13,8 @@ use crate::targets::Targets;
 
 pub fn notes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<String> {
     let mut notes = nodes(spec, observed, targets);
-    let CloudSpec::Local { subnet } = &spec.cloud;
     for network in &observed.networks {
-        if subnet.is_some_and(|wanted| wanted != network.cidr) {
+        if spec.cloud.subnet().is_some_and(|wanted| wanted != network.cidr) {
             notes.push(format!(
                 "network {}: the subnet stays {} until the cluster is destroyed",
                 network.name, network.cidr

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use kiln_cloud::{Flavor, Image, Instance, Network, SecurityGroup, Volume, label};
-use kiln_image::images_of_kiln;
+use kiln_image::is_of_kiln;
+use kiln_spec::ImageSource;
 
 use crate::deployment::Deployment;
 use crate::error::Result;
@@ -42,9 +43,13 @@ impl Deployment<'_> {
             self.cloud.security_groups(cluster),
             self.cloud.volumes(cluster),
             self.cloud.instances(cluster),
-            images_of_kiln(&self.cloud),
+            self.cloud.images(),
             self.cloud.flavors(),
         )?;
+        let network = match self.spec.cloud.existing_network() {
+            Some(name) => self.cloud.network_by_name(name).await?,
+            None => None,
+        };
         let mut attached = BTreeMap::new();
         for volume in [&self.spec.volumes.state, &self.spec.volumes.home] {
             if let kiln_spec::Volume::Attach { name } = volume
@@ -57,9 +62,14 @@ impl Deployment<'_> {
         let of_nodes =
             |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
         let build = instances.iter().find(|i| !of_nodes(&i.labels)).cloned();
+        let images = self.relevant(images, &instances);
         Ok(Observed {
             build,
-            networks: networks.into_iter().filter(|n| of_nodes(&n.labels)).collect(),
+            // One that exists comes first: the cluster is to be there.
+            networks: network
+                .into_iter()
+                .chain(networks.into_iter().filter(|n| of_nodes(&n.labels)))
+                .collect(),
             security_groups: security_groups.into_iter().filter(|g| of_nodes(&g.labels)).collect(),
             volumes,
             instances: instances.into_iter().filter(|i| of_nodes(&i.labels)).collect(),
@@ -67,5 +77,22 @@ impl Deployment<'_> {
             flavors,
             attached,
         })
+    }
+
+    /// Kiln's own images, those that the file names and those that nodes run, newest first.
+    fn relevant(&self, mut images: Vec<Image>, instances: &[Instance]) -> Vec<Image> {
+        let named: Vec<&str> = (self.spec.images.values())
+            .filter_map(|image| match &image.source {
+                ImageSource::Prebuilt(name) => Some(name.as_str()),
+                _ => None,
+            })
+            .collect();
+        images.retain(|image| {
+            is_of_kiln(image)
+                || named.iter().any(|name| image.name == *name || image.id == *name)
+                || instances.iter().any(|i| i.image.as_ref() == Some(&image.id))
+        });
+        images.sort_by_key(|image| std::cmp::Reverse(image.created));
+        images
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kiln_cloud::{Instance, InstanceStatus, label};
 use kiln_site::volume_name;
-use kiln_spec::{CloudSpec, ImageUpdate, Node, Spec, Volume};
+use kiln_spec::{ImageSource, ImageUpdate, Node, Spec, Volume};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -69,6 +69,9 @@ pub enum Action {
     },
 }
 
+/// Stages count from 0.
+pub const LAST_STAGE: u8 = 4;
+
 impl Action {
     /// Actions of one stage do not depend on one another; stages follow one another.
     pub fn stage(&self) -> u8 {
@@ -76,10 +79,12 @@ impl Action {
             Action::BuildImage { .. } | Action::DeleteInstances { .. } => 0,
             Action::CreateNetwork { .. } | Action::CreateVolume { .. } => 1,
             Action::CreateSecurityGroup { .. } => 2,
+            // The others are told its address.
+            Action::CreateInstances { group, .. } if group == "control" => 3,
             Action::CreateInstances { .. }
             | Action::RebuildInstances { .. }
             | Action::LeaveToSlurm { .. }
-            | Action::StartInstances { .. } => 3,
+            | Action::StartInstances { .. } => LAST_STAGE,
         }
     }
 
@@ -111,6 +116,8 @@ impl Plan {
 pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan> {
     check_flavors(spec, observed)?;
     check_attached(spec, observed)?;
+    check_network(spec, observed)?;
+    check_prebuilt(spec, targets)?;
     let mut actions: Vec<Action> = Vec::new();
     let unbuilt = targets.iter().filter(|(_, id)| id.is_none());
     actions.extend(unbuilt.map(|(image, _)| Action::BuildImage { image: image.clone() }));
@@ -127,7 +134,8 @@ fn check_flavors(spec: &Spec, observed: &Observed) -> Result<()> {
     match spec.nodes().find(|node| !known.contains(&node.flavor)) {
         None => Ok(()),
         Some(node) => {
-            Err(Error::Flavor { cloud: "local", flavor: node.flavor.to_string(), known: known.join(", ") })
+            let cloud = spec.cloud.kind();
+            Err(Error::Flavor { cloud, flavor: node.flavor.to_string(), known: known.join(", ") })
         }
     }
 }
@@ -143,12 +151,28 @@ fn check_attached(spec: &Spec, observed: &Observed) -> Result<()> {
     Ok(())
 }
 
+fn check_network(spec: &Spec, observed: &Observed) -> Result<()> {
+    match spec.cloud.existing_network() {
+        Some(name) if !observed.networks.iter().any(|n| n.name == name) => {
+            Err(Error::NoNetwork(name.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What is not Kiln's to build must be there.
+fn check_prebuilt(spec: &Spec, targets: &Targets) -> Result<()> {
+    for (name, _) in targets.iter().filter(|(_, id)| id.is_none()) {
+        if let Some(ImageSource::Prebuilt(image)) = spec.images.get(name).map(|i| &i.source) {
+            return Err(Error::NoImage(image.clone()));
+        }
+    }
+    Ok(())
+}
+
 fn network(spec: &Spec, observed: &Observed) -> Option<Action> {
-    let CloudSpec::Local { subnet } = &spec.cloud;
-    observed
-        .networks
-        .is_empty()
-        .then(|| Action::CreateNetwork { name: spec.name.clone(), cidr: subnet.map(|net| net.to_string()) })
+    let cidr = spec.cloud.subnet().map(|net| net.to_string());
+    observed.networks.is_empty().then(|| Action::CreateNetwork { name: spec.name.clone(), cidr })
 }
 
 fn security_groups(spec: &Spec, observed: &Observed) -> Vec<Action> {

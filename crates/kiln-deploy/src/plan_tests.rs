@@ -50,6 +50,7 @@ fn whole(spec: &Spec) -> Observed {
         image: Some("old".into()),
         flavor: node.flavor.to_string(),
         address: None,
+        public_address: None,
         labels: labels(&node),
         volumes: Vec::new(),
         created: jiff::Timestamp::UNIX_EPOCH,

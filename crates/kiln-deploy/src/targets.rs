@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_cloud::Image;
 use kiln_image::{Builder, Event, Recipe, built_image};
-use kiln_spec::{Spec, hostlist};
+use kiln_spec::{ImageSource, Spec, hostlist};
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
@@ -16,6 +16,10 @@ pub type Targets = BTreeMap<String, Option<String>>;
 pub fn targets(spec: &Spec, observed: &Observed) -> Targets {
     let used: BTreeSet<&str> = spec.nodes().map(|n| n.image).collect();
     let id = |name: &str| {
+        if let Some(ImageSource::Prebuilt(prebuilt)) = spec.images.get(name).map(|image| &image.source) {
+            let found = observed.images.iter().find(|i| i.name == *prebuilt || i.id == *prebuilt);
+            return found.map(|image| image.id.clone());
+        }
         let recipe = Recipe::of(spec, name)?;
         built_image(&observed.images, &recipe).map(|image| image.id.clone())
     };
@@ -25,6 +29,9 @@ pub fn targets(spec: &Spec, observed: &Observed) -> Targets {
 impl Deployment<'_> {
     /// Builds an image of the file, unless its recipe has been built before.
     pub async fn build_image(&self, name: &str, force: bool, keep_on_failure: bool) -> Result<Image> {
+        if let Some(ImageSource::Prebuilt(prebuilt)) = self.spec.images.get(name).map(|i| &i.source) {
+            return Ok(self.cloud.find_image(prebuilt).await?);
+        }
         let recipe = Recipe::of(self.spec, name).ok_or_else(|| Error::ImageNotBuilt(name.to_string()))?;
         let ssh = self.ssh()?;
         let instance = kiln_image::instance_name(&self.spec.name);
@@ -35,6 +42,8 @@ impl Deployment<'_> {
             host_key: &self.keys()?.node(&instance)?.ssh_host_key,
             cluster: &self.spec.name,
             flavor: &self.spec.control.flavor,
+            network: self.spec.cloud.existing_network(),
+            cloud_init: self.has_cloud_init(),
             kiln: &self.kiln_bytes()?,
             keep_on_failure,
             progress: self.progress,

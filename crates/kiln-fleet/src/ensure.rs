@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
 
-/// The image Kiln last rebuilt the instance to. Some clouds cannot say it: the root disk is a volume there.
-pub const IMAGE_LABEL: &str = "kiln_image";
+pub use kiln_cloud::label::IMAGE as IMAGE_LABEL;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
@@ -58,6 +57,7 @@ mod tests {
             image: image.map(String::from),
             flavor: "f".into(),
             address: None,
+            public_address: None,
             labels: kiln_cloud::Labels::new(),
             volumes: vec![],
             created: Timestamp::UNIX_EPOCH,

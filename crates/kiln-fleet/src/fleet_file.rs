@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use jiff::Timestamp;
-use kiln_cloud::{Attachment, Cloud};
+use kiln_cloud::{Access, Attachment, Cloud};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, io};
@@ -15,7 +15,7 @@ use crate::error::{Error, Result, io};
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetFile {
     pub cluster: String,
-    pub cloud: CloudAccess,
+    pub cloud: Access,
     /// At most this many nodes are rebuilt or rebooted at a time.
     #[serde(default = "default_concurrency")]
     pub concurrency: usize,
@@ -87,16 +87,6 @@ impl Default for Patience {
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum CloudAccess {
-    Local {
-        url: String,
-        /// Secret.
-        token: String,
-    },
-}
-
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetNode {
     pub group: String,
     /// Id of the image it should have; without one it keeps what it has.
@@ -133,10 +123,8 @@ impl FleetFile {
         self.elastic.get(&self.nodes.get(node)?.group)
     }
 
-    pub fn cloud(&self) -> Cloud {
-        match &self.cloud {
-            CloudAccess::Local { url, token } => Cloud::local_at(url, token),
-        }
+    pub fn cloud(&self) -> Result<Cloud> {
+        Ok(Cloud::at(&self.cloud)?)
     }
 }
 
@@ -170,7 +158,7 @@ impl Fleet {
     pub fn read(path: &Path) -> Result<Self> {
         let file = FleetFile::read(path)?;
         let written = std::fs::metadata(path).and_then(|m| m.modified()).ok();
-        Ok(Fleet { cloud: file.cloud(), file, written: written.and_then(|w| w.try_into().ok()) })
+        Ok(Fleet { cloud: file.cloud()?, file, written: written.and_then(|w| w.try_into().ok()) })
     }
 }
 

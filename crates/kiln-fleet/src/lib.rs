@@ -25,7 +25,7 @@ mod work;
 
 pub use daemon::{DaemonConfig, run};
 pub use error::{Error, Result};
-pub use fleet_file::{CloudAccess, ElasticGroup, Fleet, FleetFile, FleetNode, Patience, Place, Surroundings};
+pub use fleet_file::{ElasticGroup, Fleet, FleetFile, FleetNode, Patience, Place, Surroundings};
 pub use health::{FleetHealth, NodeDossier, NodeHealth, Sources};
 pub use rollout::{
     NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy, estimate,

@@ -24,7 +24,7 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
     let partitions = partition_of_nodes(slurm, file, &options).await?;
     check_user(slurm, &options, &partitions).await?;
     let chosen = choose(file, &options, &partitions)?;
-    let fleet = Fleet { cloud: file.cloud(), file: file.clone(), written: None };
+    let fleet = Fleet { cloud: file.cloud()?, file: file.clone(), written: None };
     let instances = cloud_view::instances(&fleet).await?;
     let states = slurm.nodes().await?;
     let nodes: Vec<RolloutNode> = chosen

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use kiln_cloud::{
-    Cloud, Image, InstanceStatus, Labels, NewImage, NewInstance, NewNetwork, NewSecurityGroup, Rule, label,
+    Cloud, Image, InstanceStatus, Labels, Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup, Rule,
+    label,
 };
 use kiln_site::{Identity, UserData};
 use kiln_ssh::{Host, Ssh};
@@ -26,6 +27,10 @@ pub struct Builder<'a> {
     /// Labels the build instance, so that a build that was cut off is found and cleared by the next one.
     pub cluster: &'a str,
     pub flavor: &'a str,
+    /// Name of a network that exists, to build in; `None`: one is made for the build.
+    pub network: Option<&'a str>,
+    /// The source image has cloud-init, which must be told who may log in.
+    pub cloud_init: bool,
     /// The binary that goes into the image.
     pub kiln: &'a [u8],
     pub keep_on_failure: bool,
@@ -75,6 +80,7 @@ impl Builder<'_> {
                 let say = |text: &str| self.say(&recipe.name, text);
                 self.cloud.source_image(suite, &say).await?
             }
+            Source::Cloud(name) => self.cloud.find_image(name).await?,
             Source::Image(parent) => Box::pin(self.ensure(parent, false)).await?,
         };
         self.build(recipe, &source).await
@@ -82,14 +88,7 @@ impl Builder<'_> {
 
     async fn build(&self, recipe: &Recipe, source: &Image) -> Result<Image, BuildError> {
         self.clear().await?;
-        let network = self
-            .cloud
-            .create_network(NewNetwork {
-                name: instance_name(self.cluster),
-                cidr: None,
-                labels: self.labels(),
-            })
-            .await?;
+        let network = self.network().await?;
         let group = self
             .cloud
             .create_security_group(NewSecurityGroup {
@@ -114,6 +113,15 @@ impl Builder<'_> {
         }
         self.clear().await?;
         result
+    }
+
+    async fn network(&self) -> Result<Network, BuildError> {
+        if let Some(name) = self.network {
+            let missing = || kiln_cloud::Error::NotFound { kind: "network", name: name.to_string() };
+            return Ok(self.cloud.network_by_name(name).await?.ok_or_else(missing)?);
+        }
+        let name = instance_name(self.cluster);
+        Ok(self.cloud.create_network(NewNetwork { name, cidr: None, labels: self.labels() }).await?)
     }
 
     async fn build_on(&self, recipe: &Recipe, source: &Image, place: Place) -> Result<Image, BuildError> {
@@ -172,11 +180,12 @@ impl Builder<'_> {
             name: name.clone(),
             image: source.id.clone(),
             flavor: self.flavor.to_string(),
-            zone: None,
             network: place.network,
             address: None,
+            public: true,
+            zone: None,
             security_groups: vec![place.security_group],
-            user_data: serde_json::to_string(&UserData { kiln: identity })?,
+            user_data: UserData { kiln: identity }.to_text(self.cloud_init)?,
             ssh_key: self.ssh_public_key.to_string(),
             labels: self.labels(),
             volumes: Vec::new(),
@@ -189,9 +198,9 @@ impl Builder<'_> {
         let active = self.cloud.wait_active(std::slice::from_ref(&instance.id), deadline, |_| {}).await?;
         let address: IpAddr = active
             .iter()
-            .find_map(|i| i.address)
+            .find_map(kiln_cloud::Instance::reach)
             .ok_or_else(|| kiln_cloud::Error::Failed("the build instance has no address".into()))?;
-        let host = Host { name, address };
+        let host = Host::new(name, address);
         self.ssh.wait_output(&host, &["true"], Duration::from_secs(120)).await?;
         Ok((instance.id, host))
     }

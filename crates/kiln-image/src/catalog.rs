@@ -16,9 +16,13 @@ pub mod property {
 /// Every image that Kiln built, newest first.
 pub async fn images_of_kiln(cloud: &Cloud) -> kiln_cloud::Result<Vec<Image>> {
     let mut images = cloud.images().await?;
-    images.retain(|image| image.properties.contains_key(property::RECIPE));
+    images.retain(is_of_kiln);
     images.sort_by_key(|image| std::cmp::Reverse(image.created));
     Ok(images)
+}
+
+pub fn is_of_kiln(image: &Image) -> bool {
+    image.properties.contains_key(property::RECIPE)
 }
 
 /// The newest image built from just this recipe.

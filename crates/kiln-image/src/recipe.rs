@@ -22,17 +22,24 @@ pub struct Recipe {
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     Debian(String),
+    /// An image of the cloud, by name or id.
+    Cloud(String),
     /// An extra image on top of this one.
     Image(Box<Recipe>),
 }
 
 impl Recipe {
-    /// `None` when the spec has no such image.
+    /// `None` when the spec has no such image, or does not build it.
     pub fn of(spec: &Spec, name: &str) -> Option<Recipe> {
         let image = spec.images.get(name)?;
         let source = match &image.source {
             ImageSource::Debian(suite) => Source::Debian(suite.clone()),
-            ImageSource::Image(parent) => Source::Image(Box::new(Recipe::of(spec, parent)?)),
+            ImageSource::Cloud(name) => Source::Cloud(name.clone()),
+            ImageSource::Prebuilt(_) => return None,
+            ImageSource::Image(parent) => match &spec.images.get(parent)?.source {
+                ImageSource::Prebuilt(name) => Source::Cloud(name.clone()),
+                _ => Source::Image(Box::new(Recipe::of(spec, parent)?)),
+            },
         };
         Some(Recipe {
             name: name.to_string(),
@@ -49,6 +56,7 @@ impl Recipe {
             "sequence": SEQUENCE,
             "source": match &self.source {
                 Source::Debian(suite) => suite.clone(),
+                Source::Cloud(name) => format!("cloud image {name}"),
                 Source::Image(parent) => parent.digest(),
             },
             "packages": self.packages,
@@ -67,15 +75,27 @@ impl Recipe {
 fn packages(spec: &Spec, image: &ImageSpec, source: &Source) -> Vec<String> {
     let mut all: BTreeSet<&str> = BTreeSet::new();
     // An extra image inherits what its source has.
-    if matches!(source, Source::Debian(_)) {
+    if is_plain(spec, image, source) {
         all.extend(COMMON);
         image.roles.iter().for_each(|role| all.extend(role_packages(*role)));
     }
     for role in &image.roles {
         all.extend(spec.roles.of(*role).packages.iter().map(String::as_str));
     }
+    if !spec.cloud.shares_volumes() {
+        let control = image.roles.contains(&Role::Control);
+        all.extend(control.then_some("nfs-kernel-server"));
+        all.insert("nfs-common");
+    }
     all.extend(image.packages.iter().map(String::as_str));
     all.into_iter().map(String::from).collect()
+}
+
+/// Has nothing of Kiln's yet.
+fn is_plain(spec: &Spec, image: &ImageSpec, source: &Source) -> bool {
+    let on_prebuilt = matches!(&image.source, ImageSource::Image(parent)
+        if spec.images.get(parent).is_some_and(|p| matches!(p.source, ImageSource::Prebuilt(_))));
+    matches!(source, Source::Debian(_) | Source::Cloud(_)) && !on_prebuilt
 }
 
 const COMMON: [&str; 9] = [

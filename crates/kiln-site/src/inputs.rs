@@ -15,6 +15,17 @@ pub struct Inventory {
     pub architecture: String,
     /// Names the `kiln` binary that the nodes run.
     pub kiln: String,
+    /// `None`: every node has the cluster's volumes itself.
+    pub exports: Option<Exports>,
+}
+
+/// Where a volume is one node's disk: the control node has them and shares them.
+#[derive(Debug, Clone)]
+pub struct Exports {
+    /// Ids of the volumes, by name.
+    pub volumes: BTreeMap<String, String>,
+    /// Whom to share them with.
+    pub network: ipnet::Ipv4Net,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,6 +11,7 @@ mod make;
 mod power;
 mod roles;
 mod slurm_conf;
+mod storage;
 mod timeouts;
 
 use std::collections::HashMap;
@@ -20,7 +21,7 @@ use kiln_spec::{Role, Spec};
 
 pub use bundle::{Bundle, Resource};
 pub use identity::{Identity, UserData};
-pub use inputs::{Inventory, NodeFacts, NodeKeys, Secrets};
+pub use inputs::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 pub use roles::{SHARE, volume_name};
 use slurm_conf::SlurmConf;
 pub use timeouts::resume_timeout;

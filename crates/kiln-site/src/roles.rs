@@ -3,12 +3,13 @@
 use kiln_spec::{Role, Spec, Volume};
 
 use crate::accounting;
-use crate::bundle::{Mount, MountSource, Resource};
+use crate::bundle::Resource;
 use crate::common;
 use crate::fleet;
 use crate::inputs::{Inventory, Secrets};
 use crate::make::{command, directory, file, service};
 use crate::slurm_conf::{STATE, SlurmConf, cgroup_conf};
+use crate::storage;
 
 /// Where the share is on every node.
 pub const SHARE: &str = "/srv/kiln/share";
@@ -26,26 +27,15 @@ pub fn volume_name(spec: &Spec, purpose: &str) -> String {
     }
 }
 
-fn mount(spec: &Spec, purpose: &str, target: &str, read_only: bool) -> Resource {
-    Resource::Mount(Mount {
-        target: target.into(),
-        source: MountSource::Volume(volume_name(spec, purpose)),
-        read_only,
-    })
-}
-
-fn home(spec: &Spec) -> Option<Resource> {
-    (spec.volumes.home != Volume::None).then(|| mount(spec, "home", "/home", false))
-}
-
 pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &SlurmConf) -> Vec<Resource> {
     let mut resources = vec![common::hosts(spec, inventory), common::known_hosts(spec, inventory)];
     resources.extend(common::journal());
     if spec.volumes.state != Volume::None {
-        resources.push(mount(spec, "state", "/var/lib/state", false));
+        resources.push(storage::volume(spec, inventory, "state", "/var/lib/state"));
     }
-    resources.extend(home(spec));
-    resources.push(mount(spec, "share", SHARE, false));
+    resources.extend(storage::home(spec, inventory, Role::Control));
+    resources.push(storage::volume(spec, inventory, "share", SHARE));
+    resources.extend(storage::exports(spec, inventory));
     resources.extend([
         directory("/srv/kiln/share/bundles", "root", 0o755),
         directory(STATE, "slurm", 0o700),
@@ -57,7 +47,7 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
     // Before slurmdbd: sacctmgr asks this file where slurmdbd is.
     resources.extend([
         slurm_conf_file(slurm),
-        Resource::File(file("/etc/slurm/cgroup.conf", cgroup_conf(inventory))),
+        Resource::File(file("/etc/slurm/cgroup.conf", cgroup_conf(spec, inventory))),
     ]);
     resources.extend(accounting::resources(spec, inventory, secrets));
     resources.extend(fleet::before_slurmctld(spec, secrets));
@@ -87,7 +77,7 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
 pub fn login(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &SlurmConf) -> Vec<Resource> {
     let mut resources = vec![common::hosts(spec, inventory), common::known_hosts(spec, inventory)];
     resources.extend(common::journal());
-    resources.extend(home(spec));
+    resources.extend(storage::home(spec, inventory, Role::Login));
     resources.extend(common::munge(secrets));
     resources.extend(common::users(spec, spec.volumes.home == Volume::None));
     resources.extend(common::sshd());
@@ -100,7 +90,7 @@ pub fn login(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Slur
 pub fn compute(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &SlurmConf) -> Vec<Resource> {
     let mut resources = vec![common::hosts(spec, inventory), common::known_hosts(spec, inventory)];
     resources.extend(common::journal());
-    resources.extend(home(spec));
+    resources.extend(storage::home(spec, inventory, Role::Compute));
     resources.extend(common::munge(secrets));
     resources.extend(common::users(spec, spec.volumes.home == Volume::None));
     resources.push(Resource::File(file("/etc/pam.d/sshd", PAM_SSHD)));

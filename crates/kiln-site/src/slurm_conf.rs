@@ -87,9 +87,18 @@ pub fn slurm_conf(spec: &Spec, inventory: &Inventory) -> SlurmConf {
 }
 
 /// Tracking of processes. Local instances cannot delegate cgroups to Slurm.
-pub fn cgroup_conf(inventory: &Inventory) -> String {
+pub fn cgroup_conf(spec: &Spec, inventory: &Inventory) -> String {
+    if !is_local(spec) {
+        return "# Written by Kiln.\nCgroupPlugin=autodetect\nConstrainCores=yes\nConstrainRAMSpace=yes\n\
+                ConstrainDevices=yes\n"
+            .to_string();
+    }
     let plugin = if inventory.release.can_disable_cgroups() { "disabled" } else { "cgroup/v1" };
     format!("# Written by Kiln.\nCgroupPlugin={plugin}\n")
+}
+
+fn is_local(spec: &Spec) -> bool {
+    matches!(spec.cloud, kiln_spec::CloudSpec::Local { .. })
 }
 
 fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
@@ -120,11 +129,22 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         ("SchedulerType", "sched/backfill".into()),
         ("SelectType", "select/cons_tres".into()),
         ("SelectTypeParameters", "CR_Core_Memory".into()),
-        // Local instances share the host's cores and have no cgroups to delegate.
-        ("ProctrackType", "proctrack/linuxproc".into()),
-        ("TaskPlugin", "task/none".into()),
-        ("SlurmdParameters", "config_overrides".into()),
-        ("AccountingStorageType", "accounting_storage/slurmdbd".into()),
+    ]);
+    // Local instances share the host's cores and have no cgroups to delegate.
+    own.extend(if is_local(spec) {
+        vec![
+            ("ProctrackType", "proctrack/linuxproc".to_string()),
+            ("TaskPlugin", "task/none".into()),
+            ("SlurmdParameters", "config_overrides".into()),
+        ]
+    } else {
+        vec![
+            ("ProctrackType", "proctrack/cgroup".to_string()),
+            ("TaskPlugin", "task/cgroup,task/affinity".into()),
+        ]
+    });
+    own.extend([
+        ("AccountingStorageType", "accounting_storage/slurmdbd".to_string()),
         ("AccountingStorageHost", control.clone()),
         ("JobAcctGatherType", "jobacct_gather/linux".into()),
         ("MpiDefault", "none".into()),

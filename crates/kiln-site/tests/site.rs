@@ -53,7 +53,8 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
     };
     let nodes: BTreeMap<_, _> =
         spec.nodes().enumerate().map(|(at, n)| (n.name.to_string(), facts(at))).collect();
-    Inventory { nodes, release, architecture: "x86_64".into(), kiln: "binary".into() }
+    let architecture = "x86_64".into();
+    Inventory { nodes, release, architecture, kiln: "binary".into(), exports: None }
 }
 
 fn secrets() -> Secrets {
@@ -218,4 +219,31 @@ fn slurm_waits_as_long_as_the_slowest_group_takes() {
     assert_eq!(timeout(&|file| slow(file).replace("standard-[0-1]", "standard-[0-30]")), "2400");
     let written = |file: String| slow(file).replace("SlurmdTimeout = 60", "resumetimeout = 77");
     assert_eq!(timeout(&written), "77");
+}
+
+/// Where a volume is one node's disk, control shares what it has.
+#[test]
+fn volumes_of_one_node_are_shared_over_nfs() {
+    let text = FILE.replace("kind = \"local\"", "kind = \"openstack\"\nsubnet = \"10.0.0.0/24\"");
+    let text = text.replace("[login.login]", "[image.default]\nprebuilt = \"fat\"\n[login.login]");
+    let spec = kiln_spec::parse(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    let mut inventory = inventory(&spec, Release::new(24, 11, 5));
+    let volumes = ["home", "share", "state"].map(|p| (format!("{}-{p}", spec.name), format!("id-of-{p}")));
+    inventory.exports =
+        Some(kiln_site::Exports { volumes: volumes.into(), network: "10.0.0.0/24".parse().unwrap() });
+    let secrets = secrets();
+    let site = site(&spec, &inventory, &secrets);
+    let shown = |node: &str| {
+        let bundle = site.bundle(node, &keys(node)).unwrap();
+        let storage = bundle.resources.into_iter().filter(|resource| match resource {
+            Resource::Mount(_) => true,
+            Resource::File(file) => {
+                file.path.starts_with("/etc/exports") || file.path.ends_with("cgroup.conf")
+            }
+            Resource::Service(service) => service.unit.starts_with("nfs"),
+            _ => false,
+        });
+        storage.map(|resource| format!("{node}: {resource:?}")).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(["control", "login-0", "standard-0"].map(shown).join("\n"));
 }

@@ -2,6 +2,7 @@
 
 /// The smallest file that is right.
 const HEAD: &str = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n";
+const OPENSTACK: &str = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"openstack\"\n";
 const COMPUTE: &str = "[compute.standard]\nnodes = \"standard-[0-1]\"\n";
 const EXTRA: &str = "[compute.extra]\nnodes = \"extra-[0-1]\"\n";
 
@@ -39,7 +40,11 @@ files! {
     no_compute_group: HEAD;
     empty_compute: &format!("{HEAD}[compute]\n");
     bad_cluster_table: &format!("[cluster]\nname = \"Demo Cluster\"\ndomain = \"-x.internal\"\nconcurrency = 0\n[cloud]\nkind = \"local\"\n{COMPUTE}");
-    unknown_cloud: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"openstack\"\n{COMPUTE}");
+    unknown_cloud: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"openstak\"\n{COMPUTE}");
+    openstack_without_network: &format!("{OPENSTACK}[image.default]\nsource = \"debian-12\"\n{COMPUTE}");
+    openstack_without_source: &format!("{OPENSTACK}network = \"lab\"\n{COMPUTE}");
+    openstack_settings: &format!("{OPENSTACK}network = \"\"\nsubnet = \"10.1.0.0\"\nserver_group = \"far\"\nroot_disk = {{ size = \"20 GB\" }}\nsecurity_groups = [\"a\", \"a\"]\n[image.default]\nprebuilt = \"fat\"\npackages = [\"htop\"]\nsource = \"debian-12\"\n{COMPUTE}");
+    openstack_keys_on_local: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\ncloud = \"lab\"\nroot_disk = {{ size = \"20 GiB\" }}\n{COMPUTE}");
     bad_hostlist: &format!("{HEAD}[compute.a]\nnodes = \"a[1-4],b[7-3]\"\n");
     bad_hostlist_in_literal_string: &format!("{HEAD}[compute.a]\nnodes = 'a[1-4'\n");
     range_too_large: &format!("{HEAD}[compute.a]\nnodes = \"a[0-65536]\"\n");

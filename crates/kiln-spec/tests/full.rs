@@ -31,3 +31,16 @@ fn no_rebuild_partition_if_apply_rebuilds_all() {
     let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(spec.rebuild, []);
 }
+
+#[test]
+fn a_cluster_on_openstack() {
+    let text = "[cluster]\nname = \"demo\"\n\n[cloud]\nkind = \"openstack\"\ncloud = \"lab\"\nregion = \"north\"\n\
+        network = \"research\"\nsubnet = \"10.7.0.0/20\"\nexternal_network = \"public\"\nkey_pair = \"ada\"\n\
+        availability_zone = \"nova\"\nroot_disk = { size = \"20 GiB\", type = \"ssd\" }\n\
+        server_group = \"soft-anti-affinity\"\nsecurity_groups = [\"monitoring\"]\n\n\
+        [image.base]\nprebuilt = \"kiln-fat-7\"\n[image.default]\nsource = \"base\"\npackages = [\"htop\"]\n\
+        [image.own]\nsource = \"debian-12-genericcloud\"\n\n\
+        [compute.standard]\nnodes = \"standard-[0-1]\"\nflavor = \"hpc.64\"\n";
+    let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    insta::assert_snapshot!(serde_json::to_string_pretty(&(&spec.cloud, &spec.images)).expect("JSON"));
+}

@@ -27,6 +27,7 @@ fn the_schema_has_the_readers_keys() {
         ("", "/properties"),
         ("[cluster]", "/properties/cluster/properties"),
         ("[cloud]", "/properties/cloud/properties"),
+        ("[cloud.root_disk]", "/properties/cloud/properties/root_disk/properties"),
         ("[control]", "/properties/control/properties"),
         ("[volumes]", "/properties/volumes/properties"),
         ("[volumes.state]", "/properties/volumes/properties/state/oneOf/1/properties"),

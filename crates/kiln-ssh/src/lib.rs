@@ -27,6 +27,14 @@ pub struct Ssh {
 pub struct Host {
     pub name: String,
     pub address: IpAddr,
+    /// A machine to go through, where this one cannot be reached from here.
+    pub jump: Option<Box<Host>>,
+}
+
+impl Host {
+    pub fn new(name: impl Into<String>, address: IpAddr) -> Host {
+        Host { name: name.into(), address, jump: None }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -79,8 +87,16 @@ impl Ssh {
             "LogLevel=ERROR".to_string(),
         ];
         let mut arguments: Vec<OsString> = options.into_iter().flat_map(option).collect();
+        arguments.extend(host.jump.iter().flat_map(|jump| option(self.through(jump))));
         arguments.extend(["-l".into(), user.into(), host.address.to_string().into()]);
         arguments
+    }
+
+    /// The way through another machine, with its host key known as well. ssh hands this to a shell.
+    fn through(&self, jump: &Host) -> String {
+        let ssh = self.arguments(jump);
+        let words = ssh.iter().map(|word| quote(&word.to_string_lossy()).replace('%', "%%"));
+        format!("ProxyCommand=ssh -o BatchMode=yes -W [%h]:%p {}", words.collect::<Vec<_>>().join(" "))
     }
 
     /// Runs `argv` and returns what it printed, whatever it exited with.
@@ -139,9 +155,7 @@ impl Ssh {
         let start = Instant::now();
         loop {
             // A plain connection is much cheaper than a login, and fails until sshd listens.
-            let connect = tokio::net::TcpStream::connect((host.address, 22));
-            let open = tokio::time::timeout(Duration::from_secs(2), connect).await;
-            let outcome = if matches!(open, Ok(Ok(_))) {
+            let outcome = if host.jump.is_some() || is_open(host.address).await {
                 self.output(host, argv, b"").await
             } else {
                 let message = format!("no answer within {} s", limit.as_secs());
@@ -153,5 +167,32 @@ impl Ssh {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+    }
+}
+
+async fn is_open(address: IpAddr) -> bool {
+    let connect = tokio::net::TcpStream::connect((address, 22));
+    matches!(tokio::time::timeout(Duration::from_secs(2), connect).await, Ok(Ok(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jump_knows_both_hosts() {
+        let ssh = Ssh { keys: vec!["/k/ssh key".into()], known_hosts: "/k/known_hosts".into() };
+        let mut host = Host::new("standard-0", [10, 0, 0, 7].into());
+        assert!(!ssh.arguments(&host).iter().any(|a| a.to_string_lossy().contains("ProxyCommand")));
+        host.jump = Some(Box::new(Host::new("login-0", [192, 0, 2, 9].into())));
+        let arguments = ssh.arguments(&host);
+        let text = |a: &OsString| a.to_string_lossy().into_owned();
+        let proxy = arguments.iter().map(text).find(|a| a.starts_with("ProxyCommand=")).expect("a jump");
+        assert!(
+            proxy.starts_with("ProxyCommand=ssh -o BatchMode=yes -W [%h]:%p -i '/k/ssh key' "),
+            "{proxy}"
+        );
+        assert!(proxy.contains("HostKeyAlias=login-0") && proxy.ends_with("-l root 192.0.2.9"), "{proxy}");
+        assert!(arguments.iter().any(|a| a == "HostKeyAlias=standard-0"));
     }
 }

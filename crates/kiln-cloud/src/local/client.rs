@@ -43,8 +43,7 @@ pub struct Client {
 
 impl Client {
     pub fn new(root: Option<PathBuf>, endpoint: Option<Endpoint>, program: PathBuf) -> Self {
-        // Without TLS and proxies the builder has nothing that can fail.
-        let http = reqwest::Client::builder().no_proxy().timeout(TIMEOUT).build().unwrap_or_default();
+        let http = crate::http::plain(TIMEOUT);
         Client { root, program, http, endpoint: Mutex::new(endpoint), rate: RateLimit::new(50, 50.0) }
     }
 
@@ -143,10 +142,5 @@ fn encode(body: &(impl Serialize + ?Sized)) -> Result<Vec<u8>> {
 }
 
 fn transient(error: &reqwest::Error) -> Error {
-    // reqwest's own message names the address only; the cause is below.
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(below) = cause.source() {
-        cause = below;
-    }
-    Error::Transient(cause.to_string())
+    Error::Transient(crate::http::root_cause(error))
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use reqwest::Method;
 
 use super::client::{Client, Endpoint};
@@ -15,6 +16,7 @@ use crate::{
 };
 
 const PAGE: usize = 200;
+const AT_ONCE: usize = 10;
 
 #[derive(Debug, Clone)]
 pub struct Driver {
@@ -123,6 +125,16 @@ impl Driver {
         self.client.remove(&item("instances", "instance", id)?).await
     }
 
+    pub async fn delete_all(&self, ids: &[String], gone: &(dyn Fn(&str) + Sync)) -> Vec<Result<()>> {
+        let delete = |id: String| async move {
+            self.delete(&id).await?;
+            gone(&id);
+            Ok(())
+        };
+        let all: Vec<_> = ids.iter().cloned().map(delete).collect();
+        futures_util::stream::iter(all).buffered(AT_ONCE).collect().await
+    }
+
     pub async fn set_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
         let path = format!("{}/labels", item("instances", "instance", id)?);
         self.client.call(Method::PUT, &path, &labels).await
@@ -141,6 +153,13 @@ impl Driver {
 
     pub async fn image(&self, id: &str) -> Result<Image> {
         self.client.get(&item("images", "image", id)?).await
+    }
+
+    /// By name or id; the newest of a name.
+    pub async fn find_image(&self, name: &str) -> Result<Image> {
+        let all = self.images().await?;
+        let found = all.into_iter().rev().find(|i| i.name == name || i.id == name);
+        found.ok_or_else(|| Error::NotFound { kind: "image", name: name.to_string() })
     }
 
     pub async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
@@ -193,6 +212,12 @@ impl Driver {
         self.client.get(&format!("/v1/networks?cluster={cluster}")).await
     }
 
+    /// Every network here is some cluster's own.
+    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
+    pub async fn network_by_name(&self, _name: &str) -> Result<Option<Network>> {
+        Ok(None)
+    }
+
     pub async fn delete_network(&self, id: &str) -> Result<()> {
         self.client.remove(&item("networks", "network", id)?).await
     }
@@ -220,6 +245,12 @@ impl Driver {
     pub async fn revoke(&self, cluster: &str) -> Result<()> {
         names::check_name(cluster)?;
         self.client.remove(&format!("/v1/grants/{cluster}")).await
+    }
+
+    /// There is nothing beside what is listed.
+    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
+    pub async fn sweep(&self, _cluster: &str) -> Result<()> {
+        Ok(())
     }
 
     /// Does not start a daemon only to end it.

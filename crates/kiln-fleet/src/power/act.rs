@@ -189,6 +189,7 @@ impl Act {
             image,
             flavor: place.flavor.clone(),
             zone: place.zone.clone(),
+            public: false,
             network: around.network.clone(),
             address: node.address,
             security_groups: around.security_groups.clone(),

@@ -136,6 +136,7 @@ mod tests {
             status,
             image: None,
             flavor: "f".into(),
+            public_address: None,
             address: None,
             labels: kiln_cloud::Labels::new(),
             volumes: vec![],

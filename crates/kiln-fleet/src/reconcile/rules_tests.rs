@@ -24,6 +24,7 @@ fn instance(id: &str, status: InstanceStatus, created: i64) -> Instance {
         status,
         image: Some("new".into()),
         flavor: "f".into(),
+        public_address: None,
         address: format!("10.0.0.{created}").parse().ok(),
         labels: Labels::new(),
         volumes: vec![],

@@ -123,6 +123,7 @@ fn instance(name: &str, image: &str) -> Instance {
         image: Some(image.into()),
         flavor: "f".into(),
         address: None,
+        public_address: None,
         labels: labels.map(|(k, v)| (k.to_string(), v.to_string())).into(),
         volumes: vec![],
         created: jiff::Timestamp::UNIX_EPOCH,

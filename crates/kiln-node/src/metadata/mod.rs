@@ -115,7 +115,7 @@ fn parse(documents: &Documents, origin: Origin) -> Result<Metadata, MetadataErro
         uuid: data.uuid,
         name: data.name,
         public_keys: keys.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()).collect(),
-        identity: serde_json::from_slice::<UserData>(user_data).ok().map(|data| data.kiln),
+        identity: UserData::from_text(user_data).map(|data| data.kiln),
         origin,
     })
 }

@@ -140,8 +140,9 @@ fn images(written: Named<ImageTable>) -> Vec<Image> {
     };
     (written.into_iter())
         .map(|(name, mut table)| {
+            let written = table.source.is_some();
             let source = table.source.take().unwrap_or_else(|| default_text(DEFAULT_SUITE, &name.span));
-            Image { name, source, table }
+            Image { name, source, written, table }
         })
         .collect()
 }

@@ -31,6 +31,8 @@ pub(crate) struct Merged {
 pub(crate) struct Image {
     pub name: Text,
     pub source: Text,
+    /// Whether the user wrote the source.
+    pub written: bool,
     pub table: ImageTable,
 }
 

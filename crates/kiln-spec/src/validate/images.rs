@@ -6,7 +6,7 @@ use super::{extras, names, unknown};
 use crate::diagnostic::Findings;
 use crate::merge::{Image, Merged};
 use crate::words::or_list;
-use crate::written::Text;
+use crate::written::{CloudKind, Text};
 use crate::{ImageSource, ImageSpec, Role};
 
 const SUITES: [&str; 3] = ["bookworm", "trixie", "forky"];
@@ -20,20 +20,17 @@ pub(super) fn images(merged: &Merged, findings: &mut Findings<'_>) -> BTreeMap<S
             findings.error("reserved-name", image.name.span.clone(), message).expected("another name");
         }
     }
-    let images =
-        merged.images.iter().map(|image| (image.name.value.clone(), one(image, &names, findings))).collect();
+    let on_openstack = merged.cloud.kind.as_ref().is_some_and(|kind| kind.value == CloudKind::OpenStack);
+    let images = (merged.images.iter())
+        .map(|image| (image.name.value.clone(), one(image, &names, on_openstack, findings)))
+        .collect();
     report_cycles(merged, findings);
     images
 }
 
-fn one(image: &Image, names: &[&str], findings: &mut Findings<'_>) -> ImageSpec {
+fn one(image: &Image, names: &[&str], on_openstack: bool, findings: &mut Findings<'_>) -> ImageSpec {
     let table = &image.table;
-    let source = &image.source;
-    if !SUITES.contains(&source.value.as_str()) && !names.contains(&source.value.as_str()) {
-        let known: Vec<&str> =
-            SUITES.iter().chain(names).copied().filter(|name| *name != image.name.value).collect();
-        unknown("image", source, &known, findings);
-    }
+    let source = source(image, names, on_openstack, findings);
     let mut roles: Vec<Role> =
         table.roles.iter().flat_map(|list| &list.value).map(|role| role.value).collect();
     if table.roles.is_none() {
@@ -43,15 +40,57 @@ fn one(image: &Image, names: &[&str], findings: &mut Findings<'_>) -> ImageSpec 
     roles.dedup();
     ImageSpec {
         name: image.name.value.clone(),
-        source: if SUITES.contains(&source.value.as_str()) {
-            ImageSource::Debian(source.value.clone())
-        } else {
-            ImageSource::Image(source.value.clone())
-        },
+        source,
         roles,
         packages: extras::packages(table.packages.as_ref(), findings),
         commands: extras::commands(table.commands.as_ref(), findings),
         mirror: table.mirror.as_ref().map(|mirror| mirror_url(mirror, findings)),
+    }
+}
+
+fn source(image: &Image, names: &[&str], on_openstack: bool, findings: &mut Findings<'_>) -> ImageSource {
+    let source = &image.source;
+    if let Some(prebuilt) = &image.table.prebuilt {
+        check_prebuilt(image, prebuilt, findings);
+        return ImageSource::Prebuilt(prebuilt.value.clone());
+    }
+    if names.contains(&source.value.as_str()) {
+        return ImageSource::Image(source.value.clone());
+    }
+    if on_openstack {
+        if image.written {
+            names::check_one_line("`source`", source, findings);
+        } else {
+            let message = format!("image `{}` has no `source`", image.name.value);
+            (findings.error("missing-key", image.name.span.clone(), message))
+                .expected("`source = \"...\"`: an image of the cloud, by name or id")
+                .hint("`openstack image list` shows them; `prebuilt = \"...\"` uses one as it is");
+        }
+        return ImageSource::Cloud(source.value.clone());
+    }
+    if !SUITES.contains(&source.value.as_str()) {
+        let known: Vec<&str> =
+            SUITES.iter().chain(names).copied().filter(|name| *name != image.name.value).collect();
+        unknown("image", source, &known, findings);
+    }
+    ImageSource::Debian(source.value.clone())
+}
+
+/// Nothing is built, so nothing can go in.
+fn check_prebuilt(image: &Image, prebuilt: &Text, findings: &mut Findings<'_>) {
+    names::check_one_line("`prebuilt`", prebuilt, findings);
+    let table = &image.table;
+    let others = [
+        image.written.then(|| ("source", image.source.span.clone())),
+        table.packages.as_ref().map(|list| ("packages", list.span.clone())),
+        table.commands.as_ref().map(|list| ("commands", list.span.clone())),
+        table.mirror.as_ref().map(|text| ("mirror", text.span.clone())),
+    ];
+    for (key, span) in others.into_iter().flatten() {
+        let message = format!("image `{}` is used as it is and has no `{key}`", image.name.value);
+        (findings.error("bad-image", span, message))
+            .expected("`prebuilt` alone, or no `prebuilt`")
+            .related(prebuilt.span.clone(), "used as it is");
     }
 }
 
@@ -148,7 +187,7 @@ fn has_role(images: &BTreeMap<String, ImageSpec>, name: &str, role: Role) -> boo
             return true;
         }
         match &image.source {
-            ImageSource::Debian(_) => return false,
+            ImageSource::Debian(_) | ImageSource::Cloud(_) | ImageSource::Prebuilt(_) => return false,
             ImageSource::Image(source) => at = images.get(source),
         }
     }

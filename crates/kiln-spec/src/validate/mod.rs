@@ -1,6 +1,7 @@
 //! The third stage: everything checked against everything else. Each module checks one part of the
 //! file and reports all it finds; the spec is handed out only if nothing was reported.
 
+mod cloud;
 mod elastic;
 mod extras;
 mod images;
@@ -19,7 +20,7 @@ use crate::diagnostic::Findings;
 use crate::merge::{Disk, Merged};
 use crate::units::size_gib;
 use crate::written::{At, VolumeMode};
-use crate::{CloudSpec, ControlSpec, Spec, Volume, Volumes};
+use crate::{ControlSpec, Spec, Volume, Volumes};
 
 /// The names of an image, a group, ... that exist, for "unknown" errors.
 fn unknown(kind: &str, name: &crate::written::Text, known: &[&str], findings: &mut Findings<'_>) {
@@ -46,6 +47,7 @@ pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Sp
     }
     let concurrency = concurrency(&merged, findings);
     let subnet = network::subnet(&merged.cloud, findings);
+    let cloud = cloud::cloud(&merged.cloud, subnet, findings);
     let images = images::images(&merged, findings);
     let (login, compute) = nodes::groups(&merged, findings);
     network::check_addresses(&merged, subnet, &login, &compute, findings);
@@ -66,7 +68,7 @@ pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Sp
     Some(Spec {
         name: merged.name?.value,
         domain: merged.domain?.value,
-        cloud: CloudSpec::Local { subnet },
+        cloud,
         images,
         control: ControlSpec {
             node: merged.control.node.value,

@@ -57,27 +57,76 @@ table! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CloudKind {
     Local,
+    OpenStack,
 }
 
 impl Choice for CloudKind {
-    const WORDS: &'static [(&'static str, Self)] = &[("local", CloudKind::Local)];
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("local", CloudKind::Local), ("openstack", CloudKind::OpenStack)];
 }
 
 table! {
     /// Where the cluster runs.
     CloudTable {
-        /// The kind of cloud: `local` boots the nodes on this machine.
+        /// The kind of cloud: `local` boots the nodes on this machine, `openstack` in a project of an OpenStack cloud.
         "kind" => kind: At<CloudKind>, required;
-        /// Private IPv4 network of the nodes, /16 to /28, e.g. 10.213.7.0/24. Default: a free one.
+        /// Private IPv4 network of the nodes, /16 to /28, e.g. 10.213.7.0/24. Default on `local`: a free one. On `openstack` Kiln makes a network with it, unless `network` names one.
         "subnet" => subnet: Text;
+        /// OpenStack: entry of clouds.yaml. Default: OS_CLOUD, or the other OS_* variables.
+        "cloud" => cloud: Text;
+        /// OpenStack: region. Default: that of clouds.yaml, or the only one.
+        "region" => region: Text;
+        /// OpenStack: name of a network that exists, for the nodes to be in.
+        "network" => network: Text;
+        /// OpenStack: name of the network that login nodes get floating IPs from, and that the cluster's own network is connected to.
+        "external_network" => external_network: Text;
+        /// OpenStack: name of a key pair that exists. Default: Kiln makes one.
+        "key_pair" => key_pair: Text;
+        /// OpenStack: availability zone of nodes and volumes. Default: the cloud's choice.
+        "availability_zone" => availability_zone: Text;
+        /// OpenStack: root disks are volumes of this size and type. Default: they are on the hypervisor.
+        "root_disk" => root_disk: RootDiskTable;
+        /// OpenStack: policy of a server group for each group of nodes. Default: no server groups.
+        "server_group" => server_group: At<ServerGroupPolicy>;
+        /// OpenStack: names of security groups that exist, for every node, beside Kiln's own.
+        "security_groups" => security_groups: List<Text>;
     }
+}
+
+table! {
+    /// A root disk that is a volume.
+    RootDiskTable {
+        /// Its size, e.g. 20 GiB.
+        "size" => size: Text, required;
+        /// Its volume type. Default: the cloud's usual one.
+        "type" => volume_type: Text;
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServerGroupPolicy {
+    Affinity,
+    AntiAffinity,
+    SoftAffinity,
+    SoftAntiAffinity,
+}
+
+impl Choice for ServerGroupPolicy {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("affinity", ServerGroupPolicy::Affinity),
+        ("anti-affinity", ServerGroupPolicy::AntiAffinity),
+        ("soft-affinity", ServerGroupPolicy::SoftAffinity),
+        ("soft-anti-affinity", ServerGroupPolicy::SoftAntiAffinity),
+    ];
 }
 
 table! {
     /// An image: a root disk with all software and no cluster configuration.
     ImageTable {
-        /// Debian suite (`bookworm`, `trixie`, `forky`) or another image of this file. Default: bookworm.
+        /// Where the build starts: another image of this file, or on `local` a Debian suite (`bookworm`, `trixie`, `forky`; default: bookworm), on `openstack` an image of the cloud by name or id.
         "source" => source: Text;
+        /// An image of the cloud, by name or id, to use as it is: nothing is built.
+        "prebuilt" => prebuilt: Text;
         /// Roles whose software goes in. Default: all.
         "roles" => roles: List<At<Role>>;
         /// Debian packages to add.

@@ -61,6 +61,7 @@ fn instance(n: usize) -> Instance {
         status: InstanceStatus::Active,
         image: Some("image".into()),
         flavor: "medium".into(),
+        public_address: None,
         address: Some([10, 0, u8::try_from(n / 256).unwrap_or(0), u8::try_from(n % 256).unwrap_or(0)].into()),
         labels: labels.map(|(k, v)| (k.to_string(), v.to_string())).into_iter().collect::<Labels>(),
         volumes: vec![],

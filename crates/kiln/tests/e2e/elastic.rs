@@ -158,7 +158,13 @@ pub fn no_room(lab: &mut Lab) {
 /// A new image: what is idle goes at once, what is busy when its job is over, and all come back on the new one. The
 /// fixed nodes are rebuilt in the same rollout.
 pub fn new_image(lab: &mut Lab) {
-    let busy = lab.submit("--partition=burst --nodes=1 --nodelist=burst-0 --output=/dev/null", "sleep 40");
+    // Built before, and with nodes that do not leave by themselves meanwhile.
+    let text = crate::lab::read(&lab.path("cluster.toml")).replace("idle = \"15s\"", "idle = \"10m\"");
+    let image = "[image.second]\nsource = \"default\"\ncommands = [\"echo second >/etc/which-image\"]\n\n";
+    lab.write_file(&format!("{image}{text}"));
+    lab.kiln(&["image", "build", "second"]);
+    lab.kiln(&["up"]);
+    let busy = lab.submit("--partition=burst --nodes=1 --nodelist=burst-0 --output=/dev/null", "sleep 60");
     lab.wait_job(&busy, "RUNNING");
     let idle = lab.submit("--partition=burst --nodes=1 --nodelist=burst-1 --output=/dev/null", "true");
     lab.wait_job(&idle, "COMPLETED");

@@ -13,15 +13,10 @@ use crate::{Suite, leftovers};
 /// Says that this run is one lane, named behind it.
 pub const FLAG: &str = "--lane";
 
-/// Images are per cloud, so suites of one release stay together.
-pub fn of(debian: &str) -> &'static str {
-    if debian == "bookworm" { "bookworm" } else { "newer" }
-}
-
 pub fn run<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
     let mut lanes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for suite in suites {
-        lanes.entry(of(suite.debian)).or_default().push(suite.name);
+        lanes.entry(suite.lane).or_default().push(suite.name);
     }
     let roots: Vec<PathBuf> = lanes.keys().map(|lane| cloud_root().join(lane)).collect();
     let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();

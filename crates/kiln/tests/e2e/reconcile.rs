@@ -57,6 +57,7 @@ fn make(name: &str, labels: &[(&str, &str)]) -> Instance {
         name: name.into(),
         image: model.image.expect("an image"),
         flavor: model.flavor,
+        public: false,
         zone: None,
         network,
         address: None,

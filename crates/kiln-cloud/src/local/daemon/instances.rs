@@ -28,6 +28,7 @@ impl Daemon {
             image: Some(record.image.clone()),
             flavor: record.flavor.clone(),
             address: Some(IpAddr::V4(record.address)),
+            public_address: None,
             labels: record.labels.clone(),
             volumes: record.volumes.iter().map(|a| a.volume.clone()).collect(),
             created: record.created,

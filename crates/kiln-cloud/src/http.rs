@@ -1,0 +1,58 @@
+//! The HTTP clients of the drivers.
+
+use std::time::Duration;
+
+use reqwest::{Certificate, Client, ClientBuilder};
+
+use crate::{Error, Result};
+
+/// Whom to believe when a server shows its certificate.
+#[derive(Clone, Copy)]
+pub enum Trust<'a> {
+    /// Those the system trusts.
+    System,
+    /// Those of a bundle (PEM), and nobody else.
+    Bundle(&'a [u8]),
+    /// Everybody: asked for with `verify: false`.
+    Anybody,
+}
+
+/// For a cloud on this machine: neither TLS nor proxies, so the builder has nothing that can fail.
+pub fn plain(timeout: Duration) -> Client {
+    builder(timeout).no_proxy().tls_certs_only([]).build().unwrap_or_default()
+}
+
+/// For a cloud across a network. Proxies are taken from the environment, as everybody does.
+pub fn secure(timeout: Duration, trust: Trust<'_>) -> Result<Client> {
+    let builder = builder(timeout).connect_timeout(Duration::from_secs(15));
+    let wrong = |what: &str, e: reqwest::Error| Error::Unsupported(format!("{what}: {}", root_cause(&e)));
+    match trust {
+        Trust::Anybody => builder
+            .tls_certs_only([])
+            .tls_danger_accept_invalid_certs(true)
+            .build()
+            .map_err(|e| wrong("TLS is not to be had", e)),
+        Trust::Bundle(pem) => {
+            let certificates =
+                Certificate::from_pem_bundle(pem).map_err(|e| wrong("the CA bundle cannot be read", e))?;
+            let built = builder.tls_certs_only(certificates).build();
+            built.map_err(|e| wrong("the CA bundle cannot be used", e))
+        }
+        Trust::System => builder.build().map_err(|e| wrong("the system's CA certificates cannot be used", e)),
+    }
+}
+
+fn builder(timeout: Duration) -> ClientBuilder {
+    // Whoever comes first sets it for the process; that it was set before is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder().timeout(timeout).user_agent(concat!("kiln/", env!("CARGO_PKG_VERSION")))
+}
+
+/// reqwest's own message names the address only; what went wrong is below.
+pub fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(below) = cause.source() {
+        cause = below;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,271 @@
+//! One call: token, address, versions, faults, retries, pages.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+use super::fault::fault;
+use super::session::{Service, Session};
+use crate::http::root_cause;
+use crate::rate::RateLimit;
+use crate::retry::{Policy, retry};
+use crate::{Error, Result};
+
+/// Some answers take long on a busy cloud; one that takes longer has got lost.
+pub const TIMEOUT: Duration = Duration::from_secs(120);
+/// For an image of some gigabytes.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(3600);
+/// Of Nova. The lowest with what Kiln needs: tags at creation, user data in a rebuild, types of root volumes (Stein,
+/// 2019). The highest known to mean the same: with it a server on a volume can be rebuilt (Zed, 2022).
+const COMPUTE: (u32, u32) = (67, 93);
+/// Of Cinder: volume types' default, and a rebuild of a root volume.
+const VOLUME: &str = "volume 3.59";
+
+pub struct Client {
+    pub session: Session,
+    http: reqwest::Client,
+    rate: RateLimit,
+    compute_version: OnceCell<String>,
+    /// How many to ask for at a time in a listing.
+    pub page: usize,
+}
+
+/// No content is an answer, too.
+pub type Body = Option<Value>;
+
+enum Sent {
+    Answered(Body),
+    /// The service does not take this token, or not for this.
+    BadToken,
+}
+
+impl Client {
+    pub fn new(session: Session, http: reqwest::Client) -> Client {
+        Client {
+            session,
+            http,
+            rate: RateLimit::new(100, 100.0),
+            compute_version: OnceCell::new(),
+            page: 500,
+        }
+    }
+
+    /// For reading, and for what may be done twice.
+    pub async fn call(
+        &self,
+        service: Service,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Body> {
+        retry(&Policy::REMOTE, |_| self.once(service, method.clone(), path, body)).await
+    }
+
+    pub async fn get<T: DeserializeOwned>(&self, service: Service, path: &str, key: &str) -> Result<T> {
+        let answer = self.call(service, Method::GET, path, None).await?;
+        take(answer, key, path)
+    }
+
+    /// Removing what is gone is done already.
+    pub async fn delete(&self, service: Service, path: &str) -> Result<()> {
+        match self.call(service, Method::DELETE, path, None).await {
+            Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A single attempt, for what must not be done twice. A token that has run out is no attempt.
+    pub async fn once(
+        &self,
+        service: Service,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Body> {
+        let version = self.version(service).await?;
+        for last in [false, true] {
+            let token = self.session.token().await?;
+            let url = format!("{}{path}", self.session.endpoint(&token, service)?);
+            let sent = self.send(method.clone(), &url, &token.value, version.as_deref(), body).await;
+            match sent.map_err(|e| named(e, service))? {
+                Sent::Answered(body) => return Ok(body),
+                // It may have been revoked, or the clocks differ. A second one that is refused is final.
+                Sent::BadToken if last => break,
+                Sent::BadToken => self.session.refuse(&token).await,
+            }
+        }
+        Err(self.refused(path))
+    }
+
+    /// Also what an application credential meets that is not allowed the call.
+    fn refused(&self, path: &str) -> Error {
+        let path = path.split('?').next().unwrap_or(path);
+        Error::Unauthorized(format!("{path} is not allowed ({})", self.session.login.whose()))
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        token: &str,
+        version: Option<&str>,
+        body: Option<&Value>,
+    ) -> Result<Sent> {
+        self.rate.acquire().await;
+        let mut request = self.http.request(method.clone(), url).header("x-auth-token", token);
+        if let Some(version) = version {
+            request = request.header("openstack-api-version", version);
+        }
+        // Glance changes images in a language of its own.
+        let patch = "application/openstack-images-v2.1-json-patch";
+        request = match body {
+            Some(body) if method == Method::PATCH => {
+                request.header("content-type", patch).body(body.to_string())
+            }
+            Some(body) => request.json(body),
+            None => request,
+        };
+        let started = tokio::time::Instant::now();
+        let response = request.send().await.map_err(|e| Error::Transient(root_cause(&e)))?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let bytes = response.bytes().await.map_err(|e| Error::Transient(root_cause(&e)))?;
+        tracing::debug!(%method, url, %status, elapsed = ?started.elapsed(), "called");
+        if status == StatusCode::UNAUTHORIZED {
+            return Ok(Sent::BadToken);
+        }
+        if !status.is_success() {
+            return Err(fault(status, &headers, &bytes, path_of(url)));
+        }
+        // Some services answer with text where nothing is to be said.
+        Ok(Sent::Answered(serde_json::from_slice(&bytes).ok()))
+    }
+
+    /// The content of a file, as it is.
+    pub async fn send_file(&self, service: Service, path: &str, file: &Path) -> Result<()> {
+        let token = self.session.token().await?;
+        let url = format!("{}{path}", self.session.endpoint(&token, service)?);
+        let failed = |e: std::io::Error| Error::Invalid(format!("{} cannot be read: {e}", file.display()));
+        let content = tokio::fs::File::open(file).await.map_err(failed)?;
+        let request = self.http.put(&url).header("x-auth-token", &token.value).timeout(UPLOAD_TIMEOUT);
+        let request = request.header("content-type", "application/octet-stream").body(content);
+        let response = request.send().await.map_err(|e| Error::Transient(root_cause(&e)))?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let bytes = response.bytes().await.map_err(|e| Error::Transient(root_cause(&e)))?;
+        if status.is_success() { Ok(()) } else { Err(fault(status, &headers, &bytes, path)) }
+    }
+
+    /// All items of a listing. Pages are asked for by the last id, not by the links that come with them: those lead
+    /// past proxies.
+    pub async fn list<T: DeserializeOwned>(&self, service: Service, path: &str, key: &str) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        let mut seen = BTreeSet::new();
+        let mut marker = String::new();
+        let separator = if path.contains('?') { '&' } else { '?' };
+        loop {
+            let page = format!("{path}{separator}limit={}{marker}", self.page);
+            let answer = self.call(service, Method::GET, &page, None).await?;
+            let Some(mut answer) = answer else { return Ok(all) };
+            let Value::Array(items) = answer[key].take() else { return Err(unexpected(path)) };
+            let more = answer.get("next").is_some_and(|next| !next.is_null())
+                || answer[format!("{key}_links")]
+                    .as_array()
+                    .is_some_and(|links| links.iter().any(|link| link["rel"] == "next"));
+            let last = items.last().and_then(|item| item["id"].as_str()).map(encode);
+            for item in items {
+                // What changes its place while pages are turned would be seen twice.
+                if item["id"].as_str().is_some_and(|id| !seen.insert(id.to_string())) {
+                    continue;
+                }
+                all.push(serde_json::from_value(item).map_err(|_| unexpected(path))?);
+            }
+            match last {
+                Some(last) if more => marker = format!("&marker={last}"),
+                _ => return Ok(all),
+            }
+        }
+    }
+
+    async fn version(&self, service: Service) -> Result<Option<String>> {
+        match service {
+            Service::Compute => {
+                let version = self.compute_version.get_or_try_init(|| self.find_compute_version()).await?;
+                Ok(Some(version.clone()))
+            }
+            Service::Volume => Ok(Some(VOLUME.to_string())),
+            Service::Image | Service::Network | Service::Identity => Ok(None),
+        }
+    }
+
+    async fn find_compute_version(&self) -> Result<String> {
+        let found = retry(&Policy::REMOTE, |_| async {
+            let token = self.session.token().await?;
+            let url = format!("{}/", self.session.endpoint(&token, Service::Compute)?);
+            match self.send(Method::GET, &url, &token.value, None, None).await {
+                Ok(Sent::Answered(body)) => Ok(body),
+                Ok(Sent::BadToken) => Err(self.refused("/")),
+                Err(error) => Err(named(error, Service::Compute)),
+            }
+        })
+        .await?;
+        let text = found.as_ref().and_then(|v| v["version"]["version"].as_str()).unwrap_or_default();
+        let minor: u32 = text.strip_prefix("2.").and_then(|minor| minor.parse().ok()).unwrap_or(0);
+        if minor < COMPUTE.0 {
+            return Err(Error::Unsupported(format!(
+                "the cloud's Nova speaks API 2.{minor} at most; Kiln needs 2.{} (release Stein) or newer",
+                COMPUTE.0
+            )));
+        }
+        Ok(format!("compute 2.{}", minor.min(COMPUTE.1)))
+    }
+}
+
+/// Says whose fault it is, where the fault does not.
+fn named(error: Error, service: Service) -> Error {
+    match error {
+        Error::Transient(message) => Error::Transient(format!("{}: {message}", service.types()[0])),
+        other => other,
+    }
+}
+
+fn path_of(url: &str) -> &str {
+    url.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..])).unwrap_or(url)
+}
+
+pub fn take<T: DeserializeOwned>(answer: Body, key: &str, path: &str) -> Result<T> {
+    let value = answer.map(|mut value| value[key].take()).unwrap_or_default();
+    serde_json::from_value(value).map_err(|_| unexpected(path))
+}
+
+fn unexpected(path: &str) -> Error {
+    Error::Failed(format!("the cloud's answer to {path} makes no sense"))
+}
+
+/// For a query. Names and labels are plain already, but for the odd character.
+pub fn encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_encoded() {
+        assert_eq!(encode("kiln_cluster=demo kiln_role=build"), "kiln_cluster%3Ddemo%20kiln_role%3Dbuild");
+        assert_eq!(path_of("http://h:1/v2.1/servers?x"), "/v2.1/servers?x");
+    }
+}

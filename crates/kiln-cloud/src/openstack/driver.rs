@@ -1,0 +1,171 @@
+//! The driver: a client, what the cluster file says, and what is looked up once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, stream};
+use tokio::sync::{Mutex, OnceCell};
+
+use super::client::{Client, TIMEOUT};
+use super::login::Login;
+use super::session::{Service, Session};
+use super::settings::Settings;
+use super::wire::WireFlavor;
+use crate::http::{self, Trust};
+use crate::{Error, Flavor, Image, Result};
+
+/// How many calls of one bulk operation are under way at a time. Services work on few at once anyway; more would
+/// only make them time out.
+const AT_ONCE: usize = 16;
+/// How often a thing is looked at that somebody waits for.
+pub const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+#[derive(Clone)]
+pub struct Driver {
+    pub(super) client: Arc<Client>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) known: Arc<Known>,
+}
+
+/// What does not change while a cluster is worked on.
+#[derive(Default)]
+pub(super) struct Known {
+    pub flavors: Mutex<Vec<WireFlavor>>,
+    /// Names of key pairs that are known to be there.
+    pub key_pairs: Mutex<BTreeSet<String>>,
+    /// Names of server groups and their ids.
+    pub server_groups: Mutex<BTreeMap<String, String>>,
+    pub external_network: OnceCell<String>,
+    /// Ids of the security groups that the settings name.
+    pub security_groups: OnceCell<Vec<String>>,
+    /// Of the network it was last asked for.
+    pub subnet: Mutex<Option<(String, String)>>,
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("openstack::Driver").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Driver {
+    /// With the credentials of the person at the deploy host. Nothing is sent yet.
+    pub fn new(settings: Settings) -> Result<Driver> {
+        let login = Login::find(settings.cloud.as_deref(), settings.region.as_deref())?;
+        Self::with_login(login, settings)
+    }
+
+    pub(super) fn with_login(login: Login, settings: Settings) -> Result<Driver> {
+        let trust = match &login.ca_bundle {
+            _ if !login.verify => Trust::Anybody,
+            Some(pem) => Trust::Bundle(pem),
+            None => Trust::System,
+        };
+        let http = http::secure(TIMEOUT, trust)?;
+        let client = Client::new(Session::new(login, http.clone()), http);
+        Ok(Driver { client: Arc::new(client), settings: Arc::new(settings), known: Arc::default() })
+    }
+
+    /// Asks for this many at a time in listings, to see that pages are put together.
+    #[must_use]
+    pub fn with_page(self, page: usize) -> Driver {
+        let Session { login, .. } = &self.client.session;
+        let again = Self::with_login(login.clone(), (*self.settings).clone());
+        match again {
+            Ok(mut driver) => {
+                if let Some(client) = Arc::get_mut(&mut driver.client) {
+                    client.page = page;
+                }
+                driver
+            }
+            Err(_) => self,
+        }
+    }
+
+    /// Ports and floating IPs that a run which was cut off has left, key pairs and server groups.
+    pub async fn sweep(&self, cluster: &str) -> Result<()> {
+        for port in self.ports(cluster).await? {
+            if port.device_id.is_empty() {
+                self.delete_port(&port).await?;
+            }
+        }
+        self.release_all_floating(cluster).await?;
+        self.delete_server_groups(cluster).await?;
+        self.delete_key_pairs(cluster).await
+    }
+
+    /// There is no daemon of ours.
+    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
+    pub async fn retire(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// Suites are made only where Kiln boots systems itself.
+    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
+    pub async fn source_image(&self, suite: &str, _progress: &(dyn Fn(&str) + Sync)) -> Result<Image> {
+        Err(Error::Unsupported(format!(
+            "no image of {suite} can be made on OpenStack: name an image of the cloud as the source"
+        )))
+    }
+
+    pub async fn flavors(&self) -> Result<Vec<Flavor>> {
+        let all = self.list_flavors().await?;
+        let flavors = all.iter().map(Flavor::from).collect();
+        *self.known.flavors.lock().await = all;
+        Ok(flavors)
+    }
+
+    async fn list_flavors(&self) -> Result<Vec<WireFlavor>> {
+        self.client.list(Service::Compute, "/flavors/detail", "flavors").await
+    }
+
+    pub(super) async fn flavor_id(&self, name: &str) -> Result<String> {
+        let mut known = self.known.flavors.lock().await;
+        if !known.iter().any(|f| f.name == name) {
+            *known = self.list_flavors().await?;
+        }
+        let found = known.iter().find(|f| f.name == name).map(|f| f.id.clone());
+        found.ok_or_else(|| Error::NotFound { kind: "flavor", name: name.to_string() })
+    }
+}
+
+/// Runs `work` for every item, a bounded number at a time, and returns the results in the items' order.
+pub(super) async fn bounded<T, R, F: Future<Output = R>>(items: Vec<T>, work: impl Fn(T) -> F) -> Vec<R> {
+    let all: Vec<F> = items.into_iter().map(work).collect();
+    stream::iter(all).buffered(AT_ONCE).collect().await
+}
+
+/// Calls `look` until it says that there is nothing more to wait for.
+pub(super) async fn until<T, F: Future<Output = Result<Option<T>>>>(
+    limit: Duration,
+    what: impl Fn() -> String,
+    look: impl Fn() -> F,
+) -> Result<T> {
+    let deadline = tokio::time::Instant::now() + limit;
+    loop {
+        if let Some(done) = look().await? {
+            return Ok(done);
+        }
+        if tokio::time::Instant::now() >= deadline {
+            return Err(Error::Failed(format!("waited in vain: {}", what())));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Ids are the cloud's own: anything else cannot exist, and must not become part of a path.
+pub(super) fn checked<'i>(kind: &'static str, id: &'i str) -> Result<&'i str> {
+    let plain = !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    if plain { Ok(id) } else { Err(Error::NotFound { kind, name: id.to_string() }) }
+}
+
+/// Names the thing that was looked for.
+pub(super) fn missing<T>(answer: Result<T>, kind: &'static str, name: &str) -> Result<T> {
+    match answer {
+        Err(Error::NotFound { .. }) => Err(Error::NotFound { kind, name: name.to_string() }),
+        other => other,
+    }
+}

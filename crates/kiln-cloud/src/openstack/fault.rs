@@ -1,0 +1,120 @@
+//! What a refusal means: five services with five ways to say it, sorted by what a caller can do.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use serde_json::Value;
+
+use crate::Error;
+
+pub fn fault(status: StatusCode, headers: &HeaderMap, body: &[u8], path: &str) -> Error {
+    let (kind, message) = message(status, body);
+    let full = is_quota(&kind, &message);
+    match status.as_u16() {
+        403 | 409 | 413 | 400 if full => Error::Quota(message),
+        401 | 403 => Error::Unauthorized(message),
+        404 => Error::NotFound { kind: "resource", name: path.split('?').next().unwrap_or(path).to_string() },
+        409 => Error::Conflict(message),
+        413 | 429 => Error::Throttled { retry_after: retry_after(headers) },
+        503 if headers.contains_key(RETRY_AFTER) => Error::Throttled { retry_after: retry_after(headers) },
+        408 => Error::Transient(message),
+        code if code >= 500 => Error::Transient(message),
+        _ => Error::Invalid(message),
+    }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    text.trim().parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+}
+
+/// Also a subnet without a free address: to a caller it is the same as a full project.
+fn is_quota(kind: &str, message: &str) -> bool {
+    let text = message.to_lowercase();
+    ["OverQuota", "IpAddressGenerationFailure", "overLimit"].contains(&kind)
+        || text.contains("quota exceeded")
+        || text.contains("exceeds allowed")
+        || text.contains("quota_exceeded")
+}
+
+/// The service's own words, on one line, with the word it has for the kind of fault.
+fn message(status: StatusCode, body: &[u8]) -> (String, String) {
+    let parsed: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
+    let inner = parsed.as_object().and_then(|object| object.iter().find(|(_, value)| value.is_object()));
+    if let Some((key, fault)) = inner {
+        let kind = fault["type"].as_str().unwrap_or(key).to_string();
+        let text = fault["message"].as_str().unwrap_or_default();
+        return (kind, one_line(text, status));
+    }
+    // Neutron says some faults as a bare string; Glance as a page of HTML.
+    if let Some(text) = parsed["NeutronError"].as_str() {
+        return (String::new(), one_line(text, status));
+    }
+    (String::new(), one_line(&without_tags(&String::from_utf8_lossy(body)), status))
+}
+
+fn one_line(text: &str, status: StatusCode) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.is_empty() { status.to_string() } else { line }
+}
+
+fn without_tags(text: &str) -> String {
+    let mut out = String::new();
+    let mut inside = false;
+    for c in text.chars() {
+        match c {
+            '<' => inside = true,
+            '>' => {
+                inside = false;
+                out.push(' ');
+            }
+            c if !inside => out.push(c),
+            _ => {}
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(status: u16, body: &str) -> String {
+        let status = StatusCode::from_u16(status).unwrap();
+        fault(status, &HeaderMap::new(), body.as_bytes(), "/servers/x?y").to_string()
+    }
+
+    #[test]
+    fn every_service_is_understood() {
+        let nova = r#"{"forbidden": {"code": 403, "message": "Quota exceeded for instances: Requested 1, but already used 10 of 10 instances"}}"#;
+        assert!(sorted(403, nova).starts_with("the cloud has no room: Quota exceeded for instances"));
+        let neutron = r#"{"NeutronError": {"type": "OverQuota", "message": "Quota exceeded for resources: ['port'].", "detail": ""}}"#;
+        assert_eq!(sorted(409, neutron), "the cloud has no room: Quota exceeded for resources: ['port'].");
+        let cinder = r#"{"overLimit": {"code": 413, "message": "VolumeSizeExceedsAvailableQuota: Requested volume exceeds allowed gigabytes quota."}}"#;
+        assert!(sorted(413, cinder).starts_with("the cloud has no room"));
+        let keystone = r#"{"error": {"code": 401, "message": "The request you have made requires authentication.", "title": "Unauthorized"}}"#;
+        assert!(sorted(401, keystone).starts_with("the cloud refuses the credentials"));
+        let glance = "<html><head><title>409 Conflict</title></head><body><h1>409 Conflict</h1>in use<br /></body></html>";
+        assert!(sorted(409, glance).ends_with("in use"));
+        assert_eq!(sorted(404, ""), "the cloud has no resource /servers/x");
+        assert_eq!(sorted(400, ""), "the cloud rejects the request: 400 Bad Request");
+    }
+
+    #[test]
+    fn a_cloud_that_is_busy_is_asked_again() {
+        let mut headers = HeaderMap::new();
+        headers.insert(RETRY_AFTER, "7".parse().unwrap());
+        for status in [429, 503] {
+            let error = fault(StatusCode::from_u16(status).unwrap(), &headers, b"", "/");
+            assert!(
+                matches!(error, Error::Throttled { retry_after: Some(after) } if after.as_secs() == 7),
+                "{error:?}"
+            );
+        }
+        for status in [500, 502, 503, 504] {
+            let error = fault(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), b"", "/");
+            assert!(matches!(error, Error::Transient(_)), "{error:?}");
+        }
+    }
+}

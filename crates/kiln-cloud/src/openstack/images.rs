@@ -1,0 +1,334 @@
+//! Images: listed, uploaded, and made from a server's root disk.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::client::{encode, take};
+use super::driver::{Driver, checked, missing, until};
+use super::session::Service::{Compute, Image as Glance, Volume as Cinder};
+use super::wire::Id;
+use crate::retry::{Policy, retry};
+use crate::{Error, Image, Labels, NewImage, Result, label};
+
+const LIMIT: Duration = Duration::from_secs(3600);
+/// What makes an image Kiln's.
+const OWN: &str = "kiln_";
+
+#[derive(Debug, Deserialize)]
+struct WireImage {
+    id: String,
+    #[serde(default)]
+    name: Option<String>,
+    status: String,
+    #[serde(default)]
+    size: Option<u64>,
+    created_at: Timestamp,
+    /// Properties stand beside everything else.
+    #[serde(flatten)]
+    rest: BTreeMap<String, Value>,
+}
+
+impl WireImage {
+    fn image(self) -> Image {
+        let own = self.rest.into_iter().filter(|(key, _)| key.starts_with(OWN));
+        let own: BTreeMap<String, String> =
+            own.filter_map(|(key, value)| Some((key, value.as_str()?.to_string()))).collect();
+        let is_label = |key: &str| [label::CLUSTER, label::ROLE].contains(&key);
+        let (labels, properties): (Labels, BTreeMap<_, _>) =
+            own.into_iter().partition(|(key, _)| is_label(key));
+        Image {
+            id: self.id,
+            name: self.name.unwrap_or_default(),
+            labels,
+            properties,
+            size_bytes: self.size.unwrap_or(0),
+            created: self.created_at,
+        }
+    }
+
+    fn is_own(&self) -> bool {
+        self.rest.keys().any(|key| key.starts_with(OWN))
+    }
+}
+
+impl Driver {
+    /// Those that can be booted, in the order of their creation.
+    pub async fn images(&self) -> Result<Vec<Image>> {
+        let all: Vec<WireImage> = self.client.list(Glance, "/images?status=active", "images").await?;
+        let mut all: Vec<Image> = all.into_iter().map(WireImage::image).collect();
+        all.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
+        Ok(all)
+    }
+
+    pub async fn image(&self, id: &str) -> Result<Image> {
+        self.wire_image(id).await.map(WireImage::image)
+    }
+
+    async fn wire_image(&self, id: &str) -> Result<WireImage> {
+        let path = format!("/images/{}", checked("image", id)?);
+        let answer = self.client.call(Glance, Method::GET, &path, None).await;
+        let answer = missing(answer, "image", id)?.unwrap_or_default();
+        serde_json::from_value(answer).map_err(|_| Error::Failed(format!("image {id} makes no sense")))
+    }
+
+    /// By id or by name; the newest of a name.
+    pub async fn find_image(&self, name: &str) -> Result<Image> {
+        let none = || Error::NotFound { kind: "image", name: name.to_string() };
+        let path = format!("/images?status=active&name={}", encode(name));
+        let named: Vec<WireImage> = self.client.list(Glance, &path, "images").await?;
+        if let Some(newest) = named.into_iter().max_by_key(|i| i.created_at) {
+            return Ok(newest.image());
+        }
+        match self.image(name).await {
+            Err(Error::NotFound { .. } | Error::Invalid(_)) => Err(none()),
+            other => other,
+        }
+    }
+
+    pub async fn delete_image(&self, id: &str) -> Result<()> {
+        let image = match self.wire_image(id).await {
+            Err(Error::NotFound { .. }) => return Ok(()),
+            other => other?,
+        };
+        if !image.is_own() {
+            let name = image.name.unwrap_or_default();
+            return Err(Error::Conflict(format!("image {name} ({id}) is not Kiln's")));
+        }
+        self.client.delete(Glance, &format!("/images/{id}")).await
+    }
+
+    pub async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
+        let server = self.instance(instance).await?;
+        let image = match self.root_volume(instance).await? {
+            None => self.snapshot(instance, &new).await?,
+            Some(volume) => self.upload_volume(&server.labels, &volume, &new).await?,
+        };
+        self.wait_image(&image, &new.name).await?;
+        // Nova takes no value above 255 characters, so they are set here.
+        self.set_properties(&image, &new).await?;
+        self.image(&image).await
+    }
+
+    /// Of a server whose root disk is on the hypervisor.
+    async fn snapshot(&self, instance: &str, new: &NewImage) -> Result<String> {
+        let path = format!("/servers/{}/action", checked("instance", instance)?);
+        let body = json!({ "createImage": { "name": new.name, "metadata": { OWN_MARK: "snapshot" } } });
+        let (path, body) = (&path, &body);
+        retry(&Policy::REMOTE, |attempt| async move {
+            if attempt > 0
+                && let Some(there) = self.own_image(&new.name).await?
+            {
+                return Ok(there);
+            }
+            match self.client.once(Compute, Method::POST, path, Some(body)).await {
+                Ok(answer) => {
+                    Ok(answer.and_then(|a| Some(a["image_id"].as_str()?.to_string())).unwrap_or_default())
+                }
+                // It is being made: by an earlier attempt.
+                Err(Error::Conflict(why)) if attempt > 0 => {
+                    self.own_image(&new.name).await?.ok_or(Error::Transient(why))
+                }
+                Err(error) => Err(error),
+            }
+        })
+        .await
+    }
+
+    /// One that this very build made, ready or not.
+    async fn own_image(&self, name: &str) -> Result<Option<String>> {
+        let path = format!("/images?name={}", encode(name));
+        let found: Vec<WireImage> = self.client.list(Glance, &path, "images").await?;
+        Ok(found.into_iter().find(WireImage::is_own).map(|i| i.id))
+    }
+
+    /// A root volume cannot be copied while it is a server's: what is copied is a volume made from a snapshot of it.
+    async fn upload_volume(&self, labels: &Labels, volume: &str, new: &NewImage) -> Result<String> {
+        let snapshot = self.snapshot_volume(labels, volume, &new.name).await?;
+        let body = json!({ "volume": {
+            "name": new.name, "snapshot_id": snapshot, "metadata": labels,
+        }});
+        let copied = async {
+            let copy = self.make_volume(&new.name, labels, &body).await?;
+            let uploaded = self.upload_copy(&copy.id, &new.name).await;
+            self.delete_volume(&copy.id).await?;
+            uploaded
+        };
+        let image = copied.await;
+        let path = format!("/snapshots/{snapshot}");
+        self.while_in_use(|| self.client.delete(Cinder, &path)).await?;
+        until(
+            LIMIT,
+            || "the snapshot is not gone".into(),
+            || async {
+                match self.client.call(Cinder, Method::GET, &path, None).await {
+                    Err(Error::NotFound { .. }) => Ok(Some(())),
+                    answer => answer.map(|_| None),
+                }
+            },
+        )
+        .await?;
+        image
+    }
+
+    async fn snapshot_volume(&self, labels: &Labels, volume: &str, name: &str) -> Result<String> {
+        #[derive(Deserialize)]
+        struct Snapshot {
+            id: String,
+            status: String,
+        }
+        let body = &json!({ "snapshot": {
+            "name": name, "volume_id": volume, "force": true, "metadata": labels,
+        }});
+        let path = &format!("/snapshots/detail?volume_id={}&name={}", encode(volume), encode(name));
+        let id = retry(&Policy::REMOTE, |_| async move {
+            let there: Vec<Snapshot> = self.client.list(Cinder, path, "snapshots").await?;
+            if let Some(there) = there.into_iter().next() {
+                return Ok(there.id);
+            }
+            let answer = self.client.once(Cinder, Method::POST, "/snapshots", Some(body)).await?;
+            take::<Id>(answer, "snapshot", "/snapshots").map(|s| s.id)
+        })
+        .await?;
+        let path = format!("/snapshots/{id}");
+        until(
+            LIMIT,
+            || format!("snapshot {name} is not ready"),
+            || async {
+                let snapshot: Snapshot = self.client.get(Cinder, &path, "snapshot").await?;
+                match snapshot.status.as_str() {
+                    "available" => Ok(Some(())),
+                    "error" => Err(Error::Failed(format!("snapshot {name}: the cloud could not make it"))),
+                    _ => Ok(None),
+                }
+            },
+        )
+        .await?;
+        Ok(id)
+    }
+
+    async fn upload_copy(&self, volume: &str, name: &str) -> Result<String> {
+        let path = &format!("/volumes/{volume}/action");
+        let body = &json!({ "os-volume_upload_image": {
+            "image_name": name, "disk_format": "raw", "container_format": "bare", "force": false,
+        }});
+        let image = retry(&Policy::REMOTE, |attempt| async move {
+            if attempt > 0 {
+                let found: Vec<WireImage> =
+                    self.client.list(Glance, &format!("/images?name={}", encode(name)), "images").await?;
+                if let Some(there) = found.into_iter().next() {
+                    return Ok(there.id);
+                }
+            }
+            let answer = self.client.once(Cinder, Method::POST, path, Some(body)).await?;
+            let id = answer.and_then(|a| Some(a["os-volume_upload_image"]["image_id"].as_str()?.to_string()));
+            id.ok_or_else(|| Error::Failed(format!("volume {volume}: no image was made")))
+        })
+        .await?;
+        self.wait_image(&image, name).await?;
+        self.wait_volume(volume, &["available"]).await?;
+        Ok(image)
+    }
+
+    async fn wait_image(&self, id: &str, name: &str) -> Result<()> {
+        until(
+            LIMIT,
+            || format!("image {name} is not ready"),
+            || async {
+                let image = match self.wire_image(id).await {
+                    Err(Error::NotFound { .. }) => {
+                        return Err(Error::Failed(format!("image {name}: the cloud could not make it")));
+                    }
+                    other => other?,
+                };
+                match image.status.as_str() {
+                    "active" => Ok(Some(())),
+                    "killed" | "deleted" | "pending_delete" => {
+                        Err(Error::Failed(format!("image {name}: the cloud could not make it")))
+                    }
+                    _ => Ok(None),
+                }
+            },
+        )
+        .await
+    }
+
+    async fn set_properties(&self, id: &str, new: &NewImage) -> Result<()> {
+        let all = new.labels.iter().chain(&new.properties);
+        let add = |(key, value): (&String, &String)| json!({ "op": "add", "path": format!("/{key}"), "value": value });
+        let changes = Value::Array(all.map(add).collect());
+        self.client.call(Glance, Method::PATCH, &format!("/images/{id}"), Some(&changes)).await.map(drop)
+    }
+
+    /// The id of the root volume, if the root disk is one.
+    async fn root_volume(&self, instance: &str) -> Result<Option<String>> {
+        #[derive(Deserialize)]
+        struct Attachment {
+            #[serde(rename = "volumeId")]
+            volume: String,
+            #[serde(default)]
+            device: Option<String>,
+        }
+        let server: super::wire::Server = self
+            .client
+            .get(Compute, &format!("/servers/{}", checked("instance", instance)?), "server")
+            .await?;
+        if !server.is_on_volume() {
+            return Ok(None);
+        }
+        let path = format!("/servers/{instance}/os-volume_attachments");
+        let mut all: Vec<Attachment> = self.client.get(Compute, &path, "volumeAttachments").await?;
+        // /dev/vda, /dev/sda, ...: the first.
+        all.sort_by(|a, b| a.device.cmp(&b.device));
+        let first = all.into_iter().next().map(|a| a.volume);
+        first.map(Some).ok_or_else(|| Error::Failed(format!("{} has no root disk", server.name)))
+    }
+
+    /// The content of a file as an image. An image of this name that Kiln made before is returned as it is.
+    pub async fn upload_image(&self, new: NewImage, file: &Path, format: &str) -> Result<Image> {
+        let read = |e: std::io::Error| Error::Invalid(format!("{} cannot be read: {e}", file.display()));
+        // Before anything is made.
+        tokio::fs::metadata(file).await.map_err(read)?;
+        let mut body = json!({
+            "name": new.name, "disk_format": format, "container_format": "bare", OWN_MARK: "upload",
+        });
+        for (key, value) in new.labels.iter().chain(&new.properties) {
+            body[key] = json!(value);
+        }
+        let (body, name) = (&body, new.name.as_str());
+        let image = retry(&Policy::REMOTE, |_| async move {
+            if let Some(there) = self.own_image(name).await? {
+                return self.wire_image(&there).await;
+            }
+            let answer = self.client.once(Glance, Method::POST, "/images", Some(body)).await?;
+            serde_json::from_value(answer.unwrap_or_default())
+                .map_err(|_| Error::Failed("the new image makes no sense".into()))
+        })
+        .await?;
+        if image.status == "active" {
+            return Ok(image.image());
+        }
+        let path = format!("/images/{}/file", image.id);
+        let sent = retry(&Policy::REMOTE, |_| async {
+            match self.client.send_file(Glance, &path, file).await {
+                // An earlier attempt got through, though its answer did not.
+                Err(Error::Conflict(_)) if self.wire_image(&image.id).await?.status == "active" => Ok(()),
+                other => other,
+            }
+        })
+        .await;
+        if let Err(error) = sent {
+            let _ = self.client.delete(Glance, &format!("/images/{}", image.id)).await;
+            return Err(error);
+        }
+        self.image(&image.id).await
+    }
+}
+
+/// Set from the first moment, so that what a build left half made is known as Kiln's.
+const OWN_MARK: &str = "kiln_made_by";

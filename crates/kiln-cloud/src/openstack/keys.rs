@@ -1,0 +1,96 @@
+//! Key pairs. Nova keeps them per user and has no labels for them, so the name says it all: whose cluster, and a
+//! digest of the key, which proves that Kiln made it.
+
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::client::encode;
+use super::driver::Driver;
+use super::session::Service::Compute;
+use crate::{Error, Result};
+
+#[derive(Debug, Deserialize)]
+struct Entry {
+    keypair: KeyPair,
+}
+
+#[derive(Debug, Deserialize)]
+struct KeyPair {
+    name: String,
+    #[serde(default)]
+    public_key: String,
+}
+
+impl Driver {
+    /// The name of the key pair for this key.
+    pub(super) async fn ensure_key_pair(&self, cluster: &str, key: &str) -> Result<String> {
+        if let Some(own) = &self.settings.key_pair {
+            return Ok(own.clone());
+        }
+        let name = name(cluster, key);
+        let mut known = self.known.key_pairs.lock().await;
+        if !known.contains(&name) {
+            self.make_key_pair(&name, key).await?;
+            known.insert(name.clone());
+        }
+        Ok(name)
+    }
+
+    async fn make_key_pair(&self, name: &str, key: &str) -> Result<()> {
+        let path = format!("/os-keypairs/{}", encode(name));
+        match self.client.get::<KeyPair>(Compute, &path, "keypair").await {
+            Ok(_) => return Ok(()),
+            Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let body = json!({ "keypair": { "name": name, "public_key": key.trim(), "type": "ssh" } });
+        match self.client.call(Compute, Method::POST, "/os-keypairs", Some(&body)).await {
+            // Made by an earlier attempt, or by somebody at the same time: its name says that it is the same key.
+            Ok(_) | Err(Error::Conflict(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn delete_key_pairs(&self, cluster: &str) -> Result<()> {
+        // Their list has names where others have ids, so it cannot be had page by page; a user has few.
+        let answer = self.client.call(Compute, Method::GET, "/os-keypairs", None).await?;
+        let all: Vec<Entry> = super::client::take(answer, "keypairs", "/os-keypairs")?;
+        for Entry { keypair } in all.iter().filter(|e| is_own(&e.keypair, cluster)) {
+            self.client.delete(Compute, &format!("/os-keypairs/{}", encode(&keypair.name))).await?;
+        }
+        Ok(())
+    }
+}
+
+/// No cluster's name has an underscore, so no two clusters' names can run into one another.
+fn name(cluster: &str, key: &str) -> String {
+    let digest = hex::encode(Sha256::digest(material(key)));
+    format!("kiln_{cluster}_{}", &digest[..8])
+}
+
+/// Without the comment, which Nova may change.
+fn material(key: &str) -> String {
+    key.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+}
+
+fn is_own(pair: &KeyPair, cluster: &str) -> bool {
+    pair.name == name(cluster, &pair.public_key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_clusters_own_key_pairs_are_its_own() {
+        let pair = |name: &str, key: &str| KeyPair { name: name.into(), public_key: key.into() };
+        let key = "ssh-ed25519 AAAA kiln";
+        let own = name("demo", key);
+        assert!(is_own(&pair(&own, "ssh-ed25519 AAAA Generated-by-Nova"), "demo"));
+        assert!(!is_own(&pair(&own, "ssh-ed25519 BBBB"), "demo"));
+        assert!(!is_own(&pair(&own, key), "other"));
+        assert!(!is_own(&pair("kiln_demo", key), "demo"));
+    }
+}

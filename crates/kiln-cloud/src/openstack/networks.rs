@@ -1,0 +1,239 @@
+//! Networks that Kiln makes, each with its subnet and, where the cluster file names an external network, its router.
+
+use ipnet::Ipv4Net;
+use reqwest::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::client::{encode, take};
+use super::driver::{Driver, checked, missing};
+use super::labels::{self, cluster_of, describe, descriptions};
+use super::session::Service::Network as Neutron;
+use super::wire::{Described, FixedIp, Id};
+use crate::retry::{Policy, retry};
+use crate::{Error, Labels, Network, NewNetwork, Result};
+
+/// For a network whose subnet nobody cares about: it is a network of its own, so any will do.
+const ANY: &str = "10.213.0.0/24";
+
+#[derive(Debug, Deserialize)]
+struct Subnet {
+    id: String,
+    cidr: String,
+    ip_version: u8,
+    network_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct RouterPort {
+    fixed_ips: Vec<FixedIp>,
+}
+
+impl Driver {
+    /// Those that Kiln made for the cluster.
+    pub async fn networks(&self, cluster: &str) -> Result<Vec<Network>> {
+        let found: Vec<Described> = self.described("networks", cluster).await?;
+        let mut networks = Vec::new();
+        for network in found {
+            // One whose making was cut off has no subnet yet.
+            if let Some(cidr) = self.subnet_of(&network.id).await? {
+                networks.push(as_network(&network, cidr));
+            }
+        }
+        Ok(networks)
+    }
+
+    /// One that exists, whoever made it: for the cluster to use, not to own.
+    pub async fn network_by_name(&self, name: &str) -> Result<Option<Network>> {
+        let path = format!("/networks?name={}", encode(name));
+        let found: Vec<Described> = self.client.list(Neutron, &path, "networks").await?;
+        match found.as_slice() {
+            [] => Ok(None),
+            [network] => {
+                let cidr = self.subnet_of(&network.id).await?.ok_or_else(|| {
+                    let subnet = self.settings.subnet.map_or("IPv4 subnet".into(), |s| format!("subnet {s}"));
+                    Error::Invalid(format!("network {name} has no {subnet}"))
+                })?;
+                Ok(Some(as_network(network, cidr)))
+            }
+            _ => Err(Error::Conflict(format!("several networks are named {name}; Kiln cannot choose"))),
+        }
+    }
+
+    /// The IPv4 subnet; the one that the cluster file names, if it names one.
+    async fn subnet_of(&self, network: &str) -> Result<Option<Ipv4Net>> {
+        let subnets = self.subnets(network).await?;
+        let mut all =
+            subnets.iter().filter(|s| s.ip_version == 4).filter_map(|s| s.cidr.parse::<Ipv4Net>().ok());
+        match self.settings.subnet {
+            Some(wanted) => Ok(all.find(|cidr| *cidr == wanted)),
+            None => Ok(all.next()),
+        }
+    }
+
+    async fn subnets(&self, network: &str) -> Result<Vec<Subnet>> {
+        let path = format!("/subnets?network_id={}", encode(network));
+        self.client.list(Neutron, &path, "subnets").await
+    }
+
+    /// What the cluster has of a kind, for its nodes and for builds.
+    pub(super) async fn described<T: serde::de::DeserializeOwned>(
+        &self,
+        kind: &str,
+        cluster: &str,
+    ) -> Result<Vec<T>> {
+        let filter = descriptions(cluster).map(|d| format!("description={}", encode(&d))).join("&");
+        self.client.list(Neutron, &format!("/{kind}?{filter}"), &kind.replace('-', "_")).await
+    }
+
+    /// Every part is looked for before it is made, so a call that was cut off is completed by the next one.
+    pub async fn create_network(&self, new: NewNetwork) -> Result<Network> {
+        // Asked first: a name that is wrong should leave nothing behind.
+        let external = self.external_network().await?;
+        let cidr = match new.cidr {
+            Some(cidr) => cidr,
+            None => ANY.parse().map_err(|_| Error::Failed("no subnet".into()))?,
+        };
+        let description = describe(&new.labels);
+        let network: Described = self
+            .ensure("networks", "network", &new, json!({ "name": new.name, "description": description }))
+            .await?;
+        let subnet: Id = self
+            .ensure(
+                "subnets",
+                "subnet",
+                &new,
+                json!({ "name": new.name, "description": description, "network_id": network.id,
+                        "ip_version": 4, "cidr": cidr.to_string() }),
+            )
+            .await?;
+        if let Some(external) = external {
+            let router: Id = self
+                .ensure(
+                    "routers",
+                    "router",
+                    &new,
+                    json!({ "name": new.name, "description": description,
+                            "external_gateway_info": { "network_id": external } }),
+                )
+                .await?;
+            self.plug_router(&router.id, &subnet.id).await?;
+        }
+        let made = self.subnet_of(&network.id).await?;
+        if made != Some(cidr) {
+            return Err(Error::Conflict(format!("network {} has another subnet than {cidr}", new.name)));
+        }
+        Ok(as_network(&network, cidr))
+    }
+
+    /// Found by name and description, else made. Somebody else's of the same name is a conflict.
+    pub(super) async fn ensure<T: serde::de::DeserializeOwned>(
+        &self,
+        kind: &str,
+        key: &str,
+        new: &(impl Labelled + Sync),
+        body: Value,
+    ) -> Result<T> {
+        let (name, wanted) = (new.name(), new.labels());
+        let path = format!("/{kind}?name={}", encode(name));
+        let body = &json!({ key: body });
+        let path = &path;
+        retry(&Policy::REMOTE, |_| async move {
+            let there: Vec<Value> = self.client.list(Neutron, path, &kind.replace('-', "_")).await?;
+            let taken = !there.is_empty();
+            let own = there.into_iter().find(|found| labels::read(found["description"].as_str()) == *wanted);
+            if let Some(own) = own {
+                return serde_json::from_value(own)
+                    .map_err(|_| Error::Failed(format!("the cloud's answer to {path} makes no sense")));
+            }
+            // Several may have one name; but then which is which would be anybody's guess.
+            if taken {
+                return Err(Error::Conflict(format!(
+                    "{} {name} exists already and is not this cluster's",
+                    key.replace('_', " ")
+                )));
+            }
+            let answer = self.client.once(Neutron, Method::POST, &format!("/{kind}"), Some(body)).await?;
+            take(answer, key, path)
+        })
+        .await
+    }
+
+    async fn plug_router(&self, router: &str, subnet: &str) -> Result<()> {
+        if self.router_ports(router).await?.iter().any(|p| p.fixed_ips.iter().any(|f| f.subnet_id == subnet))
+        {
+            return Ok(());
+        }
+        let path = format!("/routers/{router}/add_router_interface");
+        let body = json!({ "subnet_id": subnet });
+        match self.client.call(Neutron, Method::PUT, &path, Some(&body)).await {
+            // "Router already has a port on subnet": an earlier attempt whose answer was lost.
+            Err(Error::Invalid(why)) if why.contains("already has a port") => Ok(()),
+            answer => answer.map(drop),
+        }
+    }
+
+    async fn router_ports(&self, router: &str) -> Result<Vec<RouterPort>> {
+        self.client.list(Neutron, &format!("/ports?device_id={}", encode(router)), "ports").await
+    }
+
+    pub async fn delete_network(&self, id: &str) -> Result<()> {
+        let path = format!("/networks/{}", checked("network", id)?);
+        let network: Described = match self.client.get(Neutron, &path, "network").await {
+            Err(Error::NotFound { .. }) => return Ok(()),
+            other => missing(other, "network", id)?,
+        };
+        let labels = network.labels();
+        if cluster_of(&labels).is_none() {
+            return Err(Error::Conflict(format!("network {} ({id}) is not Kiln's", network.name)));
+        }
+        self.delete_routers(&network.name, &labels, id).await?;
+        self.while_in_use(|| self.client.delete(Neutron, &path)).await
+    }
+
+    /// Those with the network's own name and labels.
+    async fn delete_routers(&self, name: &str, labels: &Labels, network: &str) -> Result<()> {
+        let path = format!("/routers?name={}&description={}", encode(name), encode(&describe(labels)));
+        let routers: Vec<Id> = self.client.list(Neutron, &path, "routers").await?;
+        for router in routers {
+            let subnets = self.subnets(network).await?;
+            for subnet in subnets.iter().filter(|s| s.network_id == network) {
+                let path = format!("/routers/{}/remove_router_interface", router.id);
+                let body = json!({ "subnet_id": subnet.id });
+                match self.client.call(Neutron, Method::PUT, &path, Some(&body)).await {
+                    // It was not plugged in, or no longer is.
+                    Ok(_) | Err(Error::NotFound { .. } | Error::Conflict(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let path = format!("/routers/{}", router.id);
+            self.while_in_use(|| self.client.delete(Neutron, &path)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Something with a name and labels, to be made.
+pub(super) trait Labelled {
+    fn name(&self) -> &str;
+    fn labels(&self) -> &Labels;
+}
+
+impl Labelled for NewNetwork {
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
+}
+
+fn as_network(network: &Described, cidr: Ipv4Net) -> Network {
+    Network {
+        id: network.id.clone(),
+        name: network.name.clone(),
+        cidr,
+        labels: network.labels(),
+        api_url: None,
+    }
+}

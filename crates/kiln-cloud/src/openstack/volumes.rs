@@ -1,0 +1,121 @@
+//! Volumes.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::{encode, take};
+use super::driver::{Driver, checked, missing, until};
+use super::labels::cluster_of;
+use super::session::Service::Volume as Cinder;
+use super::wire::WireVolume;
+use crate::retry::{Policy, retry};
+use crate::{Error, Labels, NewVolume, Result, Volume, label};
+
+const LIMIT: Duration = Duration::from_secs(600);
+
+impl Driver {
+    pub async fn volumes(&self, cluster: &str) -> Result<Vec<Volume>> {
+        let filter = json!({ label::CLUSTER: cluster }).to_string();
+        let path = format!("/volumes/detail?metadata={}", encode(&filter));
+        let all: Vec<WireVolume> = self.client.list(Cinder, &path, "volumes").await?;
+        let ours = |v: &WireVolume| cluster_of(&v.metadata) == Some(cluster);
+        let mut all: Vec<Volume> = all.into_iter().filter(ours).map(WireVolume::volume).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
+    }
+
+    pub async fn volume_by_name(&self, name: &str) -> Result<Option<Volume>> {
+        let found = self.volumes_named(name).await?;
+        if found.len() > 1 {
+            return Err(Error::Conflict(format!("several volumes are named {name}; Kiln cannot choose")));
+        }
+        Ok(found.into_iter().next().map(WireVolume::volume))
+    }
+
+    async fn volumes_named(&self, name: &str) -> Result<Vec<WireVolume>> {
+        let path = format!("/volumes/detail?name={}", encode(name));
+        self.client.list(Cinder, &path, "volumes").await
+    }
+
+    pub async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
+        let mut body = json!({ "name": new.name, "size": new.size_gib, "metadata": new.labels });
+        if let Some(zone) = &self.settings.availability_zone {
+            body["availability_zone"] = json!(zone);
+        }
+        self.make_volume(&new.name, &new.labels, &json!({ "volume": body })).await
+    }
+
+    /// Looked for before every attempt. Returns when it can be used.
+    pub(super) async fn make_volume(&self, name: &str, labels: &Labels, body: &Value) -> Result<Volume> {
+        let id = retry(&Policy::REMOTE, |_| async move {
+            for there in self.volumes_named(name).await? {
+                if there.metadata == *labels && there.status != "error" {
+                    return Ok(there.id);
+                }
+                if there.metadata != *labels {
+                    return Err(Error::Conflict(format!(
+                        "volume {name} exists already and is not this cluster's"
+                    )));
+                }
+                self.delete_volume(&there.id).await?;
+            }
+            let answer = self.client.once(Cinder, Method::POST, "/volumes", Some(body)).await?;
+            take::<super::wire::Id>(answer, "volume", "/volumes").map(|v| v.id)
+        })
+        .await?;
+        self.wait_volume(&id, &["available", "in-use"]).await
+    }
+
+    async fn volume(&self, id: &str) -> Result<WireVolume> {
+        let path = format!("/volumes/{}", checked("volume", id)?);
+        missing(self.client.get(Cinder, &path, "volume").await, "volume", id)
+    }
+
+    pub(super) async fn wait_volume(&self, id: &str, wanted: &[&str]) -> Result<Volume> {
+        until(
+            LIMIT,
+            || format!("volume {id} is not {}", wanted[0]),
+            || async {
+                let volume = self.volume(id).await?;
+                if volume.status.starts_with("error") {
+                    let name = volume.name.unwrap_or_default();
+                    return Err(Error::Failed(format!("volume {name}: the cloud could not make it")));
+                }
+                Ok(wanted.contains(&volume.status.as_str()).then(|| volume.volume()))
+            },
+        )
+        .await
+    }
+
+    pub async fn delete_volume(&self, id: &str) -> Result<()> {
+        let volume = match self.volume(id).await {
+            Err(Error::NotFound { .. }) => return Ok(()),
+            other => other?,
+        };
+        let name = volume.name.clone().unwrap_or_default();
+        if cluster_of(&volume.metadata).is_none() {
+            return Err(Error::Conflict(format!("volume {name} ({id}) is not Kiln's")));
+        }
+        // It is let go of a moment after its server is gone.
+        let path = format!("/volumes/{id}");
+        let is_free = |status: &str| ["available", "error", "error_deleting"].contains(&status);
+        until(
+            LIMIT,
+            || format!("volume {name} is still in use"),
+            || async {
+                match self.volume(id).await {
+                    Err(Error::NotFound { .. }) => Ok(Some(())),
+                    Err(error) => Err(error),
+                    Ok(volume) if is_free(&volume.status) => match self.client.delete(Cinder, &path).await {
+                        Ok(()) | Err(Error::Conflict(_) | Error::Invalid(_)) => Ok(None),
+                        Err(error) => Err(error),
+                    },
+                    Ok(_) => Ok(None),
+                }
+            },
+        )
+        .await
+    }
+}

@@ -1,0 +1,49 @@
+//! Where nodes have their home directories and the share from. On the local cloud every node has the volumes
+//! themselves; elsewhere a volume is one node's disk: the control node has them all and exports them over NFS.
+
+use kiln_spec::{Role, Spec, Volume};
+
+use crate::bundle::{Mount, MountSource, Resource};
+use crate::inputs::{Exports, Inventory};
+use crate::make::{command, file, service};
+use crate::roles::{SHARE, volume_name};
+
+const PATH: &str = "/etc/exports.d/kiln.exports";
+
+/// A volume that the node itself has.
+pub fn volume(spec: &Spec, inventory: &Inventory, purpose: &str, target: &str) -> Resource {
+    let name = volume_name(spec, purpose);
+    // A disk shows the volume's id, not its name.
+    let id = inventory.exports.as_ref().and_then(|e| e.volumes.get(&name)).cloned();
+    let source = MountSource::Volume(id.unwrap_or(name));
+    Resource::Mount(Mount { target: target.into(), source, read_only: false })
+}
+
+/// `/home`, if it is on a volume.
+pub fn home(spec: &Spec, inventory: &Inventory, role: Role) -> Option<Resource> {
+    if spec.volumes.home == Volume::None {
+        return None;
+    }
+    if inventory.exports.is_none() || role == Role::Control {
+        return Some(volume(spec, inventory, "home", "/home"));
+    }
+    let control = inventory.nodes.get(&spec.control.node)?.address;
+    let source = MountSource::Nfs(format!("{control}:/home"));
+    Some(Resource::Mount(Mount { target: "/home".into(), source, read_only: false }))
+}
+
+/// On control, once its volumes are mounted.
+pub fn exports(spec: &Spec, inventory: &Inventory) -> Vec<Resource> {
+    let Some(Exports { network, .. }) = &inventory.exports else { return Vec::new() };
+    let mut lines = vec!["# Written by Kiln.".to_string()];
+    if spec.volumes.home != Volume::None {
+        lines.push(format!("/home {network}(rw,sync,no_subtree_check,root_squash)"));
+    }
+    // Bundles are sealed, each to its node: reading another's yields nothing.
+    lines.push(format!("{SHARE} {network}(ro,sync,no_subtree_check,root_squash)"));
+    vec![
+        Resource::File(file(PATH, lines.join("\n") + "\n")),
+        Resource::Service(service("nfs-server.service", &[])),
+        Resource::Command(command("exports", &["exportfs", "-ra"]).when_changed(&[&format!("file:{PATH}")])),
+    ]
+}

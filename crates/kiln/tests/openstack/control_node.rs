@@ -1,0 +1,96 @@
+//! The control node's part, without the node: the fleet file as `configure` would put it there, kilnd, and the hook
+//! that Slurm calls. Slurm itself is a fake: scripts that answer what kilnd asks.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use kiln_deploy::Deployment;
+use kiln_fleet::{DaemonConfig, Slurm, Store, daemon, hook};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::lab::Lab;
+
+pub struct ControlNode {
+    runtime: Runtime,
+    dir: tempfile::TempDir,
+    store: Store,
+    daemon: Option<(watch::Sender<bool>, JoinHandle<()>)>,
+}
+
+/// The file that `configure` brings to the control node.
+pub fn fleet_file(runtime: &Runtime, lab: &Lab) -> String {
+    let file = lab.path("cluster.toml");
+    let spec = kiln_spec::parse(&std::fs::read_to_string(&file).unwrap(), "cluster.toml").unwrap();
+    let deployment = Deployment::open(&spec, &file, &|_| {}, &|| false).unwrap();
+    runtime.block_on(async {
+        let observed = deployment.observe().await.unwrap();
+        deployment.fleet_file(&observed).await.unwrap()
+    })
+}
+
+const FAKE_SCONTROL: &str = "#!/bin/sh\ncase \"$1 $2\" in\n'--version ') echo 'slurm-wlm 24.11.5' ;;\nesac\n";
+
+impl ControlNode {
+    pub fn of(lab: &Lab) -> ControlNode {
+        let runtime = Runtime::new().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("fleet.json"), fleet_file(&runtime, lab)).unwrap();
+        let slurm = dir.path().join("fake-slurm");
+        std::fs::create_dir(&slurm).unwrap();
+        for name in ["scontrol", "sbatch", "squeue", "scancel", "sacct"] {
+            let path = slurm.join(name);
+            std::fs::write(&path, FAKE_SCONTROL).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let store = Store::open(&dir.path().join("store.db")).unwrap();
+        let mut node = ControlNode { runtime, dir, store, daemon: None };
+        node.start(&slurm);
+        node
+    }
+
+    fn start(&mut self, slurm: &Path) {
+        let config = DaemonConfig {
+            store: self.dir.path().join("store.db"),
+            spool: self.dir.path().join("spool"),
+            fleet: self.dir.path().join("fleet.json"),
+            share: self.dir.path().join("share"),
+            slurm: Slurm::at(slurm),
+            poll: Duration::from_millis(50),
+            rollout_poll: Duration::from_secs(1),
+        };
+        let (stop, stopping) = watch::channel(false);
+        let task = self.runtime.spawn(async move { daemon::serve(config, stopping).await.unwrap() });
+        self.daemon = Some((stop, task));
+    }
+
+    /// What Slurm does.
+    pub fn reboot(&self, nodes: &str) {
+        let [store, spool, fleet] =
+            ["store.db", "spool", "fleet.json"].map(|name| self.dir.path().join(name));
+        hook::reboot(hook::Desk { store: &store, spool: &spool, fleet: &fleet }, nodes).unwrap();
+    }
+
+    /// Until kilnd has nothing more to do.
+    pub fn settle(&self) {
+        let start = std::time::Instant::now();
+        while !self.store.open_requests().unwrap().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(180), "kilnd does not come to an end");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// How kilnd's requests for a node ended, oldest first.
+    pub fn outcomes(&self, node: &str) -> Vec<String> {
+        let events = self.store.events(Some(node), 100).unwrap();
+        events.into_iter().filter(|e| e.why == "request").map(|e| e.outcome).collect()
+    }
+
+    pub fn end(mut self) {
+        let (stop, task) = self.daemon.take().unwrap();
+        stop.send_replace(true);
+        self.runtime.block_on(task).unwrap();
+    }
+}

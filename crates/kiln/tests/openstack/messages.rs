@@ -1,0 +1,57 @@
+//! What an administrator reads when something is wrong.
+
+use std::fmt::Write as _;
+
+use crate::lab::{Lab, services, tell};
+
+const GROUPS: &str = "[compute.standard]\nnodes = \"standard-[0-3]\"\nflavor = \"tiny\"\n";
+
+#[test]
+fn what_is_wrong_is_said_in_one_line() {
+    let mut lab = Lab::new("words", GROUPS);
+    let good = std::fs::read_to_string(lab.path("cluster.toml")).unwrap();
+    let mut said = String::new();
+    let mut note = |what: &str, message: String| _ = writeln!(said, "# {what}\n{message}\n");
+
+    let wrong = [
+        ("a cloud that clouds.yaml does not have", "cloud = \"demo\"", "cloud = \"demmo\""),
+        ("a region that the cloud does not have", "cloud = \"demo\"", "cloud = \"demo\"\nregion = \"north\""),
+        ("a flavor that the cloud does not have", "flavor = \"tiny\"", "flavor = \"huge\""),
+        ("an image that the cloud does not have", "image-a", "image-z"),
+        ("a network that the cloud does not have", "subnet = \"10.41.0.0/24\"", "network = \"nowhere\""),
+    ];
+    for (what, from, to) in wrong {
+        assert!(good.contains(from));
+        lab.write(&good.replace(from, to));
+        note(what, lab.refused(&["plan"]));
+    }
+    lab.write(&good.replace("external_network = \"public\"", "external_network = \"outside\""));
+    note("an external network that the cloud does not have", lab.refused(&["apply"]));
+    lab.kiln(&["destroy", "--yes"]);
+
+    lab.write(&good);
+    lab.clouds = lab.path("clouds.yaml");
+    let clouds = std::fs::read_to_string(services()).unwrap();
+    for (what, from, to) in [
+        ("a wrong password", "password: loopback", "password: wrong"),
+        ("an address where nothing answers", ":5000", ":5099"),
+        ("an address of something else", ":5000/v3", ":9292/v3"),
+        ("half a clouds.yaml", "password: loopback", "passwort: loopback"),
+        ("no YAML", "clouds:", "clouds: ["),
+    ] {
+        std::fs::write(&lab.clouds, clouds.replace(from, to)).unwrap();
+        note(what, lab.refused(&["plan"]));
+    }
+    lab.clouds = services();
+
+    tell("admin", &["quota set --instances 3 demo"]);
+    let refused = std::panic::catch_unwind(|| lab.refused(&["apply"]));
+    tell("admin", &["quota set --instances -1 demo"]);
+    note("a full project", refused.unwrap());
+    // What was made stays, and the next run goes on from there.
+    lab.kiln(&["apply", "--yes"]);
+    assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
+    lab.kiln(&["destroy", "--yes"]);
+    assert_eq!(lab.leftovers(), Vec::<String>::new());
+    insta::assert_snapshot!(said);
+}
