@@ -73,9 +73,14 @@ fn compute(node: &str) -> [(&'static str, &str); 2] {
     [(label::ROLE, "compute"), (label::NODE, node)]
 }
 
-fn state(lab: &mut Lab, node: &str) -> String {
+fn field(lab: &mut Lab, node: &str, key: &str) -> String {
     let text = lab.on("control", &["scontrol", "show", "node", "--oneliner", node]);
-    text.split_whitespace().find_map(|w| w.strip_prefix("State=")).unwrap_or_default().to_string()
+    let value = |word: &str| word.strip_prefix(key)?.strip_prefix('=').map(String::from);
+    text.split_whitespace().find_map(value).unwrap_or_default()
+}
+
+fn state(lab: &mut Lab, node: &str) -> String {
+    field(lab, node, "State")
 }
 
 fn update(lab: &mut Lab, user: &str, node: &str, change: &[&str]) {
@@ -253,10 +258,12 @@ pub fn broken_or_stopped(lab: &mut Lab) {
     assert!(acted(lab, "burst-0", "stopped-instance") >= 1);
 
     let id = only("standard-0").id;
+    let booted = field(lab, "standard-0", "BootTime");
     cloud(async |cloud| cloud.stop(&id, true).await);
     healed("the stopped instance of a fixed node runs, and the node is in service", || {
-        acted(lab, "standard-0", "stopped-instance") >= 1 && is_in(lab, "standard-0", "IDLE")
+        field(lab, "standard-0", "BootTime") != booted && is_in(lab, "standard-0", "IDLE")
     });
+    assert_eq!(acted(lab, "standard-0", "stopped-instance"), 1);
     // As Slurm says it where it may not take nodes back by itself.
     update(lab, "slurm", "standard-0", &["state=down", "reason=Node unexpectedly rebooted"]);
     healed("Kiln's own reboot is forgiven", || {
