@@ -166,7 +166,6 @@ fn with_job(
     waited: Duration,
 ) -> Verdict {
     let some = Some(job);
-    let overdue = facts.given_up || waited > terms.slurm_waits + AFTER_SLURM;
     match state {
         JobState::Pending => {
             Verdict::At { step: NodeStep::Submitted { job }, remark: Some(format!("waits: {reason}")) }
@@ -187,7 +186,9 @@ fn with_job(
         JobState::NodeFail if facts.in_service && facts.registered => {
             Verdict::Again("Slurm lost the node while its job ran".into())
         }
-        JobState::Completed | JobState::NodeFail if overdue => did_not_return(facts, terms),
+        JobState::Completed | JobState::NodeFail if is_overdue(facts, terms, waited) => {
+            did_not_return(facts, terms)
+        }
         JobState::Configuring | JobState::Running | JobState::Completed | JobState::NodeFail => {
             at(NodeStep::Booting { job: some })
         }
@@ -223,10 +224,17 @@ fn without_job(node: &RolloutNode, facts: &Facts<'_>, terms: Terms, waited: Dura
     if facts.registered && drained_by_kiln && !reboot_is_due && waited > GRACE {
         return Verdict::NeedsUndrain;
     }
-    if facts.given_up || waited > terms.slurm_waits + AFTER_SLURM {
+    if is_overdue(facts, terms, waited) {
         return did_not_return(facts, terms);
     }
     at(NodeStep::Booting { job: None })
+}
+
+/// A node that the cloud took long to build has as much time to boot as any other, though Slurm has given it up: it
+/// comes back by itself.
+fn is_overdue(facts: &Facts<'_>, terms: Terms, waited: Duration) -> bool {
+    let patience = if facts.given_up { terms.slurm_waits } else { terms.slurm_waits + AFTER_SLURM };
+    waited > patience
 }
 
 /// In words that fit a reason in Slurm.

@@ -9,7 +9,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use kiln_cloud::{Instance, InstanceStatus, Rebuild, label};
+use kiln_cloud::{Instance, InstanceStatus, NewInstance, Rebuild, label};
+use serde_json::{Value, json};
 
 #[derive(Clone)]
 pub struct PretendCloud {
@@ -26,6 +27,10 @@ struct Inner {
     refuses: bool,
     /// Every listing fails.
     blind: bool,
+    /// How often all instances were listed.
+    listings: usize,
+    /// Creations are refused with this answer.
+    full: Option<&'static str>,
 }
 
 impl PretendCloud {
@@ -43,10 +48,12 @@ impl PretendCloud {
             build_time: Duration::from_millis(300),
             refuses: false,
             blind: false,
+            listings: 0,
+            full: None,
         };
         let cloud = PretendCloud { inner: Arc::new(Mutex::new(inner)), url };
         let router = Router::new()
-            .route("/v1/instances", get(list))
+            .route("/v1/instances", get(list).post(create))
             .route("/v1/instances/{id}", get(show).delete(delete))
             .route("/v1/instances/{id}/start", post(start))
             .route("/v1/instances/{id}/rebuild", post(rebuild))
@@ -89,6 +96,15 @@ impl PretendCloud {
         self.lock().blind = blind;
     }
 
+    pub fn listings(&self) -> usize {
+        self.lock().listings
+    }
+
+    /// Refuses creations with this error of the API, or takes them again.
+    pub fn fill(&self, answer: Option<&'static str>) {
+        self.lock().full = answer;
+    }
+
     pub fn refuse(&self) {
         self.lock().refuses = true;
     }
@@ -115,12 +131,39 @@ fn instance(name: &str, image: &str) -> Instance {
 }
 
 async fn list(State(cloud): State<PretendCloud>) -> Response {
-    let inner = cloud.lock();
+    let mut inner = cloud.lock();
+    inner.listings += 1;
     if inner.blind {
         let fault = r#"{"code":"failed","message":"the database is away"}"#;
         return (StatusCode::INTERNAL_SERVER_ERROR, fault).into_response();
     }
     Json(inner.instances.values().cloned().collect::<Vec<_>>()).into_response()
+}
+
+/// All of one call; each is active a moment later.
+async fn create(State(cloud): State<PretendCloud>, Json(new): Json<Vec<NewInstance>>) -> Json<Vec<Value>> {
+    let mut inner = cloud.lock();
+    inner.calls.push(format!("create {}", new.len()));
+    if let Some(answer) = inner.full {
+        let refused: Value = serde_json::from_str(answer).unwrap();
+        return Json(new.iter().map(|_| json!({"error": refused})).collect());
+    }
+    let mut made = Vec::new();
+    for new in new {
+        let mut instance = instance(&new.name, &new.image);
+        instance.labels = new.labels;
+        instance.address = new.address;
+        instance.status = InstanceStatus::Building;
+        instance.created = jiff::Timestamp::now();
+        made.push(json!({"ok": instance}));
+        inner.instances.insert(new.name.clone(), instance);
+        let (later, time) = (cloud.clone(), inner.build_time);
+        tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            later.put(&new.name, |instance| instance.status = InstanceStatus::Active);
+        });
+    }
+    Json(made)
 }
 
 async fn show(State(cloud): State<PretendCloud>, Path(id): Path<String>) -> Json<Instance> {

@@ -46,7 +46,7 @@ impl Lab {
         std::fs::write(self.path("fleet.json"), text).unwrap();
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -80,9 +80,12 @@ impl Lab {
     }
 
     pub fn hook(&self, nodes: &str) {
+        self.call(|desk| hook::reboot(desk, nodes));
+    }
+
+    pub fn call(&self, hook: impl Fn(hook::Desk<'_>) -> kiln_fleet::Result<hook::Accepted>) {
         let paths = ["store.db", "spool", "fleet.json"].map(|name| self.path(name));
-        let desk = hook::Desk { store: &paths[0], spool: &paths[1], fleet: &paths[2] };
-        hook::reboot(desk, nodes).unwrap();
+        hook(hook::Desk { store: &paths[0], spool: &paths[1], fleet: &paths[2] }).unwrap();
     }
 
     /// Waits until nothing is open; returns the newest request of the node.

@@ -4,6 +4,7 @@
 
 mod cloud;
 mod lab;
+mod power;
 mod reconcile;
 mod requests;
 mod rollouts;

@@ -121,5 +121,8 @@ fn is_in_flight(step: &str) -> bool {
 pub fn out_of_service(lab: &mut Lab) -> String {
     let sinfo = ["sinfo", "--noheader", "--Node", "--format=%N %T %E", "--partition=standard,extra"];
     let text = lab.on("control", &sinfo);
-    text.lines().filter(|line| line.split(' ').nth(1) != Some("idle")).collect::<Vec<_>>().join("\n")
+    // A node that the scheduler keeps for a job to come is planned.
+    let serves =
+        |line: &&str| matches!(line.split(' ').nth(1), Some("idle" | "planned" | "mixed" | "allocated"));
+    text.lines().filter(|line| !serves(line)).collect::<Vec<_>>().join("\n")
 }
