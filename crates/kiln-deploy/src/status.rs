@@ -174,7 +174,7 @@ struct Seen<'a> {
 
 impl Seen<'_> {
     fn status(&self, node: &Node<'_>, observed: &Observed, images: &Targets) -> NodeStatus {
-        let finding = self.health.and_then(|h| h.finding.as_ref());
+        let finding = self.health.and_then(|h| h.finding.as_ref()).filter(|f| !f.is_early);
         NodeStatus {
             node: node.name.to_string(),
             role: node.role.as_str().to_string(),
@@ -208,7 +208,7 @@ impl Seen<'_> {
         let Some(instance) = self.instance else {
             return match self.health {
                 _ if self.is_off() => "ok".into(),
-                Some(health) if health.elastic => in_work(health),
+                Some(health) if health.elastic => out_of_service(health.slurm.as_deref().unwrap_or_default()),
                 _ => "no instance".into(),
             };
         };
@@ -219,7 +219,7 @@ impl Seen<'_> {
         }
         if node.role == Role::Compute {
             match self.slurm {
-                Some(state) if !state.in_order => return format!("Slurm: {}", state.short),
+                Some(state) if !state.in_order => return out_of_service(&state.short),
                 None if self.slurm_answers => return "unknown to Slurm".into(),
                 None => return "Slurm could not be asked".into(),
                 _ => {}
@@ -234,9 +234,7 @@ impl Seen<'_> {
     }
 }
 
-/// An elastic node between off and on.
-fn in_work(health: &NodeHealth) -> String {
-    let state = health.slurm.as_deref().unwrap_or_default();
+fn out_of_service(state: &str) -> String {
     if state.contains("powering_up") {
         "being powered up".into()
     } else if state.contains("powering_down") || state.contains("power_down") {

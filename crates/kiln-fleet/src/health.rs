@@ -78,6 +78,8 @@ pub struct FindingReport {
     pub rule: String,
     pub text: String,
     pub since: Timestamp,
+    /// Nothing may be wrong yet: it is still within the time that a boot may take.
+    pub is_early: bool,
     /// When Kiln does something about it; `None` where a person has to.
     pub due: Option<Timestamp>,
     /// What Kiln does, in order.
@@ -182,7 +184,7 @@ impl Sources<'_> {
 impl NodeHealth {
     fn new(o: &Observation, finding: Option<FindingReport>) -> Self {
         let state = o.state();
-        let off = o.elastic && o.is_off() && !o.is_down();
+        let off = o.elastic && o.is_off() && !o.is_down() && !o.has("DRAIN");
         NodeHealth {
             node: o.node.clone(),
             group: o.group.clone(),
@@ -218,6 +220,7 @@ impl InstanceReport {
 impl From<Verdict> for FindingReport {
     fn from(verdict: Verdict) -> Self {
         FindingReport {
+            is_early: verdict.is_early(now()),
             subject: verdict.subject,
             rule: verdict.rule.name.into(),
             text: verdict.text,

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -93,7 +94,7 @@ impl Reconciler {
         let before = self.store.findings()?;
         let at = now();
         let verdicts = plan(&world, &before, &Times::of(&fleet.file), at);
-        self.keep(&before, &verdicts)?;
+        self.keep(&before, &verdicts, at)?;
         let mut nodes: HashMap<String, Observation> =
             world.nodes.into_iter().map(|o| (o.node.clone(), o)).collect();
         let actor = act::Actor { store: self.store.clone(), slurm: self.slurm.clone(), fleet: fleet.clone() };
@@ -118,14 +119,15 @@ impl Reconciler {
     }
 
     /// Writes only what changed: most looks find what the last one found.
-    fn keep(&self, before: &[Finding], verdicts: &[Verdict]) -> Result<()> {
+    fn keep(&self, before: &[Finding], verdicts: &[Verdict], at: Timestamp) -> Result<()> {
         let known: HashMap<(&str, &str), &str> =
             before.iter().map(|f| ((f.subject.as_str(), f.rule.as_str()), f.text.as_str())).collect();
         let same = |v: &Verdict| known.get(&(v.subject.as_str(), v.rule.name)) == Some(&v.text.as_str());
         if before.len() == verdicts.len() && verdicts.iter().all(same) {
             return Ok(());
         }
-        for new in verdicts.iter().filter(|v| !known.contains_key(&(v.subject.as_str(), v.rule.name))) {
+        let is_new = |v: &&Verdict| !known.contains_key(&(v.subject.as_str(), v.rule.name));
+        for new in verdicts.iter().filter(|v| !v.is_early(at)).filter(is_new) {
             tracing::info!(subject = new.subject, rule = new.rule.name, text = new.text, "found");
         }
         let rows: Vec<_> =

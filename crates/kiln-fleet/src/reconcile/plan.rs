@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::observation::{Observation, Stray};
-use super::rules::{Action, Found, Rule, Times, judge, judge_stray};
+use super::rules::{Action, Found, Grace, Rule, Times, judge, judge_stray};
 use crate::store::Finding;
 
 /// Everything that was observed in one look.
@@ -29,6 +29,11 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Being under way looks the same as being stuck, for as long as it may take.
+    pub fn is_early(&self, now: Timestamp) -> bool {
+        self.rule.grace == Grace::Boot && !self.is_due(now)
+    }
+
     pub fn is_due(&self, now: Timestamp) -> bool {
         self.due.is_some_and(|due| due <= now)
     }

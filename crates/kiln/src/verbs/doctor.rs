@@ -85,6 +85,9 @@ fn slurm(d: &NodeDossier) -> String {
 
 fn verdict(d: &NodeDossier) -> String {
     match &d.health.finding {
+        Some(finding) if finding.is_early => {
+            format!("under way, for {}", age::between(finding.since, d.observed))
+        }
         Some(finding) => {
             let age = age::between(finding.since, d.observed);
             format!("{} (rule {}, for {age})", finding.text, finding.rule)
@@ -102,7 +105,10 @@ fn next(d: &NodeDossier) -> String {
     let looked = looked.unwrap_or_else(|| "kilnd has never looked".into());
     match d.health.finding.as_ref().map(|f| (f.due, &f.actions)) {
         Some((Some(due), actions)) => {
-            format!("will {}, {} ({looked})", actions.join(", then "), age::until(due, d.observed))
+            let lasting =
+                if d.health.finding.as_ref().is_some_and(|f| f.is_early) { ", if it lasts," } else { "" };
+            let when = age::until(due, d.observed);
+            format!("will{lasting} {}, {when} ({looked})", actions.join(", then "))
         }
         Some((None, _)) => format!("does nothing about it by itself ({looked})"),
         None => format!("has nothing to do ({looked})"),

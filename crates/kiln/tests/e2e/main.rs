@@ -72,8 +72,20 @@ const RECONCILE: &[Scenario] = &[
     ("nodes that get lost", reconcile::lost_on_the_way),
     ("a node that is to stay up", reconcile::kept_up),
     ("a cloud without room", reconcile::no_room),
+    ("a node that never comes up", reconcile::never_comes_up),
     ("nothing is done while Slurm cannot be read", reconcile::unreadable),
+    ("what only people can mend is reported", reconcile::reported),
     ("nodes with an older configuration, and a doctor's page", reconcile::drift),
+];
+
+/// Where releases of Slurm differ.
+const RECONCILE_SHORT: &[Scenario] = &[
+    ("fixed and elastic nodes side by side", reconcile::raise),
+    ("an instance is deleted behind Slurm's back", reconcile::instance_gone),
+    ("nodes that are down without an instance", reconcile::down_without_instance),
+    ("instances that break or stop", reconcile::broken_or_stopped),
+    ("nodes that get lost", reconcile::lost_on_the_way),
+    ("a cloud without room", reconcile::no_room),
 ];
 
 const ELASTIC: &[Scenario] = &[
@@ -146,6 +158,7 @@ const SUITES: &[Suite] = &[
             ],
         ],
     },
+    Suite { name: "reconcile-trixie", debian: "trixie", lane: "newer", scenarios: &[RECONCILE_SHORT] },
     Suite { name: "rollout-trixie", debian: "trixie", lane: "newer", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic-trixie", debian: "trixie", lane: "newer", scenarios: &[ELASTIC_SHORT] },
     Suite {

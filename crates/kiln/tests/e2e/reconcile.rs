@@ -74,9 +74,14 @@ fn compute(node: &str) -> [(&'static str, &str); 2] {
     [(label::ROLE, "compute"), (label::NODE, node)]
 }
 
-fn state(lab: &mut Lab, node: &str) -> String {
+fn field(lab: &mut Lab, node: &str, key: &str) -> String {
     let text = lab.on("control", &["scontrol", "show", "node", "--oneliner", node]);
-    text.split_whitespace().find_map(|w| w.strip_prefix("State=")).unwrap_or_default().to_string()
+    let value = |word: &str| word.strip_prefix(key)?.strip_prefix('=').map(String::from);
+    text.split_whitespace().find_map(value).unwrap_or_default()
+}
+
+fn state(lab: &mut Lab, node: &str) -> String {
+    field(lab, node, "State")
 }
 
 fn update(lab: &mut Lab, user: &str, node: &str, change: &[&str]) {
@@ -254,10 +259,12 @@ pub fn broken_or_stopped(lab: &mut Lab) {
     assert!(acted(lab, "burst-0", "stopped-instance") >= 1);
 
     let id = only("standard-0").id;
+    let booted = field(lab, "standard-0", "BootTime");
     cloud(async |cloud| cloud.stop(&id, true).await);
     healed("the stopped instance of a fixed node runs, and the node is in service", || {
-        acted(lab, "standard-0", "stopped-instance") >= 1 && is_in(lab, "standard-0", "IDLE")
+        field(lab, "standard-0", "BootTime") != booted && is_in(lab, "standard-0", "IDLE")
     });
+    assert_eq!(acted(lab, "standard-0", "stopped-instance"), 1);
     // As Slurm says it where it may not take nodes back by itself.
     update(lab, "slurm", "standard-0", &["state=down", "reason=Node unexpectedly rebooted"]);
     healed("Kiln's own reboot is forgiven", || {
@@ -372,4 +379,55 @@ pub fn drift(lab: &mut Lab) {
     }
     let unknown = lab.try_kiln(&["doctor", "login-0"]);
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("login-0 is no compute node"));
+}
+
+/// Changes what kilnd was told; `kiln configure` takes it back.
+fn mislead(lab: &mut Lab, change: &str) {
+    // Into the same file: kilnd has to be able to read it.
+    let script = format!(
+        "sed '{change}' /etc/kiln/fleet.json >/root/f && cat /root/f >/etc/kiln/fleet.json; rm /root/f"
+    );
+    lab.on("control", &["sh", "-c", &script]);
+}
+
+fn finding(lab: &mut Lab, node: &str) -> String {
+    let fleet = ["runuser", "-u", "slurm", "--", "kiln", "--json", "fleet", "health"];
+    let health: Value = serde_json::from_str(&lab.on("control", &fleet)).expect("JSON");
+    let found = health["nodes"].as_array().into_iter().flatten().find(|n| n["node"] == node);
+    found.and_then(|n| n["finding"]["rule"].as_str()).unwrap_or_default().to_string()
+}
+
+pub fn reported(lab: &mut Lab) {
+    lab.on("standard-0", &["systemctl", "stop", "slurmd"]);
+    update(lab, "root", "standard-0", &["state=noresp"]);
+    healed("a node that Slurm does not reach is reported", || finding(lab, "standard-0") == "lost");
+    lab.on("standard-0", &["systemctl", "start", "slurmd"]);
+    healthy(lab);
+
+    mislead(
+        lab,
+        "/\"standard-0\"/,/}/ s/\"image\": \"[^\"]*\"/\"image\": \"another\"/; s/\"burst-3\": {/\"burst-9\": {/",
+    );
+    healed("a node with another image is reported", || finding(lab, "standard-0") == "other-image");
+    healed("a node that Slurm does not know is reported", || finding(lab, "burst-9") == "unknown-to-slurm");
+    let nothing = |e: &Value| !e["why"].as_str().unwrap_or_default().starts_with("other-image");
+    assert!(events(lab, "standard-0").iter().all(nothing), "reported, and no more");
+    lab.kiln(&["configure"]);
+    healthy(lab);
+}
+
+/// Without its bundle a node does not join; Slurm is the more patient one here.
+pub fn never_comes_up(lab: &mut Lab) {
+    let (bundle, aside) = ("/srv/kiln/share/bundles/burst-3.age", "/srv/kiln/share/burst-3.aside");
+    lab.on("control", &["mv", bundle, aside]);
+    mislead(lab, "s/\"resume_timeout\": [0-9]*/\"resume_timeout\": 5/");
+    update(lab, "root", "burst-3", &["state=POWER_UP"]);
+    wait("its instance is there", || !instances("burst-3").is_empty());
+    healed("a node that never came up is deleted and free again", || {
+        instances("burst-3").is_empty() && is_in(lab, "burst-3", OFF)
+    });
+    assert!(acted(lab, "burst-3", "never-came-up") >= 1);
+    lab.on("control", &["mv", aside, bundle]);
+    lab.kiln(&["configure"]);
+    healthy(lab);
 }
