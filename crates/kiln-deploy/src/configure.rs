@@ -181,6 +181,7 @@ impl Deployment<'_> {
                 let sealed = kiln_node::seal(&bundle, &keys.seal_recipient).map_err(failed)?;
                 publication.sealed.insert(node.clone(), STANDARD.encode(sealed));
             }
+            publication.bundles.insert(node.clone(), bundle.digest());
             publication.digests.insert(node.clone(), digest);
         }
         if there == publication.digests {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use jiff::Timestamp;
 use kiln_cloud::{Attachment, Cloud};
 use serde::{Deserialize, Serialize};
 
@@ -161,6 +162,16 @@ fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
 pub struct Fleet {
     pub file: FleetFile,
     pub cloud: Cloud,
+    /// When `kiln configure` last wrote the file.
+    pub written: Option<Timestamp>,
+}
+
+impl Fleet {
+    pub fn read(path: &Path) -> Result<Self> {
+        let file = FleetFile::read(path)?;
+        let written = std::fs::metadata(path).and_then(|m| m.modified()).ok();
+        Ok(Fleet { cloud: file.cloud(), file, written: written.and_then(|w| w.try_into().ok()) })
+    }
 }
 
 /// Notices when the file was replaced.
@@ -185,7 +196,7 @@ impl FleetWatch {
             return None;
         }
         self.seen = stamp.or(Some(MISSING));
-        Some(FleetFile::read(&self.path).map(|file| Fleet { cloud: file.cloud(), file }))
+        Some(Fleet::read(&self.path))
     }
 }
 

@@ -11,8 +11,10 @@ mod error;
 mod execute;
 mod fleet_file;
 mod fleet_names;
+pub mod health;
 pub mod hook;
 mod power;
+pub mod reconcile;
 mod resume_file;
 mod rollout;
 mod slurm;
@@ -23,7 +25,8 @@ mod work;
 
 pub use daemon::{DaemonConfig, run};
 pub use error::{Error, Result};
-pub use fleet_file::{CloudAccess, ElasticGroup, FleetFile, FleetNode, Patience, Place, Surroundings};
+pub use fleet_file::{CloudAccess, ElasticGroup, Fleet, FleetFile, FleetNode, Patience, Place, Surroundings};
+pub use health::{FleetHealth, NodeDossier, NodeHealth, Sources};
 pub use rollout::{
     NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy, estimate,
     step_text,
@@ -42,4 +45,5 @@ pub mod paths {
     /// same volume as the store, so that without it nobody calls a hook for long.
     pub const SPOOL: &str = "/var/spool/kiln";
     pub const FLEET: &str = "/etc/kiln/fleet.json";
+    pub const SHARE: &str = "/srv/kiln/share";
 }

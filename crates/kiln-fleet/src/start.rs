@@ -24,7 +24,7 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
     let partitions = partition_of_nodes(slurm, file, &options).await?;
     check_user(slurm, &options, &partitions).await?;
     let chosen = choose(file, &options, &partitions)?;
-    let fleet = Fleet { cloud: file.cloud(), file: file.clone() };
+    let fleet = Fleet { cloud: file.cloud(), file: file.clone(), written: None };
     let instances = cloud_view::instances(&fleet).await?;
     let states = slurm.nodes().await?;
     let nodes: Vec<RolloutNode> = chosen
@@ -296,8 +296,9 @@ mod tests {
                 base: base.into(),
                 flags: vec!["DRAIN".into()],
                 reason: Some(reason.into()),
+                ..kiln_slurm::NodeState::default()
             },
-            booted: None,
+            ..Node::default()
         };
         let skip = |node: &Node| reason_to_skip(&Options::default(), Some("new"), Some("new"), Some(node));
         assert_eq!(skip(&node("DOWN", "kiln: rollout 1: it did not come back")), None);

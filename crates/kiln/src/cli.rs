@@ -68,6 +68,8 @@ pub enum Verb {
     Validate(verbs::validate::Validate),
     Up(verbs::up::Up),
     Status(verbs::status::Status),
+    Doctor(verbs::doctor::Doctor),
+    Events(verbs::events::Events),
     Ssh(verbs::ssh::Ssh),
     Console(verbs::console::Console),
     Exec(verbs::exec::Exec),

@@ -1,5 +1,6 @@
 //! The `kiln` binary: arguments in, one verb run, its result printed. No logic of its own lives here.
 
+mod age;
 mod cli;
 mod cluster;
 mod context;

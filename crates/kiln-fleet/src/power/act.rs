@@ -1,5 +1,6 @@
 //! Does what a request to power a node up or down needs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,23 +39,35 @@ enum Answer {
 }
 
 impl Act {
-    pub async fn done(&self, request: &Request, outcome: &str) -> Result<()> {
-        tracing::info!(node = request.node, kind = request.kind.word(), outcome, "power request done");
-        if request.kind == Kind::Resume
-            && let Some(node) = self.fleet.file.nodes.get(&request.node)
-        {
-            self.tell_slurm(std::slice::from_ref(&request.node)).await?;
-            if self.store.clear_trouble(&node.group)? {
+    /// Slurm is told the addresses once more: when the instances were asked for it may have been away.
+    pub async fn done(
+        &self,
+        requests: &[Request],
+        outcome: &str,
+        addresses: &[(String, String)],
+    ) -> Result<()> {
+        self.slurm.tell_addresses(addresses).await?;
+        let mut groups: BTreeSet<&str> = BTreeSet::new();
+        for request in requests {
+            tracing::info!(node = request.node, kind = request.kind.word(), outcome, "power request done");
+            self.log(request, outcome)?;
+            self.store.finish(request.id)?;
+            let made = request.kind == Kind::Resume && request.deed == Some(Deed::Create);
+            groups.extend(
+                self.fleet.file.nodes.get(&request.node).filter(|_| made).map(|node| node.group.as_str()),
+            );
+        }
+        for group in groups {
+            if self.store.clear_trouble(group)? {
                 self.store.log(
                     "",
-                    &format!("group {}", node.group),
+                    &format!("group {group}"),
                     "an instance was made",
                     "no longer in trouble",
                 )?;
             }
         }
-        self.log(request, outcome)?;
-        self.store.finish(request.id)
+        Ok(())
     }
 
     pub async fn delete(&self, request: &Request, ids: &[String], room: &Semaphore) -> Result<()> {
@@ -150,6 +163,7 @@ impl Act {
             let image = self.store.target(&request.node, node.image.as_deref())?;
             new.push(self.new_instance(&request.node, node, image.unwrap_or_default(), place, surroundings));
         }
+        tracing::info!(instances = new.len(), flavor = place.flavor, zone = place.zone, "asking the cloud");
         let answers = self.fleet.cloud.create(new).await;
         Ok(answers.into_iter().map(sort).collect())
     }
@@ -192,14 +206,6 @@ impl Act {
         if let Err(error) = self.slurm.tell_addresses(&known).await {
             tracing::warn!(error = error.chain(), "cannot tell Slurm the addresses");
         }
-    }
-
-    async fn tell_slurm(&self, nodes: &[String]) -> Result<()> {
-        let instances = crate::cloud_view::instances(&self.fleet).await?;
-        let known: Vec<(String, String)> = (nodes.iter())
-            .filter_map(|node| Some((node.clone(), instances.get(node)?.address?.to_string())))
-            .collect();
-        self.slurm.tell_addresses(&known).await
     }
 
     /// For good: Slurm takes its job elsewhere now instead of when it would have stopped waiting.

@@ -146,7 +146,7 @@ mod tests {
 
     fn node(state: &str) -> Node {
         let text = format!("NodeName=e-0 State={state}");
-        Node { state: kiln_slurm::parse_node_states(&text).remove(0), booted: None }
+        Node { state: kiln_slurm::parse_node_states(&text).remove(0), ..Node::default() }
     }
 
     const UP: &str = "ALLOCATED+CLOUD+POWERING_UP";

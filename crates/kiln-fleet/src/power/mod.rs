@@ -106,7 +106,7 @@ impl Engine {
                 plan.push((request, step));
             }
         }
-        self.execute(fleet, plan);
+        self.execute(fleet, &view, plan);
         Ok(())
     }
 
@@ -130,11 +130,12 @@ impl Engine {
         Ok(latest.into_values().collect())
     }
 
-    fn execute(&mut self, fleet: &Arc<Fleet>, plan: Vec<(Request, Step)>) {
+    fn execute(&mut self, fleet: &Arc<Fleet>, view: &View, plan: Vec<(Request, Step)>) {
         let act = Act { store: self.store.clone(), slurm: self.slurm.clone(), fleet: fleet.clone() };
         let room = Arc::new(Semaphore::new(fleet.file.concurrency.max(1)));
         let mut to_create: BTreeMap<String, Vec<Request>> = BTreeMap::new();
         let mut failed: BTreeMap<String, Vec<Request>> = BTreeMap::new();
+        let mut done: BTreeMap<&'static str, Vec<Request>> = BTreeMap::new();
         for (request, step) in plan {
             match step {
                 Step::Wait => {}
@@ -143,10 +144,7 @@ impl Engine {
                     to_create.entry(group.unwrap_or_default()).or_default().push(request);
                 }
                 Step::Fail(problem) => failed.entry(problem).or_default().push(request),
-                Step::Done(outcome) => self.spawn(vec![request.node.clone()], {
-                    let act = act.clone();
-                    async move { act.done(&request, outcome).await }
-                }),
+                Step::Done(outcome) => done.entry(outcome).or_default().push(request),
                 Step::Delete(ids) => self.spawn(vec![request.node.clone()], {
                     let (act, room) = (act.clone(), room.clone());
                     async move { act.delete(&request, &ids, &room).await }
@@ -156,6 +154,11 @@ impl Engine {
                     async move { act.build_again(&request, &id, &problem, &room).await }
                 }),
             }
+        }
+        for (outcome, requests) in done {
+            let act = act.clone();
+            let addresses = view.addresses(&requests);
+            self.spawn(names(&requests), async move { act.done(&requests, outcome, &addresses).await });
         }
         for (problem, requests) in failed {
             let act = act.clone();
@@ -202,6 +205,13 @@ impl View {
             powered_down: store.powered_down()?,
             troubles: store.troubles()?,
         })
+    }
+
+    /// Of nodes that were to be powered up and have an instance.
+    fn addresses(&self, requests: &[Request]) -> Vec<(String, String)> {
+        let up = requests.iter().filter(|request| request.kind == Kind::Resume);
+        let address = |node: &String| self.instances.get(node)?.first()?.address;
+        up.filter_map(|r| Some((r.node.clone(), address(&r.node)?.to_string()))).collect()
     }
 
     fn decide(&self, request: &Request, fleet: &Fleet) -> Step {

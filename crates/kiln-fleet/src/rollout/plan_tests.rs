@@ -50,8 +50,9 @@ fn slurm(state: &str, booted: i64) -> Option<Node> {
     let mut words = state.split('+').map(String::from);
     let base = words.next().unwrap();
     let reason = state.contains("DRAIN").then(|| "kiln: x".to_string());
-    let state = NodeState { node: String::new(), base, flags: words.collect(), reason };
-    Some(Node { state, booted: Some(second(booted)) })
+    let state =
+        NodeState { node: String::new(), base, flags: words.collect(), reason, ..NodeState::default() };
+    Some(Node { state, booted: Some(second(booted)), ..Node::default() })
 }
 
 fn request(state: RequestState) -> Option<Request> {

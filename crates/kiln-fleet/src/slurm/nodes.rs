@@ -11,16 +11,22 @@ use kiln_spec::hostlist;
 use super::{REASON, Slurm, field};
 use crate::error::{Error, Result};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Node {
     pub state: NodeState,
     /// By slurmctld's clock, from the uptime the node told at its registration.
     pub booted: Option<Timestamp>,
+    /// Where Slurm reaches it: an address, or a name.
+    pub address: Option<String>,
+    /// CPUs that jobs have.
+    pub allocated: u32,
+    /// What the node told of itself.
+    pub extra: Option<String>,
 }
 
 impl Node {
     pub fn has_flag(&self, name: &str) -> bool {
-        self.state.flags.iter().any(|flag| flag == name)
+        self.state.has(name)
     }
 
     pub fn is_drained(&self) -> bool {
@@ -52,6 +58,13 @@ impl Node {
     /// The drain is someone else's: it is not Kiln's to change.
     pub fn is_drained_by_others(&self) -> bool {
         self.is_drained() && !self.has_reason(REASON)
+    }
+
+    /// Jobs are on it, or about to begin there.
+    pub fn carries_jobs(&self) -> bool {
+        self.allocated > 0
+            || matches!(self.state.base.as_str(), "ALLOCATED" | "MIXED" | "COMPLETING")
+            || self.state.has("COMPLETING")
     }
 
     pub fn has_reason(&self, prefix: &str) -> bool {
@@ -102,6 +115,21 @@ impl Slurm {
             self.update(node, "state=resume", None).await?;
         }
         Ok(ours)
+    }
+
+    /// Ends a state of being down.
+    pub async fn resume(&self, node: &str) -> Result<()> {
+        self.update(node, "state=resume", None).await
+    }
+
+    pub async fn power_up(&self, node: &str) -> Result<()> {
+        self.update(node, "state=POWER_UP", None).await
+    }
+
+    /// Whatever state it is in: Slurm calls the suspend hook, and when that had its time, may power the node up again.
+    /// Unlike `resume` this leaves no `NOT_RESPONDING` behind on a node that is off.
+    pub async fn power_down_force(&self, node: &str) -> Result<()> {
+        self.update(node, "state=POWER_DOWN_FORCE", None).await
     }
 
     /// Where nodes are that have just been made. Their names are their host names.
@@ -161,10 +189,22 @@ fn parse(oneliner: &str) -> BTreeMap<String, Node> {
     parse_node_states(oneliner)
         .into_iter()
         .map(|state| {
-            let booted = lines.get(state.node.as_str()).and_then(|line| moment(field(line, "BootTime")?));
-            (state.node.clone(), Node { state, booted })
+            let line = lines.get(state.node.as_str()).copied().unwrap_or_default();
+            let node = Node {
+                booted: field(line, "BootTime").and_then(moment),
+                address: field(line, "NodeAddr").map(String::from),
+                allocated: field(line, "CPUAlloc").and_then(|n| n.parse().ok()).unwrap_or(0),
+                // The last: words of a reason, which comes before it, are not the node's.
+                extra: line.rsplit_once(" Extra=").and_then(|(_, rest)| first_word(rest)),
+                state,
+            };
+            (node.state.node.clone(), node)
         })
         .collect()
+}
+
+fn first_word(text: &str) -> Option<String> {
+    text.split_ascii_whitespace().next().map(String::from)
 }
 
 /// Printed in the zone of the command's environment: UTC.

@@ -1,13 +1,13 @@
 //! What the reconciler sees that should not be, and since when.
 
 use jiff::Timestamp;
-use rusqlite::params;
-use serde::Serialize;
+use rusqlite::{OptionalExtension as _, params};
+use serde::{Deserialize, Serialize};
 
 use super::{Store, millis, now, time};
 use crate::error::Result;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// A node, or an instance that is no node's.
     pub subject: String,
@@ -63,6 +63,23 @@ impl Store {
         )?;
         transaction.commit()?;
         Ok(())
+    }
+
+    /// That the reconciler looked just now, and what kept it from seeing.
+    pub fn note_look(&self, problem: Option<&str>) -> Result<()> {
+        self.lock().execute(
+            "INSERT INTO looks (id, time, problem) VALUES (1, ?1, ?2)
+             ON CONFLICT (id) DO UPDATE SET time = ?1, problem = ?2",
+            params![millis(now()), problem],
+        )?;
+        Ok(())
+    }
+
+    /// When the reconciler last looked, and what kept it from seeing.
+    pub fn last_look(&self) -> Result<Option<(Timestamp, Option<String>)>> {
+        let connection = self.lock();
+        let mut statement = connection.prepare("SELECT time, problem FROM looks")?;
+        Ok(statement.query_row([], |row| Ok((time(row.get(0)?), row.get(1)?))).optional()?)
     }
 
     pub fn note_action(&self, subject: &str, rule: &str) -> Result<()> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::{Row, TransactionBehavior, params};
+use rusqlite::{OptionalExtension as _, Row, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 
 use super::{Store, millis, now, time};
@@ -23,7 +23,7 @@ macro_rules! words {
                 match self { $($name::$variant => $word,)* }
             }
 
-            fn from_word(word: &str) -> Result<Self> {
+            pub(super) fn from_word(word: &str) -> Result<Self> {
                 match word {
                     $($word => Ok($name::$variant),)*
                     other => Err(Error::StoreContent(format!("{} {other:?}", stringify!($name)))),
@@ -78,7 +78,7 @@ impl NewRequest {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub id: i64,
     pub kind: Kind,
@@ -177,10 +177,19 @@ impl Store {
     }
 
     pub fn begin(&self, id: i64, deed: Deed) -> Result<()> {
-        self.lock().execute(
-            "UPDATE requests SET deed = ?, began = ? WHERE id = ?",
-            params![deed.word(), millis(now()), id],
-        )?;
+        let mut connection = self.lock();
+        let transaction = connection.transaction()?;
+        let node: Option<String> = transaction
+            .query_row(
+                "UPDATE requests SET deed = ?, began = ? WHERE id = ? RETURNING node",
+                params![deed.word(), millis(now()), id],
+                |row| row.get(0),
+            )
+            .optional()?;
+        if let Some(node) = node {
+            super::deeds::put(&transaction, &node, deed)?;
+        }
+        transaction.commit()?;
         Ok(())
     }
 
@@ -204,6 +213,7 @@ impl Store {
             "DELETE FROM requests WHERE state IN ('done', 'failed') AND finished < ?",
             [millis(at - KEEP_FINISHED)],
         )?;
+        self.settled.send_modify(|count| *count += 1);
         Ok(())
     }
 
@@ -212,6 +222,7 @@ impl Store {
             "UPDATE requests SET state = 'failed', error = ?, finished = ? WHERE id = ?",
             params![error, millis(now()), id],
         )?;
+        self.settled.send_modify(|count| *count += 1);
         Ok(())
     }
 

@@ -72,6 +72,19 @@ const MIGRATIONS: &[&str] = &["
         acted INTEGER,
         PRIMARY KEY (subject, rule)
     ) STRICT;
+", "
+    -- What Kiln last did to a node's instance, to know its own reboots from others'.
+    CREATE TABLE deeds (
+        node TEXT PRIMARY KEY,
+        deed TEXT NOT NULL,
+        time INTEGER NOT NULL
+    ) STRICT;
+    -- When the reconciler last looked, and what kept it from seeing.
+    CREATE TABLE looks (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        time INTEGER NOT NULL,
+        problem TEXT
+    ) STRICT;
 "];
 
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

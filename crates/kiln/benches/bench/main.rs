@@ -1,9 +1,11 @@
 //! `./dev bench`: how long things take on this machine, with the alternative measured in the same run where there is
 //! one. Prints a table and judges nothing.
 
+mod elastic;
 #[path = "../../tests/e2e/lab.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod lab;
+mod reconcile;
 mod rollout;
 
 use std::path::Path;
@@ -26,9 +28,11 @@ fn main() {
     let mut rows = Vec::new();
     rows.extend(hostlists());
     rows.extend(large_plan());
+    rows.extend(reconcile::look());
     let wanted = |what: &str| !std::env::args().any(|a| a == format!("--skip-{what}"));
-    for (name, measure) in [("cluster", cluster as fn(&mut Lab) -> Vec<Row>), ("rollout", rollout::rollouts)]
-    {
+    let measures: [(&str, fn(&mut Lab) -> Vec<Row>); 3] =
+        [("cluster", cluster), ("rollout", rollout::rollouts), ("elastic", elastic::elastic)];
+    for (name, measure) in measures {
         if wanted(name) {
             rows.extend(on_a_cluster(measure));
         }

@@ -14,6 +14,7 @@ mod lab;
 mod lanes;
 mod leftovers;
 mod raise;
+mod reconcile;
 mod rollout;
 mod secrecy;
 mod steering;
@@ -55,6 +56,22 @@ const TROUBLE: &[Scenario] = &[
     ("a rollout comes through everything being killed", trouble::troubled),
     ("a node that cannot be built is drained and mended", trouble::broken_node),
     ("a node that never boots is drained and mended", trouble::never_boots),
+];
+
+/// What Slurm and the cloud may disagree about.
+const RECONCILE: &[Scenario] = &[
+    ("fixed and elastic nodes side by side", reconcile::raise),
+    ("an instance is deleted behind Slurm's back", reconcile::instance_gone),
+    ("instances that are no node's", reconcile::strays),
+    ("nodes that are down without an instance", reconcile::down_without_instance),
+    ("instances of nodes that are off", reconcile::left_running),
+    ("instances that break or stop", reconcile::broken_or_stopped),
+    ("two instances of one node", reconcile::duplicates),
+    ("nodes that get lost", reconcile::lost_on_the_way),
+    ("a node that is to stay up", reconcile::kept_up),
+    ("a cloud without room", reconcile::no_room),
+    ("nothing is done while Slurm cannot be read", reconcile::unreadable),
+    ("nodes with an older configuration, and a doctor's page", reconcile::drift),
 ];
 
 const ELASTIC: &[Scenario] = &[
@@ -110,6 +127,7 @@ const SUITES: &[Suite] = &[
     },
     Suite { name: "rollout", debian: "bookworm", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic", debian: "bookworm", scenarios: &[ELASTIC] },
+    Suite { name: "reconcile", debian: "bookworm", scenarios: &[RECONCILE] },
     Suite {
         name: "trixie",
         debian: "trixie",
