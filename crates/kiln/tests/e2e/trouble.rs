@@ -109,7 +109,7 @@ pub fn broken_node(lab: &mut Lab) {
 /// A node that is built but whose system never comes up: Slurm gives it up, Kiln says so and goes on with the
 /// others; when what was wrong is mended, the next rollout brings it back.
 pub fn never_boots(lab: &mut Lab) {
-    lab.edit("KillWait = 30\n", "KillWait = 30\nResumeTimeout = 45\n");
+    lab.edit("KillWait = 30\n", "KillWait = 30\nResumeTimeout = 75\n");
     use_image(lab, "second");
     let mark = lab.on("control", &["date", "+%s"]);
     order(r#"{"boot extra-0": {"fail": 99}}"#);
@@ -117,7 +117,7 @@ pub fn never_boots(lab: &mut Lab) {
     let report = lab.watch();
     assert_eq!((&report["done"], &report["failed"]), (&3.into(), &1.into()), "{report}");
     let why = reason(lab, "extra-0");
-    assert!(why.starts_with("kiln: ") && why.contains("did not come back to Slurm within 45 s"), "{why}");
+    assert!(why.starts_with("kiln: ") && why.contains("did not come back to Slurm within 75 s"), "{why}");
     for node in COMPUTE {
         assert_eq!(rebuilds(lab, node, &mark), 1, "{node}");
     }
