@@ -1,6 +1,6 @@
 //! One interface for every cloud. A closed set of drivers: an enum, not a trait object.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio::time::{Instant, sleep};
 
@@ -123,6 +123,11 @@ impl Cloud {
     /// From the root disk of a stopped instance.
     pub async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
         each!(self, d => d.create_image(instance, new).await)
+    }
+
+    /// From a file with a disk in it, qcow2 or raw, under a name that is found again by [`Cloud::find_image`].
+    pub async fn upload_image(&self, new: NewImage, file: &Path) -> Result<Image> {
+        each!(self, d => d.upload_image(new, file).await)
     }
 
     /// Also of a source image. What was made from the image goes on: it holds on to the parts it uses.
