@@ -54,6 +54,11 @@ impl Cloud {
         }
     }
 
+    /// That what the cluster file names beside its nodes is there: before anything is made.
+    pub async fn check(&self) -> Result<()> {
+        each!(self, d => d.check().await)
+    }
+
     /// All instances labelled with the cluster, oldest first.
     pub async fn instances(&self, cluster: &str) -> Result<Vec<Instance>> {
         each!(self, d => d.instances(cluster).await)

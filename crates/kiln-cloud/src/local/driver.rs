@@ -44,6 +44,12 @@ impl Driver {
         Driver { client: Arc::new(client) }
     }
 
+    /// There is nothing that could be named.
+    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
+    pub async fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// In the order of their creation.
     pub async fn instances(&self, cluster: &str) -> Result<Vec<Instance>> {
         names::check_name(cluster)?;
