@@ -1,6 +1,6 @@
 //! One interface for every cloud. A closed set of drivers: an enum, not a trait object.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio::time::{Instant, sleep};
 
@@ -52,6 +52,11 @@ impl Cloud {
             Access::Local { url, token } => Ok(Cloud::local_at(url, token)),
             Access::OpenStack(access) => openstack::Driver::at(access).map(Cloud::OpenStack),
         }
+    }
+
+    /// That what the cluster file names beside its nodes is there: before anything is made.
+    pub async fn check(&self) -> Result<()> {
+        each!(self, d => d.check().await)
     }
 
     /// All instances labelled with the cluster, oldest first.
@@ -123,6 +128,11 @@ impl Cloud {
     /// From the root disk of a stopped instance.
     pub async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
         each!(self, d => d.create_image(instance, new).await)
+    }
+
+    /// From a file with a disk in it, qcow2 or raw, under a name that is found again by [`Cloud::find_image`].
+    pub async fn upload_image(&self, new: NewImage, file: &Path) -> Result<Image> {
+        each!(self, d => d.upload_image(new, file).await)
     }
 
     /// Also of a source image. What was made from the image goes on: it holds on to the parts it uses.

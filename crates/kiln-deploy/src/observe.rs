@@ -38,7 +38,8 @@ impl Observed {
 impl Deployment<'_> {
     pub async fn observe(&self) -> Result<Observed> {
         let cluster = self.spec.name.as_str();
-        let (networks, security_groups, volumes, instances, images, flavors) = tokio::try_join!(
+        let ((), networks, security_groups, volumes, instances, images, flavors) = tokio::try_join!(
+            self.cloud.check(),
             self.cloud.networks(cluster),
             self.cloud.security_groups(cluster),
             self.cloud.volumes(cluster),

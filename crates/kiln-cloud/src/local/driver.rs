@@ -44,6 +44,12 @@ impl Driver {
         Driver { client: Arc::new(client) }
     }
 
+    /// There is nothing that could be named.
+    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
+    pub async fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// In the order of their creation.
     pub async fn instances(&self, cluster: &str) -> Result<Vec<Instance>> {
         names::check_name(cluster)?;
@@ -165,6 +171,13 @@ impl Driver {
     pub async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
         let path = format!("{}/image", item("instances", "instance", instance)?);
         self.client.call(Method::POST, &path, &new).await
+    }
+
+    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
+    pub async fn upload_image(&self, _new: NewImage, _file: &Path) -> Result<Image> {
+        Err(Error::Unsupported(
+            "the local cloud makes its images itself: name a Debian suite as the source".into(),
+        ))
     }
 
     pub async fn delete_image(&self, id: &str) -> Result<()> {

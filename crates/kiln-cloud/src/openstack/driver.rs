@@ -85,6 +85,13 @@ impl Driver {
         }
     }
 
+    /// That what the cluster file names is there: told before anything is made.
+    pub async fn check(&self) -> Result<()> {
+        self.external_network().await?;
+        self.named_security_groups().await?;
+        self.check_key_pair().await
+    }
+
     /// Ports and floating IPs that a run which was cut off has left, key pairs and server groups.
     pub async fn sweep(&self, cluster: &str) -> Result<()> {
         for port in self.ports(cluster).await? {

@@ -54,9 +54,16 @@ fn message(status: StatusCode, body: &[u8]) -> (String, String) {
     (String::new(), one_line(&without_tags(&String::from_utf8_lossy(body)), status))
 }
 
+/// In characters: a message is for a person to read.
+const LONGEST: usize = 400;
+
 fn one_line(text: &str, status: StatusCode) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.is_empty() { status.to_string() } else { line }
+    match line.char_indices().nth(LONGEST) {
+        _ if line.is_empty() => status.to_string(),
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
+    }
 }
 
 fn without_tags(text: &str) -> String {

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
 
 use super::client::{encode, take};
 use super::driver::{Driver, checked, missing, until};
@@ -17,6 +18,8 @@ use crate::retry::{Policy, retry};
 use crate::{Error, Image, Labels, NewImage, Result, label};
 
 const LIMIT: Duration = Duration::from_secs(3600);
+/// How a disk in this format begins; any other is taken as it is.
+const QCOW2: [u8; 4] = *b"QFI\xfb";
 /// What makes an image Kiln's.
 const OWN: &str = "kiln_";
 
@@ -290,10 +293,13 @@ impl Driver {
     }
 
     /// The content of a file as an image. An image of this name that Kiln made before is returned as it is.
-    pub async fn upload_image(&self, new: NewImage, file: &Path, format: &str) -> Result<Image> {
+    pub async fn upload_image(&self, new: NewImage, file: &Path) -> Result<Image> {
         let read = |e: std::io::Error| Error::Invalid(format!("{} cannot be read: {e}", file.display()));
         // Before anything is made.
-        tokio::fs::metadata(file).await.map_err(read)?;
+        let mut start = [0; 4];
+        let mut content = tokio::fs::File::open(file).await.map_err(read)?;
+        content.read_exact(&mut start).await.map_err(read)?;
+        let format = if start == QCOW2 { "qcow2" } else { "raw" };
         let mut body = json!({
             "name": new.name, "disk_format": format, "container_format": "bare", OWN_MARK: "upload",
         });

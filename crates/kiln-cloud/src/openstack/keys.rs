@@ -7,7 +7,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::client::encode;
-use super::driver::Driver;
+use super::driver::{Driver, missing};
 use super::session::Service::Compute;
 use crate::{Error, Result};
 
@@ -36,6 +36,12 @@ impl Driver {
             known.insert(name.clone());
         }
         Ok(name)
+    }
+
+    pub(super) async fn check_key_pair(&self) -> Result<()> {
+        let Some(name) = &self.settings.key_pair else { return Ok(()) };
+        let path = format!("/os-keypairs/{}", encode(name));
+        missing(self.client.get::<KeyPair>(Compute, &path, "keypair").await, "key pair", name).map(drop)
     }
 
     async fn make_key_pair(&self, name: &str, key: &str) -> Result<()> {

@@ -98,7 +98,7 @@ impl Driver {
     }
 
     /// The ids of the security groups that the cluster file names.
-    async fn named_security_groups(&self) -> Result<Vec<String>> {
+    pub(super) async fn named_security_groups(&self) -> Result<Vec<String>> {
         let find = || async {
             let mut ids = Vec::new();
             for name in &self.settings.security_groups {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::client::{encode, take};
 use super::driver::{Driver, bounded, checked, missing, until};
 use super::labels::{cluster_of, tag};
-use super::session::Service::{Compute, Network};
+use super::session::Service::Compute;
 use super::wire::{NamedId, Port, Server};
 use crate::retry::{Policy, retry};
 use crate::{Error, Instance, InstanceStatus, Labels, NewInstance, Rebuild, Result, label};
@@ -46,8 +46,8 @@ impl Driver {
                 instance.address = ports.iter().find(own).and_then(Port::address);
             }
         }
-        let inside = |i: &Instance| i.labels.get(label::ROLE).is_some_and(|role| role == "compute");
-        if instances.iter().any(|i| i.public_address.is_none() && !inside(i)) {
+        let outside = |i: &Instance| i.labels.get(label::ROLE).is_some_and(|r| r == "login" || r == "build");
+        if instances.iter().any(|i| i.public_address.is_none() && outside(i)) {
             let floating = self.floating_of(cluster).await?;
             for instance in instances.iter_mut().filter(|i| i.public_address.is_none()) {
                 instance.public_address = instance.address.and_then(|a| floating.get(&a).copied());
@@ -114,21 +114,20 @@ impl Driver {
         Ok(taken)
     }
 
+    /// The address outside comes first: a server without the one it should have would be mistaken for complete.
     async fn create_one(&self, new: &NewInstance, port: &Port) -> Result<Instance> {
-        let made = match self.server_body(new, port).await {
-            Ok(body) => self.post_server(new, port, &body).await,
-            Err(error) => Err(error),
+        let made = async {
+            let public_address =
+                if new.public { self.ensure_floating(port, &new.labels).await? } else { None };
+            let body = self.server_body(new, port).await?;
+            let instance = self.post_server(new, port, &body).await?;
+            Ok(Instance { public_address, ..instance })
         };
-        match made {
-            Ok(mut instance) => {
-                if new.public {
-                    instance.public_address = self.ensure_floating(port, &new.labels).await?;
-                }
-                Ok(instance)
-            }
+        match made.await {
+            Ok(instance) => Ok(instance),
             Err(error) => {
                 // A port without a server is of no use; should this fail, too, the next run finds it by its label.
-                let _ = self.client.delete(Network, &format!("/ports/{}", port.id)).await;
+                let _ = self.delete_port(port).await;
                 Err(error)
             }
         }
@@ -262,15 +261,19 @@ impl Driver {
         let answer = retry(&Policy::REMOTE, |attempt| async move {
             // An earlier attempt whose answer was lost has begun it.
             if attempt > 0 && self.server(id).await?.status() == InstanceStatus::Rebuilding {
-                return Ok(());
+                return Ok(None);
             }
             match self.client.once(Compute, Method::POST, path, Some(body)).await {
-                Err(Error::Conflict(_)) if attempt > 0 => Ok(()),
-                answer => answer.map(drop),
+                Err(Error::Conflict(_)) if attempt > 0 => Ok(None),
+                answer => answer,
             }
         });
-        missing(answer.await, "instance", id)?;
-        let mut instance = self.instance(id).await?;
+        let answer = missing(answer.await, "instance", id)?;
+        // Nova answers with the server as it is now.
+        let mut instance = match take::<Server>(answer, "server", path) {
+            Ok(server) => server.instance(),
+            Err(_) => self.instance(id).await?,
+        };
         // It may be over already, but the state must not be mistaken for the one before.
         if instance.status == InstanceStatus::Active && instance.built <= server.instance().built {
             instance.status = InstanceStatus::Rebuilding;

@@ -53,11 +53,12 @@ impl Service {
     }
 }
 
+#[derive(Clone)]
 pub struct Token {
     pub value: String,
     expires: Timestamp,
     pub user_id: String,
-    catalog: Vec<CatalogService>,
+    catalog: Arc<[CatalogService]>,
 }
 
 #[derive(Deserialize)]
@@ -119,8 +120,16 @@ impl Session {
         if let Some(token) = held.as_ref().filter(|t| t.expires - MARGIN > Timestamp::now()) {
             return Ok(token.clone());
         }
-        let policy = if held.is_some() { Policy::REMOTE } else { FIRST };
-        let token = Arc::new(retry(&policy, |_| self.log_in()).await?);
+        let token = if held.is_some() {
+            retry(&Policy::REMOTE, |_| self.log_in()).await?
+        } else {
+            // Final for whoever called: they would try again for minutes.
+            retry(&FIRST, |_| self.log_in()).await.map_err(|error| match error {
+                Error::Transient(why) => Error::Unsupported(format!("no answer from {why}")),
+                other => other,
+            })?
+        };
+        let token = Arc::new(token);
         *held = Some(token.clone());
         Ok(token)
     }
@@ -129,7 +138,7 @@ impl Session {
     pub async fn refuse(&self, token: &Arc<Token>) {
         let mut held = self.token.lock().await;
         if held.as_ref().is_some_and(|t| Arc::ptr_eq(t, token)) {
-            *held = None;
+            *held = Some(Arc::new(Token { expires: Timestamp::UNIX_EPOCH, ..Token::clone(token) }));
         }
     }
 
@@ -141,6 +150,12 @@ impl Session {
         })?;
         let (status, headers) = (response.status(), response.headers().clone());
         let body = response.bytes().await.map_err(|e| Error::Transient(root_cause(&e)))?;
+        let unexpected = || {
+            Error::Unsupported(format!(
+                "{}: what answers at {} is not an identity service",
+                self.login.origin, self.login.auth_url
+            ))
+        };
         if !status.is_success() {
             return Err(match fault(status, &headers, &body, &url) {
                 Error::Unauthorized(_) => Error::Unauthorized(self.login.whose()),
@@ -148,22 +163,18 @@ impl Session {
                     "{}: there is no identity service at {}",
                     self.login.origin, self.login.auth_url
                 )),
+                // Keystone says what it does not like; others say anything at all.
+                Error::Invalid(_) if !is_keystone(&body) => unexpected(),
                 other => other,
             });
         }
-        let unexpected = || {
-            Error::Unsupported(format!(
-                "{}: what answers at {} is not an identity service",
-                self.login.origin, self.login.auth_url
-            ))
-        };
         let value = headers.get("x-subject-token").and_then(|v| v.to_str().ok()).ok_or_else(unexpected)?;
         let answer: Answer = serde_json::from_slice(&body).map_err(|_| unexpected())?;
         Ok(Token {
             value: value.to_string(),
             expires: answer.token.expires_at,
             user_id: answer.token.user.id,
-            catalog: answer.token.catalog,
+            catalog: answer.token.catalog.into(),
         })
     }
 
@@ -208,7 +219,7 @@ impl Session {
                 self.login.origin, self.login.interface
             ))),
             Some(wanted) if !regions.contains(&wanted.as_str()) => Err(Error::Unsupported(format!(
-                "{}: there is no region `{wanted}`; the {name} service is in {}",
+                "{}: there is no region `{wanted}`; the cloud has {}",
                 self.login.origin,
                 regions.join(", ")
             ))),
@@ -228,6 +239,10 @@ impl Session {
     }
 }
 
+fn is_keystone(body: &[u8]) -> bool {
+    serde_json::from_slice(body).is_ok_and(|v: serde_json::Value| v["error"]["message"].is_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,7 +253,7 @@ mod tests {
             value: String::new(),
             expires: answer.token.expires_at,
             user_id: answer.token.user.id,
-            catalog: answer.token.catalog,
+            catalog: answer.token.catalog.into(),
         }
     }
 
@@ -274,9 +289,6 @@ mod tests {
             told(None),
             "the test: the cloud has the regions north, south; set `region` in [cloud] or region_name in clouds.yaml"
         );
-        assert_eq!(
-            told(Some("east")),
-            "the test: there is no region `east`; the compute service is in north, south"
-        );
+        assert_eq!(told(Some("east")), "the test: there is no region `east`; the cloud has north, south");
     }
 }

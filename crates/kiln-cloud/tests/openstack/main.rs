@@ -227,9 +227,9 @@ async fn files_become_images() {
         labels: kiln_cloud::Labels::new(),
         properties: std::collections::BTreeMap::new(),
     };
-    let image = driver.upload_image(new(), &file, "raw").await.unwrap();
+    let image = driver.upload_image(new(), &file).await.unwrap();
     assert_eq!(image.size_bytes, 100_000);
-    assert_eq!(driver.upload_image(new(), &file, "raw").await.unwrap().id, image.id);
+    assert_eq!(driver.upload_image(new(), &file).await.unwrap().id, image.id);
     driver.delete_image(&image.id).await.unwrap();
     site.end().await;
 }

@@ -1,8 +1,11 @@
 //! `kiln image`
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
-use kiln_cloud::Image as CloudImage;
+use kiln_cloud::{Image as CloudImage, Labels, NewImage};
 use kiln_deploy::Deployment;
 use kiln_image::{Manifest, Recipe, built_image, images_of_kiln};
 use serde::Serialize;
@@ -20,6 +23,7 @@ pub enum Image {
     List(List),
     Show(Show),
     Delete(Delete),
+    Upload(Upload),
 }
 
 /// Build images of the file whose recipe has not been built yet
@@ -59,6 +63,16 @@ pub struct Delete {
     force: bool,
 }
 
+/// Bring a disk image to the cloud, to build from
+#[derive(Debug, Args)]
+pub struct Upload {
+    /// A disk in qcow2 or raw format
+    path: PathBuf,
+    /// The image's name in the cloud. Default: the file's name without its ending
+    #[arg(long)]
+    name: Option<String>,
+}
+
 #[derive(Serialize)]
 struct Row {
     id: String,
@@ -79,6 +93,7 @@ impl Image {
             Image::List(verb) => verb.run(context),
             Image::Show(verb) => verb.run(context),
             Image::Delete(verb) => verb.run(context),
+            Image::Upload(verb) => verb.run(context),
         }
     }
 }
@@ -159,6 +174,24 @@ impl Delete {
     }
 }
 
+impl Upload {
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let stem = self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = self.name.or(stem).unwrap_or_default();
+        let image = cluster::with(context, async |deployment| {
+            let new = NewImage { name, labels: Labels::new(), properties: BTreeMap::new() };
+            context.printer.say(format!("uploading {} as {}", self.path.display(), new.name));
+            Ok(deployment.cloud.upload_image(new, &self.path).await?)
+        })?;
+        if context.printer.is_json() {
+            context.printer.json(&image)?;
+        } else {
+            context.printer.data(format!("{}  {}", image.name, image.id))?;
+        }
+        Ok(Exit::Ok)
+    }
+}
+
 async fn find(deployment: &Deployment<'_>, wanted: &str) -> anyhow::Result<CloudImage> {
     let images = images_of_kiln(&deployment.cloud).await?;
     let of_file = Recipe::of(deployment.spec, wanted);
@@ -176,7 +209,8 @@ async fn find(deployment: &Deployment<'_>, wanted: &str) -> anyhow::Result<Cloud
 fn row(image: &CloudImage, deployment: &Deployment<'_>) -> Row {
     let manifest = Manifest::of(image);
     let recipe = manifest.as_ref().map(|m| m.recipe.clone());
-    let same = |name: &&String| Recipe::of(deployment.spec, name).map(|r| r.digest()) == recipe;
+    let same =
+        |name: &&String| recipe.is_some() && Recipe::of(deployment.spec, name).map(|r| r.digest()) == recipe;
     Row {
         id: image.id.clone(),
         name: image.name.clone(),

@@ -19,16 +19,18 @@ fn what_is_wrong_is_said_in_one_line() {
         ("a flavor that the cloud does not have", "flavor = \"tiny\"", "flavor = \"huge\""),
         ("an image that the cloud does not have", "image-a", "image-z"),
         ("a network that the cloud does not have", "subnet = \"10.41.0.0/24\"", "network = \"nowhere\""),
+        ("an external network that the cloud does not have", "\"public\"", "\"outside\""),
+        (
+            "a key pair that the cloud does not have",
+            "cloud = \"demo\"",
+            "cloud = \"demo\"\nkey_pair = \"ada\"",
+        ),
     ];
     for (what, from, to) in wrong {
         assert!(good.contains(from));
         lab.write(&good.replace(from, to));
         note(what, lab.refused(&["plan"]));
     }
-    lab.write(&good.replace("external_network = \"public\"", "external_network = \"outside\""));
-    note("an external network that the cloud does not have", lab.refused(&["apply"]));
-    lab.kiln(&["destroy", "--yes"]);
-
     lab.write(&good);
     lab.clouds = lab.path("clouds.yaml");
     let clouds = std::fs::read_to_string(services()).unwrap();
@@ -44,7 +46,7 @@ fn what_is_wrong_is_said_in_one_line() {
     }
     lab.clouds = services();
 
-    tell("admin", &["quota set --instances 3 demo"]);
+    tell("admin", &["quota set --instances 0 demo"]);
     let refused = std::panic::catch_unwind(|| lab.refused(&["apply"]));
     tell("admin", &["quota set --instances -1 demo"]);
     note("a full project", refused.unwrap());

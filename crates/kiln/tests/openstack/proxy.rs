@@ -22,7 +22,7 @@ enum Trouble {
     Slow,
 }
 
-const TROUBLES: [Trouble; 7] = [
+const TROUBLES: [Trouble; 8] = [
     Trouble::CutAfter,
     Trouble::Throttled,
     Trouble::Status(500),
@@ -30,8 +30,10 @@ const TROUBLES: [Trouble; 7] = [
     Trouble::CutBefore,
     Trouble::Status(503),
     Trouble::Slow,
+    // As if the token had run out.
+    Trouble::Status(401),
 ];
-/// Every so many requests one is troubled; no multiple of the above, so that all kinds meet all calls.
+/// Every so many requests one is troubled.
 const EVERY: usize = 4;
 
 pub struct Proxy {
@@ -107,7 +109,11 @@ fn serve(mut client: TcpStream, service: u16, asked: &AtomicUsize, troubled: &At
     let number = asked.fetch_add(1, Ordering::Relaxed);
     let trouble = (number % EVERY == EVERY - 1).then(|| {
         troubled.fetch_add(1, Ordering::Relaxed);
-        TROUBLES[(number / EVERY) % TROUBLES.len()]
+        match TROUBLES[(number / EVERY) % TROUBLES.len()] {
+            // There, it would mean that the password is wrong.
+            Trouble::Status(401) if service == SERVICES[0].1 => Trouble::Status(500),
+            trouble => trouble,
+        }
     });
     match trouble {
         Some(Trouble::Throttled) => answer(&mut client, 429, "Retry-After: 1\r\n"),
