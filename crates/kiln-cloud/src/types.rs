@@ -80,6 +80,9 @@ pub struct NewInstance {
     /// Image id.
     pub image: String,
     pub flavor: String,
+    /// Availability zone; `None`: the cloud decides.
+    #[serde(default)]
+    pub zone: Option<String>,
     /// Network id.
     pub network: String,
     /// A fixed address, if one is wanted.
@@ -87,9 +90,6 @@ pub struct NewInstance {
     /// To be reached from outside its network, where the cloud has addresses for that.
     #[serde(default)]
     pub public: bool,
-    /// The part of the cloud to be in; `None`: the cluster's usual one.
-    #[serde(default)]
-    pub zone: Option<String>,
     /// Security group ids.
     pub security_groups: Vec<String>,
     /// Secret.

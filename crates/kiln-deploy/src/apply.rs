@@ -231,12 +231,6 @@ impl Deployment<'_> {
         let node = self.spec.node(name).ok_or_else(|| Error::UnknownNode(name.to_string()))?;
         let network =
             observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?;
-        let wanted = match node.role {
-            Role::Login => vec![cluster_group(self.spec), login_group(self.spec)],
-            Role::Control | Role::Compute => vec![cluster_group(self.spec)],
-        };
-        let security_groups =
-            observed.security_groups.iter().filter(|g| wanted.contains(&g.name)).map(|g| g.id.clone());
         let image = target(images, &node)?;
         Ok(NewInstance {
             name: name.to_string(),
@@ -244,14 +238,23 @@ impl Deployment<'_> {
             network: network.id.clone(),
             address: node.address,
             public: node.role == Role::Login,
-            zone: None,
-            security_groups: security_groups.collect(),
+            zone: node.zone.map(String::from),
+            security_groups: self.security_groups_of(&node, observed),
             user_data: self.user_data(&node, observed)?,
             ssh_key: self.ssh_public_key()?,
             labels: self.node_labels(&node, &image),
             volumes: self.attachments(&node, observed)?,
             image,
         })
+    }
+
+    /// Ids.
+    pub(crate) fn security_groups_of(&self, node: &Node<'_>, observed: &Observed) -> Vec<String> {
+        let wanted = match node.role {
+            Role::Login => vec![cluster_group(self.spec), login_group(self.spec)],
+            Role::Control | Role::Compute => vec![cluster_group(self.spec)],
+        };
+        observed.security_groups.iter().filter(|g| wanted.contains(&g.name)).map(|g| g.id.clone()).collect()
     }
 
     pub(crate) fn user_data(&self, node: &Node<'_>, observed: &Observed) -> Result<String> {
@@ -282,7 +285,7 @@ impl Deployment<'_> {
 
     /// Local volumes are directories that several instances may have at once, so the share and the home directories
     /// reach the nodes as volumes too. Elsewhere they are the control node's, which exports them.
-    fn attachments(&self, node: &Node<'_>, observed: &Observed) -> Result<Vec<Attachment>> {
+    pub(crate) fn attachments(&self, node: &Node<'_>, observed: &Observed) -> Result<Vec<Attachment>> {
         let mut wanted: Vec<(&str, bool)> = vec![];
         if node.role != Role::Control && !self.spec.cloud.shares_volumes() {
             return Ok(Vec::new());

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use kiln_fleet::{FleetFile, FleetNode};
+use kiln_fleet::{ElasticGroup, FleetFile, FleetNode, Patience, Place, Surroundings};
 use kiln_image::Manifest;
 use kiln_site::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_slurm::Release;
-use kiln_spec::Role;
+use kiln_spec::{Group, Role};
 
+use crate::addresses::kept_addresses;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
@@ -23,13 +24,16 @@ impl Deployment<'_> {
         kiln_digest: &str,
     ) -> Result<(Inventory, Secrets)> {
         let instances = observed.nodes();
+        let kept = kept_addresses(self.spec, observed)?;
         let mut nodes = BTreeMap::new();
         for node in self.spec.nodes() {
             let instance = instances.get(node.name).copied();
-            let instance = instance.ok_or_else(|| Error::NoInstance(node.name.to_string()))?;
-            let address = instance.address.ok_or_else(|| Error::NoInstance(node.name.to_string()))?;
-            // What the instance has, not what the file would like it to have.
-            let flavor = observed.flavors.iter().find(|f| f.name == instance.flavor);
+            let address = kept.get(node.name).copied().or_else(|| instance?.address);
+            let address = address.ok_or_else(|| Error::NoInstance(node.name.to_string()))?;
+            // What the instance has, not what the file would like it to have. One that comes and goes may be of
+            // another flavor each time; jobs are promised what the file says.
+            let flavor = instance.filter(|_| !node.elastic).map_or(node.flavor, |i| i.flavor.as_str());
+            let flavor = observed.flavors.iter().find(|f| f.name == flavor);
             let (cpus, memory_mib) = flavor.map_or((1, 1024), |f| (f.cpus, f.memory_mib));
             let ssh_host_public = keys.get(node.name).map(|k| k.ssh_host_public.clone()).unwrap_or_default();
             nodes.insert(node.name.to_string(), NodeFacts { address, cpus, memory_mib, ssh_host_public });
@@ -37,6 +41,7 @@ impl Deployment<'_> {
         let inventory = Inventory {
             nodes,
             release: self.release(observed)?,
+            architecture: std::env::consts::ARCH.to_string(),
             kiln: kiln_digest.to_string(),
             exports: self.exports(observed)?,
         };
@@ -75,6 +80,7 @@ impl Deployment<'_> {
         let images = targets(self.spec, observed);
         let token = self.secrets.read(SecretKind::CloudToken)?;
         let access = self.cloud.access(&self.spec.name, token.trim(), &observed.networks).await?;
+        let kept = kept_addresses(self.spec, observed)?;
         let mut nodes = BTreeMap::new();
         for node in self.spec.nodes().filter(|n| n.role == Role::Compute) {
             let fleet_node = FleetNode {
@@ -82,6 +88,7 @@ impl Deployment<'_> {
                 image: images.get(node.image).cloned().flatten(),
                 user_data: self.user_data(&node, observed)?,
                 ssh_key: self.ssh_public_key()?,
+                address: kept.get(node.name).copied(),
             };
             nodes.insert(node.name.to_string(), fleet_node);
         }
@@ -90,9 +97,47 @@ impl Deployment<'_> {
             cloud: access,
             concurrency: self.spec.concurrency,
             rebuild_partitions: self.spec.rebuild.iter().map(|r| r.name.clone()).collect(),
+            resume_timeout: kiln_site::resume_timeout(self.spec).as_secs(),
             license: Some("rebuild".to_string()),
+            surroundings: self.surroundings(observed)?,
+            elastic: self.spec.compute.iter().filter_map(elastic_group).collect(),
+            patience: self.patience(),
             nodes,
         };
         serde_json::to_string_pretty(&file).map_err(|e| Error::NotReady(e.to_string()))
     }
+
+    fn surroundings(&self, observed: &Observed) -> Result<Option<Surroundings>> {
+        let Some(node) = self.spec.nodes().find(|node| node.elastic) else { return Ok(None) };
+        let network =
+            observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?;
+        Ok(Some(Surroundings {
+            network: network.id.clone(),
+            security_groups: self.security_groups_of(&node, observed),
+            volumes: self.attachments(&node, observed)?,
+        }))
+    }
+
+    fn patience(&self) -> Patience {
+        let reconcile = &self.spec.reconcile;
+        Patience {
+            reconcile: reconcile.every.as_secs(),
+            grace: reconcile.grace.as_secs(),
+            pause: reconcile.pause.as_secs(),
+            failures: reconcile.failures,
+        }
+    }
+}
+
+/// Zones first, then other flavors: a node of another size is the last resort.
+fn elastic_group(group: &Group) -> Option<(String, ElasticGroup)> {
+    let elastic = group.elastic.as_ref()?;
+    let flavors = std::iter::once(&group.flavor).chain(&elastic.flavors);
+    let zones: Vec<Option<&String>> =
+        if group.zones.is_empty() { vec![None] } else { group.zones.iter().map(Some).collect() };
+    let places = flavors.flat_map(|flavor| {
+        zones.iter().map(|zone| Place { flavor: flavor.clone(), zone: zone.cloned() }).collect::<Vec<_>>()
+    });
+    let always_up = group.nodes.iter().take(elastic.min).cloned().collect();
+    Some((group.name.clone(), ElasticGroup { places: places.collect(), always_up }))
 }

@@ -71,7 +71,7 @@ impl Deployment<'_> {
         if !dry_run {
             self.grant().await?;
         }
-        let hosts = self.hosts(&observed, names.iter().copied())?;
+        let hosts = self.hosts(&observed, self.present(&observed))?;
         let results =
             bounded(hosts.clone(), self.spec.concurrency, |host| self.configure_node(&task, host)).await;
         let mut configured = Configured { nodes: BTreeMap::new() };
@@ -81,6 +81,10 @@ impl Deployment<'_> {
             match result {
                 Ok(report) => _ = configured.nodes.insert(host.name.clone(), report),
                 Err(Error::Stopped) => return Err(Error::Stopped),
+                // It gets its bundle when it boots again.
+                Err(_) if self.has_left(host).await => {
+                    (self.progress)(Event::done(&host.name, "powered down meanwhile"));
+                }
                 Err(error) => {
                     (self.progress)(Event::failed(&host.name, "not configured"));
                     failures.push(format!("  {error}"));
@@ -98,10 +102,29 @@ impl Deployment<'_> {
         Ok(configured)
     }
 
+    /// All nodes but those of elastic groups that Slurm has powered down.
+    fn present<'o>(&'o self, observed: &'o Observed) -> impl Iterator<Item = &'o str> {
+        let instances = observed.nodes();
+        self.spec.nodes().map(|node| (node.name, node.elastic)).filter_map(move |(name, elastic)| {
+            let active = || instances.get(name).is_some_and(|i| i.status == InstanceStatus::Active);
+            (!elastic || active()).then_some(name)
+        })
+    }
+
+    /// A node of an elastic group may go at any time.
+    async fn has_left(&self, host: &Host) -> bool {
+        if !self.spec.node(&host.name).is_some_and(|node| node.elastic) {
+            return false;
+        }
+        let instances = self.cloud.instances(&self.spec.name).await.unwrap_or_default();
+        !instances.iter().any(|i| node_of(i) == host.name && i.status == InstanceStatus::Active)
+    }
+
     /// There is no use in waiting for a node that is off.
     fn check_active(&self, observed: &Observed) -> Result<()> {
         let instances = observed.nodes();
-        let asleep = self.spec.nodes().filter_map(|node| instances.get(node.name).copied()).find(|i| {
+        let fixed = self.spec.nodes().filter(|node| !node.elastic);
+        let asleep = fixed.filter_map(|node| instances.get(node.name).copied()).find(|i| {
             !matches!(
                 i.status,
                 InstanceStatus::Active | InstanceStatus::Building | InstanceStatus::Rebuilding
@@ -157,6 +180,7 @@ impl Deployment<'_> {
                 let sealed = kiln_node::seal(&bundle, &keys.seal_recipient).map_err(failed)?;
                 publication.sealed.insert(node.clone(), STANDARD.encode(sealed));
             }
+            publication.bundles.insert(node.clone(), bundle.digest());
             publication.digests.insert(node.clone(), digest);
         }
         if there == publication.digests {
@@ -168,7 +192,9 @@ impl Deployment<'_> {
     }
 
     async fn wait_for_slurm(&self, ssh: &Ssh, control: &Host) -> Result<()> {
-        let wanted: Vec<&str> = self.spec.compute.iter().flat_map(|g| &g.nodes).map(String::as_str).collect();
+        // Nodes of elastic groups are there when Slurm wants them.
+        let fixed = self.spec.compute.iter().filter(|group| group.elastic.is_none());
+        let wanted: Vec<&str> = fixed.flat_map(|g| &g.nodes).map(String::as_str).collect();
         let start = Instant::now();
         loop {
             self.check_stop()?;
@@ -182,7 +208,10 @@ impl Deployment<'_> {
             if waiting.is_empty() {
                 let drained = |name: &&str| known.get(name).is_some_and(|s| is_drained(s));
                 let (drained, serving): (Vec<&str>, Vec<&str>) = wanted.into_iter().partition(drained);
-                let mut text = format!("{} in service", hostlist::fold(serving));
+                let mut text = match serving.as_slice() {
+                    [] => "answers".to_string(),
+                    serving => format!("{} in service", hostlist::fold(serving.iter().copied())),
+                };
                 if !drained.is_empty() {
                     text = format!("{text}, {} drained", hostlist::fold(drained));
                 }

@@ -45,8 +45,18 @@ impl Deployment<'_> {
     }
 
     pub async fn destroy(&self, belongings: &Belongings) -> Result<()> {
+        // From here on kilnd makes nothing new.
+        self.cloud.revoke(&self.spec.name).await?;
         let gone = |what: &str, name: &str| (self.progress)(Event::done(format!("{what}{name}"), "deleted"));
-        for batch in belongings.instances.chunks(BATCH) {
+        // What it made between the listing and this moment goes too.
+        let mut instances = belongings.instances.clone();
+        let late = self.cloud.instances(&self.spec.name).await?;
+        instances.extend(
+            late.into_iter()
+                .filter(|i| belongings.instances.iter().all(|b| b.0 != i.id))
+                .map(|i| (i.id, i.name)),
+        );
+        for batch in instances.chunks(BATCH) {
             self.check_stop()?;
             let ids: Vec<String> = batch.iter().map(|(id, _)| id.clone()).collect();
             let name =
@@ -68,7 +78,6 @@ impl Deployment<'_> {
             self.cloud.delete_volume(id).await?;
             gone("volume ", name);
         }
-        self.cloud.revoke(&self.spec.name).await?;
         self.cloud.retire().await?;
         Ok(())
     }

@@ -45,6 +45,8 @@ pub enum Error {
     NoInstance(String),
     #[error("the cluster has no node {0}")]
     UnknownNode(String),
+    #[error("{0} is no compute node: Slurm and kilnd have nothing to say about it")]
+    NoComputeNode(String),
     #[error("{failed} of {all} operations failed:\n{details}")]
     Operations { failed: usize, all: usize, details: String },
     #[error("{0}")]
@@ -81,6 +83,9 @@ impl Error {
             }
             Error::NoInstance(_) => Some("`kiln apply` creates what is missing".into()),
             Error::UnknownNode(_) => Some("`kiln status` lists the nodes".into()),
+            Error::NoComputeNode(node) => {
+                Some(format!("`kiln status` shows its instance, `kiln ssh {node}` gets you there"))
+            }
             Error::NoVolume(name) => {
                 Some(format!("create {name}, or set mode = \"manage\" to let Kiln do it"))
             }

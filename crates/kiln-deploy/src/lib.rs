@@ -1,12 +1,15 @@
 //! The deploy host's side: what `kiln` does on a laptop or a CI runner to raise a cluster, change it, look at it
 //! and take it down.
 
+mod addresses;
 mod apply;
 mod bundles;
 mod configure;
+mod control;
 mod deployment;
 mod destroy;
 mod error;
+mod health;
 mod inventory;
 mod keys;
 mod nodes;

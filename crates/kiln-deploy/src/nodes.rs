@@ -69,6 +69,17 @@ impl Deployment<'_> {
             .collect()
     }
 
+    /// The end of what a node's system wrote to its console.
+    pub async fn console_log(&self, node: &str, lines: usize) -> Result<String> {
+        if self.spec.node(node).is_none() {
+            return Err(Error::UnknownNode(node.to_string()));
+        }
+        let instances = self.cloud.instances(&self.spec.name).await?;
+        let instance = instances.iter().find(|i| node_of(i) == node);
+        let instance = instance.ok_or_else(|| Error::NoInstance(node.to_string()))?;
+        Ok(self.cloud.console_log(&instance.id, lines).await?)
+    }
+
     /// Runs a command on nodes; one that cannot be reached does not keep the others from it.
     pub async fn exec(&self, hosts: Vec<Host>, argv: &[&str]) -> Result<Vec<ExecOutcome>> {
         let ssh = self.ssh()?;

@@ -1,7 +1,7 @@
 //! Desired minus observed: a pure function from the spec and what the cloud has to a complete list of actions.
 //! Execution has no choices left.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use kiln_cloud::{Instance, InstanceStatus, label};
 use kiln_site::volume_name;
@@ -212,13 +212,13 @@ fn volumes(spec: &Spec, observed: &Observed) -> Vec<Action> {
 
 /// Instances of nodes that the file no longer has, and those the cloud has given up on.
 fn deletions(spec: &Spec, observed: &Observed) -> Vec<Action> {
-    let wanted: BTreeSet<&str> = spec.nodes().map(|n| n.name).collect();
+    let wanted: BTreeMap<&str, bool> = spec.nodes().map(|n| (n.name, n.elastic)).collect();
     let mut groups: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for instance in &observed.instances {
         let node = instance.labels.get(label::NODE).map_or(instance.name.as_str(), String::as_str);
-        let reason = match &instance.status {
-            _ if !wanted.contains(node) => "no longer in the file".to_string(),
-            InstanceStatus::Error { reason } => format!("broken: {reason}"),
+        let reason = match (wanted.get(node), &instance.status) {
+            (None, _) => "no longer in the file".to_string(),
+            (Some(false), InstanceStatus::Error { reason }) => format!("broken: {reason}"),
             _ => continue,
         };
         let group = instance.labels.get(label::GROUP).cloned().unwrap_or_default();
@@ -281,10 +281,13 @@ impl Need {
 fn needs(node: &Node<'_>, instance: Option<&Instance>, target: Option<&str>) -> Vec<Need> {
     let need =
         |kind| Need { group: group_label(node), image: target.unwrap_or(node.image).to_string(), kind };
-    let Some(instance) = instance else { return vec![need(NeedKind::Create)] };
-    if matches!(instance.status, InstanceStatus::Error { .. }) {
-        return vec![need(NeedKind::Create)];
-    }
+    let instance = match instance {
+        // Slurm has nodes of elastic groups made, and kilnd looks after broken ones.
+        None if node.elastic => return Vec::new(),
+        Some(instance) if node.elastic => instance,
+        Some(instance) if !matches!(instance.status, InstanceStatus::Error { .. }) => instance,
+        _ => return vec![need(NeedKind::Create)],
+    };
     let current = instance.image.as_deref();
     let differs = target.is_none() || current != target;
     let mut needs = Vec::new();
@@ -299,7 +302,7 @@ fn needs(node: &Node<'_>, instance: Option<&Instance>, target: Option<&str>) -> 
     }
     // A rebuild starts the instance by itself.
     let rebuilt = needs.iter().any(|n| matches!(n.kind, NeedKind::Rebuild { .. }));
-    if instance.status == InstanceStatus::Stopped && !rebuilt {
+    if instance.status == InstanceStatus::Stopped && !rebuilt && !node.elastic {
         needs.push(need(NeedKind::Start));
     }
     needs

@@ -1,8 +1,11 @@
-//! What Slurm says and what the cloud says of every node, side by side, with a verdict.
+//! What Slurm says and what the cloud says of every node, side by side, with a verdict and its age.
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
+use kiln_fleet::health::{FindingReport, GroupTrouble};
+use kiln_fleet::{FleetHealth, NodeHealth};
 use kiln_slurm::NodeState;
 use kiln_spec::{Node, Role};
 use serde::Serialize;
@@ -17,10 +20,16 @@ use crate::targets::{Targets, targets};
 #[derive(Debug, Clone, Serialize)]
 pub struct StatusReport {
     pub cluster: String,
-    pub observed: jiff::Timestamp,
+    pub observed: Timestamp,
     /// Why Slurm could not be asked, if it could not.
     pub slurm_error: Option<String>,
+    /// Why kilnd's findings are missing or old, if they are.
+    pub kilnd_error: Option<String>,
+    /// Elastic groups that the cloud refused something.
+    pub troubles: Vec<GroupTrouble>,
     pub nodes: Vec<NodeStatus>,
+    /// Instances that are no node's.
+    pub strays: Vec<FindingReport>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -35,6 +44,12 @@ pub struct NodeStatus {
     pub reason: Option<String>,
     /// `ok`, or what is wrong.
     pub verdict: String,
+    /// Since when kilnd sees it so.
+    pub since: Option<Timestamp>,
+    /// When kilnd does something about it.
+    pub due: Option<Timestamp>,
+    /// What kilnd does about it.
+    pub actions: Vec<String>,
 }
 
 impl StatusReport {
@@ -43,12 +58,28 @@ impl StatusReport {
     }
 }
 
+/// What the control node has to say.
+#[derive(Default)]
+struct Answer {
+    states: BTreeMap<String, SlurmSays>,
+    health: BTreeMap<String, NodeHealth>,
+    troubles: Vec<GroupTrouble>,
+    strays: Vec<FindingReport>,
+    slurm_error: Option<String>,
+    kilnd_error: Option<String>,
+}
+
+struct SlurmSays {
+    short: String,
+    reason: Option<String>,
+    in_order: bool,
+}
+
 impl Deployment<'_> {
     pub async fn status(&self) -> Result<StatusReport> {
         let observed = self.observe().await?;
         let images = targets(self.spec, &observed);
-        let (states, slurm_error) = self.ask_slurm(&observed).await;
-        let by_node: BTreeMap<&str, &NodeState> = states.iter().map(|s| (s.node.as_str(), s)).collect();
+        let answer = self.ask_control(&observed).await;
         let instances = observed.nodes();
         let nodes = self
             .spec
@@ -56,62 +87,131 @@ impl Deployment<'_> {
             .map(|node| {
                 let seen = Seen {
                     instance: instances.get(node.name).copied(),
-                    slurm: by_node.get(node.name).copied(),
-                    slurm_answers: slurm_error.is_none(),
+                    slurm: answer.states.get(node.name),
+                    slurm_answers: answer.slurm_error.is_none(),
+                    health: answer.health.get(node.name),
                 };
                 seen.status(&node, &observed, &images)
             })
             .collect();
         Ok(StatusReport {
             cluster: self.spec.name.clone(),
-            observed: jiff::Timestamp::now(),
-            slurm_error,
+            observed: Timestamp::now(),
+            slurm_error: answer.slurm_error,
+            kilnd_error: answer.kilnd_error,
+            troubles: answer.troubles,
             nodes,
+            strays: answer.strays,
         })
     }
 
-    async fn ask_slurm(&self, observed: &Observed) -> (Vec<NodeState>, Option<String>) {
-        let control = self.spec.control.node.as_str();
-        let Some(instance) = observed.nodes().get(control).copied() else {
-            return (Vec::new(), Some(format!("there is no instance for {control}")));
+    async fn ask_control(&self, observed: &Observed) -> Answer {
+        let failed = |error: String| Answer { slurm_error: Some(error), ..Answer::default() };
+        let name = self.spec.control.node.as_str();
+        let Some(instance) = observed.nodes().get(name).copied() else {
+            return failed(format!("there is no instance for {name}"));
         };
         if instance.status != InstanceStatus::Active {
-            return (Vec::new(), Some(format!("{control} is {}", instance.status.word())));
+            return failed(format!("{name} is {}", instance.status.word()));
         }
-        let asked = async {
-            let hosts = self.hosts(observed, std::iter::once(control))?;
-            slurm_states(&self.ssh()?, &hosts[0]).await
+        let asked = match self.control(observed) {
+            Ok(control) => control.ask::<FleetHealth>(&["health"], b"").await,
+            Err(error) => Err(error),
         };
-        match asked.await {
-            Ok(states) => (states, None),
-            Err(error) => (Vec::new(), Some(error.to_string())),
+        match asked {
+            Ok(health) => Answer::from(health),
+            // kilnd has not been told of the cluster yet, or not well; Slurm may still answer.
+            Err(kilnd_error) => match self.ask_slurm(observed).await {
+                Ok(states) => Answer {
+                    states: states.into_iter().map(|s| (s.node.clone(), SlurmSays::from(s))).collect(),
+                    kilnd_error: Some(kilnd_error.to_string()),
+                    ..Answer::default()
+                },
+                Err(error) => failed(error.to_string()),
+            },
         }
+    }
+
+    async fn ask_slurm(&self, observed: &Observed) -> Result<Vec<NodeState>> {
+        let hosts = self.hosts(observed, std::iter::once(self.spec.control.node.as_str()))?;
+        slurm_states(&self.ssh()?, &hosts[0]).await
+    }
+}
+
+impl From<FleetHealth> for Answer {
+    fn from(health: FleetHealth) -> Self {
+        let unattended = health.is_unattended().then(|| match health.last_look {
+            Some(at) => format!("kilnd last looked at {}", at.strftime("%Y-%m-%d %H:%M:%S UTC")),
+            None => "kilnd has never looked".into(),
+        });
+        let says = |n: &NodeHealth| {
+            let short = n.slurm.clone()?;
+            Some((n.node.clone(), SlurmSays { short, reason: n.reason.clone(), in_order: n.in_order }))
+        };
+        Answer {
+            states: health.nodes.iter().filter_map(says).collect(),
+            health: health.nodes.into_iter().map(|n| (n.node.clone(), n)).collect(),
+            troubles: health.troubles,
+            strays: health.strays,
+            slurm_error: health.problem,
+            kilnd_error: unattended,
+        }
+    }
+}
+
+impl From<NodeState> for SlurmSays {
+    fn from(state: NodeState) -> Self {
+        SlurmSays { short: state.short(), in_order: state.in_service(), reason: state.reason }
     }
 }
 
 struct Seen<'a> {
     instance: Option<&'a Instance>,
-    slurm: Option<&'a NodeState>,
+    slurm: Option<&'a SlurmSays>,
     slurm_answers: bool,
+    health: Option<&'a NodeHealth>,
 }
 
 impl Seen<'_> {
     fn status(&self, node: &Node<'_>, observed: &Observed, images: &Targets) -> NodeStatus {
+        let finding = self.health.and_then(|h| h.finding.as_ref()).filter(|f| !f.is_early);
         NodeStatus {
             node: node.name.to_string(),
             role: node.role.as_str().to_string(),
             group: group_label(node),
-            cloud: self.instance.map_or("missing".to_string(), |i| i.status.word().to_string()),
+            cloud: self.cloud(),
             address: self.instance.and_then(|i| i.address).map(|a| a.to_string()),
             image: self.instance.and_then(|i| i.image.as_deref()).map(|id| observed.image_name(id)),
-            slurm: self.slurm.map(NodeState::short),
+            slurm: self.slurm.map(|s| s.short.clone()),
             reason: self.slurm.and_then(|s| s.reason.clone()),
-            verdict: self.verdict(node, images),
+            verdict: finding.map_or_else(|| self.verdict(node, images), |f| f.text.clone()),
+            since: finding.map(|f| f.since),
+            due: finding.and_then(|f| f.due),
+            actions: finding.map(|f| f.actions.clone()).unwrap_or_default(),
         }
     }
 
+    fn cloud(&self) -> String {
+        match self.instance {
+            Some(instance) => instance.status.word().to_string(),
+            None if self.is_off() => "-".into(),
+            None => "missing".into(),
+        }
+    }
+
+    /// Of an elastic group, and not needed at present.
+    fn is_off(&self) -> bool {
+        self.health.is_some_and(|h| h.elastic && h.in_order && h.instances.is_empty())
+    }
+
     fn verdict(&self, node: &Node<'_>, images: &Targets) -> String {
-        let Some(instance) = self.instance else { return "no instance".into() };
+        let Some(instance) = self.instance else {
+            return match self.health {
+                _ if self.is_off() => "ok".into(),
+                Some(health) if health.elastic => out_of_service(health.slurm.as_deref().unwrap_or_default()),
+                _ => "no instance".into(),
+            };
+        };
         match &instance.status {
             InstanceStatus::Active => {}
             InstanceStatus::Error { reason } => return format!("broken: {reason}"),
@@ -119,7 +219,7 @@ impl Seen<'_> {
         }
         if node.role == Role::Compute {
             match self.slurm {
-                Some(state) if !state.in_service() => return format!("Slurm: {}", state.short()),
+                Some(state) if !state.in_order => return out_of_service(&state.short),
                 None if self.slurm_answers => return "unknown to Slurm".into(),
                 None => return "Slurm could not be asked".into(),
                 _ => {}
@@ -131,5 +231,15 @@ impl Seen<'_> {
             Some(_) if instance.image != target => "another image is due".into(),
             Some(_) => "ok".into(),
         }
+    }
+}
+
+fn out_of_service(state: &str) -> String {
+    if state.contains("powering_up") {
+        "being powered up".into()
+    } else if state.contains("powering_down") || state.contains("power_down") {
+        "being powered down".into()
+    } else {
+        format!("Slurm: {state}")
     }
 }

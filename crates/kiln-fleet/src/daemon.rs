@@ -8,14 +8,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::engine;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetWatch};
 use crate::paths;
+use crate::reconcile::Reconciler;
 use crate::slurm::Slurm;
 use crate::spool;
 use crate::store::Store;
 use crate::work::Worker;
+use crate::{engine, power};
 
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
@@ -23,6 +24,8 @@ pub struct DaemonConfig {
     pub spool: PathBuf,
     pub fleet: PathBuf,
     pub slurm: Slurm,
+    /// Where the published bundles are.
+    pub share: PathBuf,
     /// How often the store is looked at.
     pub poll: Duration,
     /// How often rollouts look at Slurm and the cloud.
@@ -37,6 +40,7 @@ impl Default for DaemonConfig {
             spool: paths::SPOOL.into(),
             fleet: paths::FLEET.into(),
             slurm: Slurm::default(),
+            share: paths::SHARE.into(),
             poll: Duration::from_millis(200),
             rollout_poll: Duration::from_secs(2),
         }
@@ -72,6 +76,21 @@ pub async fn serve(config: DaemonConfig, stopping: watch::Receiver<bool>) -> Res
     let worker =
         Arc::new(Worker { store: store.clone(), slurm: config.slurm.clone(), stop: stopping.clone() });
     let (fleets, fleet_now) = watch::channel(None);
+    let reconciler = Reconciler {
+        store: store.clone(),
+        slurm: config.slurm.clone(),
+        fleet: fleet_now.clone(),
+        stop: stopping.clone(),
+        share: config.share.clone(),
+    };
+    let reconciling = tokio::spawn(reconciler.run());
+    let powering = tokio::spawn(power::run(
+        store.clone(),
+        config.slurm.clone(),
+        fleet_now.clone(),
+        stopping.clone(),
+        config.poll,
+    ));
     let rollouts = tokio::spawn(engine::run(
         store.clone(),
         config.slurm.clone(),
@@ -114,6 +133,8 @@ pub async fn serve(config: DaemonConfig, stopping: watch::Receiver<bool>) -> Res
     }
     tracing::info!(working = working.len(), "ending");
     while working.join_next().await.is_some() {}
+    let _ = powering.await;
     let _ = rollouts.await;
+    let _ = reconciling.await;
     Ok(())
 }

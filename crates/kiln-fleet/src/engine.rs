@@ -12,7 +12,7 @@ use crate::ensure::image_of;
 use crate::error::{Error, Result};
 use crate::execute::Executor;
 use crate::fleet_file::Fleet;
-use crate::rollout::{JobSeen, NodeStep, Rollout, Seen, plan};
+use crate::rollout::{JobSeen, Limits, NodeStep, Rollout, Seen, plan};
 use crate::slurm::{Job, Slurm};
 use crate::store::{Request, Store, now};
 
@@ -54,7 +54,11 @@ async fn turn(store: &Store, slurm: &Slurm, fleet: &Fleet, stop: &watch::Receive
         let mut executor = Executor { store, slurm, fleet, rollout: &mut rollout };
         executor.adopt(&world.jobs)?;
         let seen = world.seen(slurm, executor.rollout).await?;
-        for action in plan(executor.rollout, &seen, now()) {
+        let limits = Limits {
+            slurm_waits: Duration::from_secs(fleet.file.resume_timeout),
+            concurrency: fleet.file.concurrency,
+        };
+        for action in plan(executor.rollout, &seen, limits, now()) {
             if *stop.borrow() {
                 return Ok(());
             }
@@ -99,6 +103,7 @@ impl World {
                 node.node.clone(),
                 Seen {
                     image: instance.and_then(image_of).map(String::from),
+                    created: instance.map(|i| i.created),
                     active: status == Some(&InstanceStatus::Active),
                     building: matches!(status, Some(InstanceStatus::Building | InstanceStatus::Rebuilding)),
                     request: self.requests.get(&node.node).cloned(),

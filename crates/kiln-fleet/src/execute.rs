@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::fleet_file::Fleet;
 use crate::rollout::{Action, CANCELLED, NodeStep, Rollout, RolloutNode, Strategy};
 use crate::slurm::{REASON, Slurm, Submission};
-use crate::store::{Kind, NewRequest, Store, now};
+use crate::store::{Kind, NewRequest, Request, Store, now};
 
 pub struct Executor<'a> {
     pub store: &'a Store,
@@ -104,14 +104,21 @@ impl Executor<'_> {
             if node.begun.is_none() {
                 node.tries += 1;
             }
-            node.begun = Some(now());
+            node.begun = node.begun.filter(|_| node.direct).or_else(|| Some(now()));
             // The reboot hook goes by the fleet file as it is then.
             if !node.rolling_back && wanted.is_some() {
                 node.target = wanted;
             }
         })?;
         let node = self.node(name)?.clone();
+        if node.direct {
+            return self.rebuild_directly(&node);
+        }
         let outcome = match self.rollout.options.strategy {
+            _ if node.elastic => {
+                let reason = format!("{REASON}rollout {}", self.rollout.id);
+                self.slurm.power_down_asap(name, &reason).await.map(|()| NodeStep::Draining)
+            }
             Strategy::Drain if !self.rollout.options.no_reboot => {
                 let reason = format!("{REASON}rollout {}", self.rollout.id);
                 self.slurm.reboot_asap(name, &reason).await.map(|()| NodeStep::Draining)
@@ -154,6 +161,8 @@ impl Executor<'_> {
             reboot,
             license: self.fleet.file.license.clone(),
             options: options.sbatch_options.clone(),
+            // On the way back the job has to reboot the node, which not everybody may.
+            user: options.user.clone().filter(|_| !node.rolling_back),
             comment: self.comment(node),
             script,
         }
@@ -193,10 +202,24 @@ impl Executor<'_> {
             node.remark = None;
         })?;
         if direct {
-            let node = name.to_string();
-            self.store.enqueue(&[NewRequest { kind: Kind::Rebuild, node, image: Some(image), received }])?;
+            let request = NewRequest::new(Kind::Rebuild, name, received);
+            self.store.enqueue(&[NewRequest { image: Some(image), ..request }])?;
         }
         Ok(())
+    }
+
+    /// Slurm can run no job there.
+    fn rebuild_directly(&mut self, node: &RolloutNode) -> Result<()> {
+        let received = node.begun.unwrap_or_else(now);
+        // A daemon that was ended here may have asked for it already.
+        let asked = |r: &Request| r.node == node.node && r.received >= received;
+        if self.store.latest_requests()?.iter().any(asked) {
+            return self.step(&node.node, NodeStep::Rebuilding { job: None }, None);
+        }
+        let image = node.target.clone().or_else(|| node.previous.clone());
+        let request = NewRequest::new(Kind::Rebuild, &node.node, received);
+        self.store.enqueue(&[NewRequest { image, ..request }])?;
+        self.step(&node.node, NodeStep::Rebuilding { job: None }, None)
     }
 
     fn change(&mut self, name: &str, change: impl FnOnce(&mut RolloutNode)) -> Result<()> {

@@ -1,11 +1,12 @@
 //! What kilnd is told of the fleet: written by `kiln configure`, read again whenever it changes.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use kiln_cloud::{Access, Cloud};
-use serde::de::IgnoredAny;
+use jiff::Timestamp;
+use kiln_cloud::{Access, Attachment, Cloud};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, io};
@@ -21,10 +22,68 @@ pub struct FleetFile {
     /// Where rebuild jobs go. Which nodes each has is Slurm's to say.
     #[serde(default = "default_partitions")]
     pub rebuild_partitions: Vec<String>,
+    /// Seconds until Slurm gives up a node that is being rebuilt.
+    #[serde(default = "default_resume_timeout")]
+    pub resume_timeout: u64,
     /// A license every rebuild job asks for, where Slurm is to cap their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
+    /// What every instance that kilnd makes is connected to; without it kilnd makes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surroundings: Option<Surroundings>,
+    /// By name. A group that is not here has fixed nodes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub elastic: BTreeMap<String, ElasticGroup>,
+    #[serde(default)]
+    pub patience: Patience,
     pub nodes: BTreeMap<String, FleetNode>,
+}
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Surroundings {
+    /// Network id.
+    pub network: String,
+    /// Security group ids.
+    pub security_groups: Vec<String>,
+    pub volumes: Vec<Attachment>,
+}
+
+/// A group whose nodes Slurm powers up and down.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ElasticGroup {
+    /// Tried in this order when the cloud has no room.
+    pub places: Vec<Place>,
+    /// Nodes that stay up whether they are needed or not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub always_up: Vec<String>,
+}
+
+/// Where and as what an instance may be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    pub flavor: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+}
+
+/// How long kilnd lets things be before it acts, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Patience {
+    /// Between two looks of the reconciler.
+    pub reconcile: u64,
+    /// An odd state must have lasted this long.
+    pub grace: u64,
+    /// A group that the cloud has no room for, or that fails again and again, is left alone for this long.
+    pub pause: u64,
+    /// Failures of a group in a row that make it pause.
+    pub failures: u32,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Patience { reconcile: 30, grace: 120, pause: 600, failures: 5 }
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,10 +96,17 @@ pub struct FleetNode {
     pub user_data: String,
     /// OpenSSH public key for root.
     pub ssh_key: String,
+    /// The address kept for a node of an elastic group, so that its name means the same on all nodes at all times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
 }
 
 fn default_concurrency() -> usize {
     10
+}
+
+fn default_resume_timeout() -> u64 {
+    300
 }
 
 fn default_partitions() -> Vec<String> {
@@ -52,22 +118,14 @@ impl FleetFile {
         parse(path)
     }
 
+    /// The elastic group a node is of, if it is.
+    pub fn elastic_group(&self, node: &str) -> Option<&ElasticGroup> {
+        self.elastic.get(&self.nodes.get(node)?.group)
+    }
+
     pub fn cloud(&self) -> Result<Cloud> {
         Ok(Cloud::at(&self.cloud)?)
     }
-}
-
-/// Only the names: a hook has no time for the rest.
-pub fn node_names(path: &Path) -> Result<Vec<String>> {
-    #[derive(Deserialize)]
-    #[expect(
-        clippy::zero_sized_map_values,
-        reason = "a map is what the file has; its values are passed over"
-    )]
-    struct Names {
-        nodes: BTreeMap<String, IgnoredAny>,
-    }
-    Ok(parse::<Names>(path)?.nodes.into_keys().collect())
 }
 
 fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
@@ -92,6 +150,16 @@ fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
 pub struct Fleet {
     pub file: FleetFile,
     pub cloud: Cloud,
+    /// When `kiln configure` last wrote the file.
+    pub written: Option<Timestamp>,
+}
+
+impl Fleet {
+    pub fn read(path: &Path) -> Result<Self> {
+        let file = FleetFile::read(path)?;
+        let written = std::fs::metadata(path).and_then(|m| m.modified()).ok();
+        Ok(Fleet { cloud: file.cloud()?, file, written: written.and_then(|w| w.try_into().ok()) })
+    }
 }
 
 /// Notices when the file was replaced.
@@ -116,7 +184,7 @@ impl FleetWatch {
             return None;
         }
         self.seen = stamp.or(Some(MISSING));
-        Some(FleetFile::read(&self.path).and_then(|file| Ok(Fleet { cloud: file.cloud()?, file })))
+        Some(Fleet::read(&self.path))
     }
 }
 
@@ -138,7 +206,6 @@ mod tests {
         assert_eq!(file.concurrency, 10);
         assert_eq!(file.rebuild_partitions, ["rebuild"]);
         assert_eq!(file.nodes["n-0"].image.as_deref(), Some("i2"));
-        assert_eq!(node_names(&path).unwrap(), ["n-0"]);
     }
 
     #[test]

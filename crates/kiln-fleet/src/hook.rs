@@ -1,15 +1,15 @@
 //! Slurm's hooks. Each validates, enqueues and returns: a slow hook stalls slurmctld.
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kiln_spec::hostlist;
 
 use crate::error::{Error, Result};
-use crate::fleet_file::node_names;
-use crate::spool;
+use crate::fleet_names::FleetNames;
 use crate::store::{Kind, NewRequest, Store, now};
+use crate::{resume_file, spool};
 
 /// A store that is held for longer than this is passed by: the spool takes the request.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -23,15 +23,56 @@ pub struct Accepted {
     pub spooled: Option<String>,
 }
 
+/// Where a hook finds and leaves things.
+#[derive(Debug, Clone, Copy)]
+pub struct Desk<'a> {
+    pub store: &'a Path,
+    pub spool: &'a Path,
+    pub fleet: &'a Path,
+}
+
 /// Slurm's `RebootProgram`. `nodes` is its first argument: a comma list or a ranged hostlist. Names that the
 /// fleet file does not have are refused, the others go on.
-pub fn reboot(store: &Path, spool: &Path, fleet: &Path, nodes: &str) -> Result<Accepted> {
+pub fn reboot(desk: Desk<'_>, nodes: &str) -> Result<Accepted> {
+    accept(desk, "reboot hook", nodes, |_, node, received| NewRequest::new(Kind::Reboot, node, received))
+}
+
+/// Slurm's `ResumeProgram`. Of some releases it is also called to reboot a node, for a job that asked for it: a node
+/// that is of no elastic group is never powered down, so nothing else can be meant.
+pub fn resume(desk: Desk<'_>, nodes: &str, resume_file: Option<&Path>) -> Result<Accepted> {
+    // Slurm deletes the file a moment later.
+    let jobs = resume_file.and_then(|path| std::fs::read(path).ok()).map(|text| resume_file::jobs(&text));
+    let jobs = jobs.unwrap_or_default();
+    accept(desk, "resume hook", nodes, |fleet, node, received| {
+        let kind = if fleet.is_some_and(|f| !f.is_elastic(node)) { Kind::Reboot } else { Kind::Resume };
+        let jobs = jobs.get(node).filter(|_| kind == Kind::Resume).cloned();
+        NewRequest { jobs, ..NewRequest::new(kind, node, received) }
+    })
+}
+
+/// Slurm's `SuspendProgram`.
+pub fn suspend(desk: Desk<'_>, nodes: &str) -> Result<Accepted> {
+    accept(desk, "suspend hook", nodes, |_, node, received| NewRequest::new(Kind::Suspend, node, received))
+}
+
+/// Slurm's `ResumeFailProgram`.
+pub fn give_up(desk: Desk<'_>, nodes: &str) -> Result<Accepted> {
+    accept(desk, "resume-fail hook", nodes, |_, node, received| NewRequest::new(Kind::GiveUp, node, received))
+}
+
+fn accept(
+    desk: Desk<'_>,
+    who: &str,
+    nodes: &str,
+    request: impl Fn(Option<&FleetNames>, &str, Timestamp) -> NewRequest,
+) -> Result<Accepted> {
     let received = now();
-    let known = node_names(fleet);
-    let opened = Store::open_with_patience(store, PATIENCE);
+    // Without the list nothing is lost: the daemon checks again when it has it.
+    let known = FleetNames::beside(desk.fleet).ok();
+    let opened = Store::open_with_patience(desk.store, PATIENCE);
     let log = |node: &str, why: &str, outcome: &str| {
         if let Ok(store) = &opened {
-            let _ = store.log(node, "reboot hook", why, outcome);
+            let _ = store.log(node, who, why, outcome);
         }
     };
     let names = match hostlist::expand(nodes) {
@@ -41,14 +82,9 @@ pub fn reboot(store: &Path, spool: &Path, fleet: &Path, nodes: &str) -> Result<A
             return Err(Error::Hostlist { list: nodes.into(), source });
         }
     };
-    // Without the file nothing is lost: the daemon checks again when it has it.
-    let known: Option<HashSet<String>> = known.ok().map(HashSet::from_iter);
     let (nodes, refused): (Vec<_>, Vec<_>) =
-        names.into_iter().partition(|name| known.as_ref().is_none_or(|known| known.contains(name)));
-    let requests: Vec<_> = nodes
-        .iter()
-        .map(|node| NewRequest { kind: Kind::Reboot, node: node.clone(), image: None, received })
-        .collect();
+        names.into_iter().partition(|name| known.as_ref().is_none_or(|known| known.has(name)));
+    let requests: Vec<_> = nodes.iter().map(|node| request(known.as_ref(), node, received)).collect();
     let stored = match &opened {
         Ok(store) => store.enqueue(&requests).map(drop).map_err(|e| e.chain()),
         Err(error) => Err(error.chain()),
@@ -63,7 +99,7 @@ pub fn reboot(store: &Path, spool: &Path, fleet: &Path, nodes: &str) -> Result<A
         // A store that failed once would only cost more time.
         Err(problem) => {
             if !requests.is_empty() {
-                spool::put(spool, &requests)?;
+                spool::put(desk.spool, &requests)?;
             }
             Some(problem)
         }
@@ -82,12 +118,7 @@ mod tests {
     impl Place {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
-            let node = r#"{"group":"g","user_data":"","ssh_key":""}"#;
-            let text = format!(
-                r#"{{"cluster":"c","cloud":{{"kind":"local","url":"u","token":"t"}},
-                "nodes":{{"n-0":{node},"n-1":{node},"n-2":{node}}}}}"#
-            );
-            std::fs::write(dir.path().join("fleet.json"), text).unwrap();
+            std::fs::write(dir.path().join("nodes"), "n-0\nn-1\nn-2\ne-0 elastic\n").unwrap();
             Place { dir }
         }
 
@@ -95,9 +126,13 @@ mod tests {
             self.dir.path().join("store.db")
         }
 
-        fn reboot(&self, nodes: &str) -> Result<Accepted> {
+        fn call(&self, hook: impl Fn(Desk<'_>) -> Result<Accepted>) -> Result<Accepted> {
             let dir = self.dir.path();
-            reboot(&self.store(), &dir.join("spool"), &dir.join("fleet.json"), nodes)
+            hook(Desk { store: &self.store(), spool: &dir.join("spool"), fleet: &dir.join("fleet.json") })
+        }
+
+        fn reboot(&self, nodes: &str) -> Result<Accepted> {
+            self.call(|desk| reboot(desk, nodes))
         }
 
         fn queued(&self) -> Vec<String> {
@@ -126,6 +161,27 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_is_never_off_is_rebooted_by_the_resume_hook() {
+        let place = Place::new();
+        let file = place.dir.path().join("resume.json");
+        std::fs::write(&file, r#"{"jobs":[{"job_id":7,"nodes":"e-0,n-0"}],"all_nodes":"e-0,n-0"}"#).unwrap();
+        place.call(|desk| resume(desk, "n-0,e-0", Some(&file))).unwrap();
+        place.call(|desk| suspend(desk, "e-0")).unwrap();
+        place.call(|desk| give_up(desk, "e-0")).unwrap();
+        let open = Store::open(&place.store()).unwrap().open_requests().unwrap();
+        let seen: Vec<_> = open.iter().map(|r| (r.node.as_str(), r.kind, r.jobs.as_deref())).collect();
+        assert_eq!(
+            seen,
+            [
+                ("n-0", Kind::Reboot, None),
+                ("e-0", Kind::Resume, Some("7")),
+                ("e-0", Kind::Suspend, None),
+                ("e-0", Kind::GiveUp, None),
+            ]
+        );
+    }
+
+    #[test]
     fn rubbish_is_an_error() {
         let place = Place::new();
         assert!(place.reboot("n-[0-").is_err());
@@ -134,9 +190,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_fleet_file_the_request_is_kept() {
+    fn without_a_list_the_request_is_kept() {
         let place = Place::new();
-        std::fs::remove_file(place.dir.path().join("fleet.json")).unwrap();
+        std::fs::remove_file(place.dir.path().join("nodes")).unwrap();
         assert_eq!(place.reboot("n-0").unwrap().nodes, ["n-0"]);
         assert_eq!(place.queued(), ["n-0"]);
     }

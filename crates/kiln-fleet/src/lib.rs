@@ -10,7 +10,12 @@ pub mod ensure;
 mod error;
 mod execute;
 mod fleet_file;
+mod fleet_names;
+pub mod health;
 pub mod hook;
+mod power;
+pub mod reconcile;
+mod resume_file;
 mod rollout;
 mod slurm;
 mod spool;
@@ -20,9 +25,11 @@ mod work;
 
 pub use daemon::{DaemonConfig, run};
 pub use error::{Error, Result};
-pub use fleet_file::{FleetFile, FleetNode};
+pub use fleet_file::{ElasticGroup, Fleet, FleetFile, FleetNode, Patience, Place, Surroundings};
+pub use health::{FleetHealth, NodeDossier, NodeHealth, Sources};
 pub use rollout::{
-    NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy, step_text,
+    NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy, estimate,
+    step_text,
 };
 pub use slurm::{Job, JobState, Node, Slurm};
 pub use start::{abort, list, pause, report, resume, start};
@@ -31,6 +38,12 @@ pub use store::Store;
 /// Where things are on the control node.
 pub mod paths {
     pub const STORE: &str = "/var/lib/state/kiln/store.db";
-    pub const SPOOL: &str = "/var/lib/state/kiln/spool";
+    /// On the root disk, not beside the store: it is for when the store cannot be written, and most of what is
+    /// wrong with it then (the volume full, read-only, not there) would be wrong here too. A file written below
+    /// the mount point of a missing volume would even vanish when the volume comes. What is lost with a rebuild of
+    /// control is little: the daemon empties it as soon as the store answers, and Slurm's own state is on the
+    /// same volume as the store, so that without it nobody calls a hook for long.
+    pub const SPOOL: &str = "/var/spool/kiln";
     pub const FLEET: &str = "/etc/kiln/fleet.json";
+    pub const SHARE: &str = "/srv/kiln/share";
 }

@@ -1,8 +1,8 @@
 //! What an administrator does with rollouts: start, pause, resume, abort, look.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_cloud::InstanceStatus;
+use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::Release;
 use kiln_spec::hostlist;
 
@@ -22,8 +22,9 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
         check_release(slurm.release().await?, &options)?;
     }
     let partitions = partition_of_nodes(slurm, file, &options).await?;
+    check_user(slurm, &options, &partitions).await?;
     let chosen = choose(file, &options, &partitions)?;
-    let fleet = Fleet { cloud: file.cloud()?, file: file.clone() };
+    let fleet = Fleet { cloud: file.cloud()?, file: file.clone(), written: None };
     let instances = cloud_view::instances(&fleet).await?;
     let states = slurm.nodes().await?;
     let nodes: Vec<RolloutNode> = chosen
@@ -33,10 +34,16 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
             let previous = instances.get(&name).and_then(image_of).map(String::from);
             let broken =
                 instances.get(&name).is_some_and(|i| matches!(i.status, InstanceStatus::Error { .. }));
-            let skipped = if broken {
+            let state = states.get(&name);
+            // What Kiln drained is Kiln's to bring back, and Slurm runs no job there.
+            let elastic = file.elastic_group(&name).is_some();
+            let direct = !elastic && !options.no_reboot && state.is_some_and(Node::is_drained_by_kiln);
+            let skipped = if elastic {
+                elastic_skip(&options, target.as_deref(), instances.get(&name), state)
+            } else if broken && !direct {
                 Some("its instance is broken; `kiln up` makes it anew".to_string())
             } else {
-                reason_to_skip(&options, target.as_deref(), previous.as_deref(), states.get(&name))
+                reason_to_skip(&options, target.as_deref(), previous.as_deref(), state)
             };
             RolloutNode {
                 partition,
@@ -49,7 +56,8 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
                 tries: 0,
                 remark: None,
                 rolling_back: false,
-                direct: false,
+                direct,
+                elastic,
                 node: name,
             }
         })
@@ -69,6 +77,42 @@ fn check_release(release: Release, options: &Options) -> Result<()> {
         return Err(Error::Refused(format!(
             "Slurm {release} does not carry out `sbatch --reboot`: use the drain strategy, or give the jobs a \
              --constraint that all nodes satisfy"
+        )));
+    }
+    Ok(())
+}
+
+/// Slurm would refuse the jobs of a user who may not submit them, one by one and in fewer words.
+async fn check_user(slurm: &Slurm, options: &Options, partitions: &BTreeMap<String, String>) -> Result<()> {
+    let Some(user) = &options.user else {
+        return Ok(());
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if user.is_empty() || user.starts_with('-') || !user.chars().all(plain) {
+        return Err(Error::Refused(format!("{user:?} is no name of a user")));
+    }
+    if matches!(user.as_str(), "root" | "slurm") {
+        return Err(Error::Refused(format!(
+            "jobs cannot be submitted as {user}: leave --user out, and Slurm's own user submits them, who may do \
+             all that root may"
+        )));
+    }
+    if options.strategy == Strategy::Drain {
+        return Err(Error::Refused("the drain strategy has no jobs to submit as a user".into()));
+    }
+    let names: BTreeSet<&String> = partitions.values().collect();
+    for partition in names {
+        if slurm.is_for_root_only(partition).await? {
+            return Err(Error::Refused(format!(
+                "{user} may not submit to {partition}, which is for root alone (RootOnly=YES): name another \
+                 partition, or leave --user out"
+            )));
+        }
+    }
+    if !options.no_reboot && !slurm.is_operator(user).await? {
+        return Err(Error::Refused(format!(
+            "{user} may not have nodes rebooted: that takes a Slurm operator (`sacctmgr modify user {user} set \
+             adminlevel=operator`), or --no-reboot"
         )));
     }
     Ok(())
@@ -127,6 +171,25 @@ fn choose(
     Ok(names.into_iter().map(|name| (name.clone(), partitions[&name].clone())).collect())
 }
 
+fn elastic_skip(
+    options: &Options,
+    target: Option<&str>,
+    instance: Option<&Instance>,
+    slurm: Option<&Node>,
+) -> Option<String> {
+    if options.no_reboot {
+        return Some("its group is elastic: without being powered down nothing happens to it".into());
+    }
+    let Some(instance) = instance else {
+        return Some("is off, and comes up on its image".into());
+    };
+    if !options.force && target.is_some() && image_of(instance) == target {
+        return Some("has its image already".into());
+    }
+    let foreign = slurm.filter(|n| n.is_drained_by_others());
+    foreign.map(|n| format!("drained by others: {}", n.state.reason.as_deref().unwrap_or("no reason given")))
+}
+
 fn reason_to_skip(
     options: &Options,
     target: Option<&str>,
@@ -135,6 +198,9 @@ fn reason_to_skip(
 ) -> Option<String> {
     if options.no_reboot {
         return None;
+    }
+    if let Some(node) = slurm.filter(|n| n.is_drained_by_kiln()) {
+        return (!node.is_empty()).then(|| "Kiln has drained it, and jobs still run there".into());
     }
     if !options.force && target.is_none() {
         return Some("no image is recorded for it".into());
@@ -220,5 +286,24 @@ mod tests {
         assert!(skip(&options, None, Some("old")));
         assert!(!skip(&Options { force: true, ..options.clone() }, Some("new"), Some("new")));
         assert!(!skip(&Options { no_reboot: true, ..options }, Some("new"), Some("new")));
+    }
+
+    #[test]
+    fn what_kiln_drained_is_tried_again_unless_jobs_run_there() {
+        let node = |base: &str, reason: &str| Node {
+            state: kiln_slurm::NodeState {
+                node: "a".into(),
+                base: base.into(),
+                flags: vec!["DRAIN".into()],
+                reason: Some(reason.into()),
+                ..kiln_slurm::NodeState::default()
+            },
+            ..Node::default()
+        };
+        let skip = |node: &Node| reason_to_skip(&Options::default(), Some("new"), Some("new"), Some(node));
+        assert_eq!(skip(&node("DOWN", "kiln: rollout 1: it did not come back")), None);
+        assert_eq!(skip(&node("IDLE", "kiln: rebuild failed: no host")), None);
+        assert!(skip(&node("MIXED", "kiln: rollout 1: x")).is_some_and(|why| why.contains("jobs still run")));
+        assert!(skip(&node("DOWN", "bad fan")).is_some_and(|why| why.contains("has its image")));
     }
 }

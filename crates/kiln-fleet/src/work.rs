@@ -12,7 +12,7 @@ use crate::cloud_view;
 use crate::ensure::{IMAGE_LABEL, Step, decide};
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetNode};
-use crate::slurm::Slurm;
+use crate::slurm::{ROUNDING, Slurm};
 use crate::store::{Deed, Kind, Request, Store, now};
 
 /// What a request that failed for good leaves in Slurm; a later one that succeeds takes it away.
@@ -30,8 +30,6 @@ const STALE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// Slurm keeps whole seconds.
-const ROUNDING: Duration = Duration::from_secs(2);
 
 pub struct Worker {
     pub store: Arc<Store>,
@@ -120,7 +118,7 @@ impl Worker {
         let name = request.node.as_str();
         let target = match request.kind {
             Kind::Rebuild => request.image.clone(),
-            Kind::Reboot => self.store.target(name, node.image.as_deref())?,
+            _ => self.store.target(name, node.image.as_deref())?,
         };
         let asked = (request.kind == Kind::Reboot).then_some(request.received);
         if let Some(asked) = asked {
@@ -149,7 +147,15 @@ impl Worker {
                     "the cloud has no such instance; `kiln apply` and `kiln configure` make it anew".into(),
                 ));
             };
-            match (step, deed.or(self.earlier_deed(request, instance).await)) {
+            let known = deed.or(self.earlier_deed(request, instance).await);
+            let step = match (step, &target) {
+                // A rollout wants a fresh root, also of the image that is there: the node did not come up with it.
+                (Step::Nothing, Some(image)) if request.kind == Kind::Rebuild && known.is_none() => {
+                    Step::Rebuild { image: image.clone() }
+                }
+                (step, _) => step,
+            };
+            match (step, known) {
                 (Step::Wait, _) if start.elapsed() > LONGEST_BUILD => {
                     return Ok(Attempt::Hopeless(format!(
                         "the instance is {} for {} minutes",
@@ -209,6 +215,7 @@ impl Worker {
         let happened = match deed {
             // By the cloud's clock, which may differ from ours by less than a build takes.
             Deed::Rebuild => instance.built.is_some_and(|built| built >= began - ROUNDING),
+            Deed::Create | Deed::Delete => false,
             Deed::Reboot | Deed::Start => {
                 let seen = self.slurm.node(&request.node).await.ok().flatten();
                 seen.and_then(|n| n.booted).is_some_and(|booted| booted >= began - ROUNDING)
@@ -276,6 +283,8 @@ fn past_tense(deed: Deed) -> &'static str {
         Deed::Rebuild => "rebuilt",
         Deed::Reboot => "rebooted",
         Deed::Start => "started",
+        Deed::Create => "created",
+        Deed::Delete => "deleted",
     }
 }
 

@@ -10,6 +10,7 @@ pub mod boot;
 mod diff;
 mod lock;
 mod managed;
+pub mod mark;
 pub mod metadata;
 mod mounts;
 mod process;
@@ -26,7 +27,7 @@ pub use boot::{BootError, BootOptions, BootOutcome, boot, identify};
 pub use metadata::{Metadata, MetadataError};
 pub use report::{ApplyReport, Outcome, ResourceReport};
 pub use seal::{SealError, seal, seal_keypair, unseal};
-pub use share::{Publication, ShareError, publish, published};
+pub use share::{Publication, ShareError, bundles, publish, published};
 pub use state::{Applied, AppliedResult, applied};
 
 /// Renders an error with the chain of its causes on one line.

@@ -11,11 +11,16 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+const BUNDLES: &str = "bundles/digests.json";
+
 /// What the deploy host sends.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Publication {
     /// Every node that should have a bundle, with the name of its content. Bundles of others are removed.
     pub digests: BTreeMap<String, String>,
+    /// The bundles' own digests, as nodes know them.
+    #[serde(default)]
+    pub bundles: BTreeMap<String, String>,
     /// Base64 of the sealed bundles that changed.
     pub sealed: BTreeMap<String, String>,
 }
@@ -53,6 +58,14 @@ fn index(share: &Path) -> BTreeMap<String, String> {
     index.into_iter().filter(|(node, _)| bundle_path(share, node).is_ok_and(|p| p.exists())).collect()
 }
 
+/// What kilnd compares nodes with: the digest of each node's bundle, and when they were published.
+pub fn bundles(share: &Path) -> Option<(BTreeMap<String, String>, jiff::Timestamp)> {
+    let path = share.join(BUNDLES);
+    let digests = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+    let changed = fs::metadata(&path).and_then(|m| m.modified()).ok()?;
+    Some((digests, changed.try_into().ok()?))
+}
+
 /// Writes what was sent, then the index, then removes what is no longer wanted: at every moment a booting node finds
 /// a whole bundle.
 pub fn publish(share: &Path, publication: &Publication, kiln: &Path) -> Result<(), ShareError> {
@@ -69,6 +82,10 @@ pub fn publish(share: &Path, publication: &Publication, kiln: &Path) -> Result<(
     if before != publication.digests {
         let index = serde_json::to_vec_pretty(&publication.digests).unwrap_or_default();
         write(&share.join("bundles/index.json"), &index, 0o644)?;
+    }
+    if bundles(share).is_none_or(|(there, _)| there != publication.bundles) {
+        let bundles = serde_json::to_vec_pretty(&publication.bundles).unwrap_or_default();
+        write(&share.join(BUNDLES), &bundles, 0o644)?;
     }
     for node in before.keys().filter(|node| !publication.digests.contains_key(*node)) {
         let path = bundle_path(share, node)?;
@@ -116,6 +133,7 @@ mod tests {
     fn publication(nodes: &[(&str, &str)]) -> Publication {
         Publication {
             digests: nodes.iter().map(|(n, d)| (n.to_string(), d.to_string())).collect(),
+            bundles: nodes.iter().map(|(n, d)| (n.to_string(), format!("bundle {d}"))).collect(),
             sealed: nodes.iter().map(|(n, d)| (n.to_string(), STANDARD.encode(d))).collect(),
         }
     }
@@ -129,6 +147,7 @@ mod tests {
         publish(&share, &publication(&[("a", "1"), ("b", "2")]), &kiln).unwrap();
         assert_eq!(published(&share, &kiln).len(), 2);
         assert_eq!(fs::read_to_string(share.join("bin/kiln")).unwrap(), "binary");
+        assert_eq!(bundles(&share).unwrap().0["b"], "bundle 2");
 
         let other = dir.path().join("other");
         fs::write(&other, "another binary").unwrap();

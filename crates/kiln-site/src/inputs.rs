@@ -11,6 +11,8 @@ pub struct Inventory {
     pub nodes: BTreeMap<String, NodeFacts>,
     /// Slurm in the control node's image.
     pub release: Release,
+    /// Of all nodes: they run the same `kiln` binary.
+    pub architecture: String,
     /// Names the `kiln` binary that the nodes run.
     pub kiln: String,
     /// `None`: every node has the cluster's volumes itself.

@@ -8,9 +8,11 @@ mod fleet;
 pub mod identity;
 mod inputs;
 mod make;
+mod power;
 mod roles;
 mod slurm_conf;
 mod storage;
+mod timeouts;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -22,6 +24,7 @@ pub use identity::{Identity, UserData};
 pub use inputs::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 pub use roles::{SHARE, volume_name};
 use slurm_conf::SlurmConf;
+pub use timeouts::resume_timeout;
 
 /// The configuration of one cluster. Bundles are made when asked for: at ten thousand nodes they do not fit
 /// into memory together.

@@ -50,7 +50,7 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
         Resource::File(file("/etc/slurm/cgroup.conf", cgroup_conf(spec, inventory))),
     ]);
     resources.extend(accounting::resources(spec, inventory, secrets));
-    resources.extend(fleet::before_slurmctld(secrets));
+    resources.extend(fleet::before_slurmctld(spec, secrets));
     resources.extend([
         Resource::File(file("/etc/kiln/slurmctld-restart", &slurm.restart)),
         Resource::File(file(

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 
 use kiln_spec::{ConfigValue, Group, Partition, Spec, hostlist};
 
-use crate::fleet;
 use crate::inputs::Inventory;
+use crate::timeouts::resume_timeout;
+use crate::{fleet, power};
 
 /// Parameters that `scontrol reconfigure` does not apply: a change of one of them restarts slurmctld (and
 /// slurmd where it matters to it), which harms no job.
@@ -40,10 +41,8 @@ const SLURMD_NEEDS_RESTART: &[&str] =
     &["authtype", "credtype", "jobacctgathertype", "proctracktype", "slurmdport", "taskplugin"];
 
 /// Kiln's own values of these stay when the file adds more.
-const ADDITIVE: &[&str] = &["licenses", "slurmctldparameters", "slurmdparameters"];
-
-/// Several times what the slowest of the local cloud's hosts takes for one instance.
-const RESUME_TIMEOUT_SECONDS: u32 = 300;
+const ADDITIVE: &[&str] =
+    &["licenses", "privatedata", "slurmctldparameters", "slurmdparameters", "suspendexcnodes"];
 
 pub const STATE: &str = "/var/lib/state/slurmctld";
 
@@ -118,7 +117,7 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         ("SlurmdPort", "6818".into()),
         // Nodes fetch this file from slurmctld; only the control node and login nodes hold a copy.
         // And it is slurmctld, not the node itself, that has a node rebooted.
-        ("SlurmctldParameters", "enable_configless,reboot_from_controller".into()),
+        ("SlurmctldParameters", slurmctld_parameters(spec)),
         ("StateSaveLocation", STATE.into()),
         ("SlurmdSpoolDir", "/var/spool/slurmd".into()),
         ("SlurmctldPidFile", "/run/slurmctld.pid".into()),
@@ -154,13 +153,8 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         let concurrency = spec.concurrency;
         own.extend([
             ("RebootProgram", fleet::REBOOT.to_string()),
-            // Slurm forgets over a restart of slurmctld that a node is being rebooted, unless it could power nodes
-            // up and down. It never does here: no node is ever idle for long enough.
-            ("ResumeProgram", fleet::RESUME.into()),
-            ("SuspendProgram", fleet::SUSPEND.into()),
-            ("SuspendTime", "INFINITE".into()),
             // How long a rebuild may take, until Slurm gives the node up.
-            ("ResumeTimeout", RESUME_TIMEOUT_SECONDS.to_string()),
+            ("ResumeTimeout", resume_timeout(spec).as_secs().to_string()),
             // Slurm itself holds back rebuild jobs beyond what the cloud builds at a time.
             ("Licenses", format!("rebuild:{concurrency}")),
         ]);
@@ -171,7 +165,17 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
             ("PriorityFlags", "NO_NORMAL_PART".into()),
         ]);
     }
+    own.extend(power::parameters(spec));
     merge(own, &spec.slurm.config)
+}
+
+fn slurmctld_parameters(spec: &Spec) -> String {
+    let mut words = vec!["enable_configless", "reboot_from_controller"];
+    if power::is_elastic(spec) {
+        // A node that was down when it was powered down can be powered up again.
+        words.push("idle_on_node_suspend");
+    }
+    words.join(",")
 }
 
 fn merge(own: Vec<(&str, String)>, site: &BTreeMap<String, ConfigValue>) -> Vec<(String, String)> {
@@ -238,10 +242,11 @@ fn node_properties(group: &Group, node: &kiln_spec::Node<'_>, inventory: &Invent
         words.retain(|(k, _)| !k.eq_ignore_ascii_case(key));
         words.push((key.clone(), value.clone()));
     }
-    if !node.features.is_empty() {
-        words.push(("Feature".into(), node.features.join(",")));
+    let features = power::features(group, node, inventory);
+    if !features.is_empty() {
+        words.push(("Feature".into(), features.join(",")));
     }
-    words.push(("State".into(), "UNKNOWN".into()));
+    words.push(("State".into(), if node.elastic { "CLOUD" } else { "UNKNOWN" }.into()));
     words.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
 }
 
@@ -262,6 +267,9 @@ fn partition_lines(spec: &Spec, inventory: &Inventory) -> Vec<String> {
         let names_memory = partition.config.keys().any(|k| k.to_lowercase().starts_with("defmemper"));
         if let Some(mib) = memory_per_cpu(spec, inventory, partition).filter(|_| !names_memory) {
             let _ = write!(line, " DefMemPerCPU={mib}");
+        }
+        if let Some(seconds) = power::suspend_time(spec, partition) {
+            let _ = write!(line, " SuspendTime={seconds}");
         }
         for (key, value) in &partition.config {
             let _ = write!(line, " {key}={value}");

@@ -53,7 +53,8 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
     };
     let nodes: BTreeMap<_, _> =
         spec.nodes().enumerate().map(|(at, n)| (n.name.to_string(), facts(at))).collect();
-    Inventory { nodes, release, kiln: "binary".into(), exports: None }
+    let architecture = "x86_64".into();
+    Inventory { nodes, release, architecture, kiln: "binary".into(), exports: None }
 }
 
 fn secrets() -> Secrets {
@@ -78,6 +79,16 @@ fn bundle(node: &str) -> Bundle {
     let spec = spec();
     let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
     site(&spec, &inventory, &secrets).bundle(node, &keys(node)).unwrap()
+}
+
+#[test]
+fn slurm_conf_with_elastic_groups() {
+    let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.fixed]\nnodes = \"fixed-[0-1]\"\n\
+        [compute.burst]\nnodes = \"burst-[0-9]\"\nzones = [\"north\", \"south\"]\nelastic = { idle = \"5m\", min = 2 }\n\
+        [limits.large]\nzones = { ad1 = 3, ad2 = 1 }\nfeatures = [\"big\"]\n";
+    let spec = kiln_spec::parse(text, "cluster.toml").unwrap();
+    let inventory = inventory(&spec, Release::new(22, 5, 8));
+    insta::assert_snapshot!(site(&spec, &inventory, &secrets()).slurm_conf());
 }
 
 #[test]
@@ -188,6 +199,26 @@ fn a_file_of_the_site_takes_the_place_of_kilns() {
     let found: Vec<&Resource> =
         bundle.resources.iter().filter(|r| r.id() == "file:/etc/security/limits.d/kiln.conf").collect();
     assert!(matches!(found.as_slice(), [Resource::File(file)] if file.content == "hello\n"));
+}
+
+#[test]
+fn slurm_waits_as_long_as_the_slowest_group_takes() {
+    let timeout = |change: &dyn Fn(String) -> String| {
+        let spec = kiln_spec::parse(&change(FILE.into()), "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let inventory = inventory(&spec, Release::new(22, 5, 8));
+        let secrets = secrets();
+        let text = site(&spec, &inventory, &secrets).slurm_conf().to_string();
+        let line = text.lines().find_map(|l| l.strip_prefix("ResumeTimeout=")).unwrap();
+        assert_eq!(kiln_site::resume_timeout(&spec).as_secs().to_string(), line);
+        line.to_string()
+    };
+    assert_eq!(timeout(&|file| file), "300");
+    let slow = |file: String| file.replace("[compute.extra]\n", "[compute.extra]\nrebuild_time = \"20m\"\n");
+    assert_eq!(timeout(&slow), "1200");
+    // More nodes than the cloud builds at a time: one may have to wait for another.
+    assert_eq!(timeout(&|file| slow(file).replace("standard-[0-1]", "standard-[0-30]")), "2400");
+    let written = |file: String| slow(file).replace("SlurmdTimeout = 60", "resumetimeout = 77");
+    assert_eq!(timeout(&written), "77");
 }
 
 /// Where a volume is one node's disk, control shares what it has.

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct NodeState {
     pub node: String,
     /// `IDLE`, `ALLOCATED`, `MIXED`, `DOWN`, `UNKNOWN`, ...
@@ -11,9 +11,15 @@ pub struct NodeState {
     /// `DRAIN`, `NOT_RESPONDING`, `POWERING_UP`, ...
     pub flags: Vec<String>,
     pub reason: Option<String>,
+    /// Who gave the reason: Slurm's own user where slurmctld did.
+    pub reason_by: Option<String>,
 }
 
 impl NodeState {
+    pub fn has(&self, flag: &str) -> bool {
+        self.flags.iter().any(|f| f == flag)
+    }
+
     /// The node takes jobs or runs them.
     pub fn in_service(&self) -> bool {
         const OUT: [&str; 9] = [
@@ -54,10 +60,10 @@ fn parse_line(line: &str) -> Option<NodeState> {
         flags.push("NOT_RESPONDING".to_string());
     }
     // The reason may hold spaces; it ends before `[user@time]` or at the end of the line.
-    let reason = line
-        .split_once(" Reason=")
-        .map(|(_, rest)| rest.split(" [").next().unwrap_or(rest).trim().to_string());
-    Some(NodeState { node, base, flags, reason })
+    let reason = line.split_once(" Reason=").map(|(_, rest)| rest.split_once(" [").unwrap_or((rest, "")));
+    let reason_by = reason.and_then(|(_, who)| who.split_once('@')).map(|(user, _)| user.to_string());
+    let reason = reason.map(|(words, _)| words.trim().to_string());
+    Some(NodeState { node, base, flags, reason, reason_by })
 }
 
 fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
@@ -79,6 +85,8 @@ mod tests {
         assert_eq!(states[1].base, "DOWN");
         assert_eq!(states[1].flags, ["DRAIN", "POWERING_UP", "NOT_RESPONDING"]);
         assert_eq!(states[1].reason.as_deref(), Some("Not responding, truly"));
+        assert_eq!(states[1].reason_by.as_deref(), Some("slurm"));
+        assert!(states[1].has("DRAIN") && !states[1].has("DOWN"));
         assert!(!states[1].in_service());
     }
 

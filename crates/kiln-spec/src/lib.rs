@@ -21,3 +21,4 @@ pub use parse::{parse, parse_with_warnings};
 pub use schema::schema;
 pub use spec::*;
 pub use template::template;
+pub use units::duration;

@@ -29,6 +29,20 @@ pub struct Spec {
     pub roles: Roles,
     /// At most this many cloud or SSH operations at a time.
     pub concurrency: usize,
+    pub reconcile: Reconcile,
+}
+
+/// How kilnd keeps Slurm and the cloud in agreement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reconcile {
+    /// Between two looks.
+    pub every: Duration,
+    /// How long an odd state must have lasted.
+    pub grace: Duration,
+    /// How long an elastic group is left alone after the cloud refused it.
+    pub pause: Duration,
+    /// Failures in a row that make a group pause.
+    pub failures: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -181,10 +195,26 @@ pub struct Group {
     pub features: Vec<String>,
     /// Who replaces the image of a living node. Always `Apply` for login groups.
     pub image_update: ImageUpdate,
+    /// Where the nodes may be, in this order; empty: the cloud decides (compute only).
+    pub zones: Vec<String>,
+    /// Slurm powers the nodes up and down (compute only).
+    pub elastic: Option<Elastic>,
+    /// How long a healthy node may take from its reboot, onto a new image, until it is back in Slurm.
+    pub rebuild_time: Duration,
     /// Extra parameters of the group's `NodeName` line (compute only), in slurm.conf's own words.
     pub node_config: BTreeMap<String, String>,
     /// Settings for single nodes, by node name.
     pub overrides: BTreeMap<String, NodeOverride>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Elastic {
+    /// How long a node may be idle before it is deleted.
+    pub idle: Duration,
+    /// This many of the group's first nodes are kept up at all times.
+    pub min: usize,
+    /// Taken in this order where the cloud has no room for the group's own flavor.
+    pub flavors: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -320,6 +350,10 @@ pub struct Node<'a> {
     pub features: &'a [String],
     pub image_update: ImageUpdate,
     pub address: Option<IpAddr>,
+    /// Where it should be, if that is said.
+    pub zone: Option<&'a str>,
+    /// Slurm powers it up and down.
+    pub elastic: bool,
 }
 
 impl Spec {
@@ -334,6 +368,8 @@ impl Spec {
             features: &[],
             image_update: ImageUpdate::Apply,
             address: None,
+            zone: None,
+            elastic: false,
         };
         std::iter::once(control).chain(self.login.iter().chain(&self.compute).flat_map(Group::members))
     }
@@ -361,6 +397,8 @@ impl Group {
                 features: own.and_then(|o| o.features.as_deref()).unwrap_or(&self.features),
                 image_update: self.image_update,
                 address: own.and_then(|o| o.address),
+                zone: self.zones.first().map(String::as_str),
+                elastic: self.elastic.is_some(),
             }
         })
     }

@@ -23,7 +23,7 @@ pub(crate) fn size_gib(text: &str) -> Result<u64, String> {
 }
 
 /// `30m`, `1h30m`, `90s`, `1d`.
-pub(crate) fn duration(text: &str) -> Option<Duration> {
+pub fn duration(text: &str) -> Option<Duration> {
     let mut seconds: u64 = 0;
     let mut rest = text;
     let mut last_unit = u64::MAX;

@@ -64,6 +64,10 @@ files! {
 }
 
 tables! {
+    elastic_settings: "[compute.a]\nnodes = \"a-[0-1]\"\nimage_update = \"apply\"\nzones = [\"\"]\n\
+        elastic = { idle = \"5s\", min = 3, flavors = [\"a\\nb\"] }\n\
+        [reconcile]\nevery = \"0s\"\ngrace = \"soon\"\nfailures = 0\n";
+    limits_out_of_range: "[limits.\"VM.Standard2.1\"]\nzones = { ad1 = 10000, ad2 = -1 }\n[limits.small]\n";
     unknown_table: "[partitions.standard]\ngroups = [\"standard\"]\n";
     unknown_key: "[login.login]\nnodez = \"login-0\"\n";
     keys_of_other_tables: "[user.demo]\nuid = 2001\npackages = [\"htop\"]\npath = \"/etc/motd\"\nreturntoservice = 1\nmode = \"none\"\ncontrol = {}\n[control]\nmode = \"none\"\n[slurm]\nKillWait = 30\n";

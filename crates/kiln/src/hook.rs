@@ -1,9 +1,10 @@
 //! The programs Slurm calls: this binary under other names, because slurm.conf cannot give them arguments. They
 //! assume neither open standard streams nor an environment, and leave all slow work to kilnd.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use kiln_fleet::hook::{self, Desk};
 use kiln_fleet::paths;
 
 /// `None`: the binary was called as itself.
@@ -11,20 +12,21 @@ pub fn run() -> Option<ExitCode> {
     let mut arguments = std::env::args();
     let name = arguments.next()?;
     let nodes = arguments.next().unwrap_or_default();
-    match Path::new(&name).file_name()?.to_str()? {
-        // A node to power up is, to Slurm of some releases, also a node to reboot.
-        "kiln-reboot" | "kiln-resume" => Some(reboot(&nodes)),
-        // Nothing is ever powered down: no group is elastic.
-        "kiln-suspend" => Some(ExitCode::SUCCESS),
-        _ => None,
-    }
-}
-
-fn reboot(nodes: &str) -> ExitCode {
-    let (store, spool, fleet) = (Path::new(paths::STORE), Path::new(paths::SPOOL), Path::new(paths::FLEET));
+    let desk = Desk {
+        store: Path::new(paths::STORE),
+        spool: Path::new(paths::SPOOL),
+        fleet: Path::new(paths::FLEET),
+    };
+    let accepted = match Path::new(&name).file_name()?.to_str()? {
+        "kiln-reboot" => hook::reboot(desk, &nodes),
+        "kiln-resume" => {
+            let file = std::env::var_os("SLURM_RESUME_FILE").map(PathBuf::from);
+            hook::resume(desk, &nodes, file.as_deref())
+        }
+        "kiln-suspend" => hook::suspend(desk, &nodes),
+        "kiln-resume-fail" => hook::give_up(desk, &nodes),
+        _ => return None,
+    };
     // Slurm only logs the exit code; what went wrong is in kilnd's events.
-    match kiln_fleet::hook::reboot(store, spool, fleet, nodes) {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+    Some(if accepted.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

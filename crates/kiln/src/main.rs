@@ -1,5 +1,6 @@
 //! The `kiln` binary: arguments in, one verb run, its result printed. No logic of its own lives here.
 
+mod age;
 mod cli;
 mod cluster;
 mod context;
@@ -7,6 +8,7 @@ mod error;
 mod exit;
 mod hook;
 mod input;
+mod live;
 mod printer;
 mod progress;
 mod stop;

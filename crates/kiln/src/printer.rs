@@ -9,6 +9,7 @@ use kiln_spec::Diagnostics;
 use serde::Serialize;
 
 use crate::error::Report;
+use crate::live::LiveLines;
 use crate::progress::Progress;
 
 const YELLOW: Style = AnsiColor::Yellow.on_default().bold();
@@ -92,6 +93,16 @@ impl Printer {
     /// For work that takes a while.
     pub fn progress(&self) -> Progress {
         if self.quiet { Progress::quiet() } else { Progress::new(self.bars.clone()) }
+    }
+
+    /// A place at the foot of the terminal whose lines change; `None` where there is no terminal to change.
+    pub fn live_lines(&self) -> Option<LiveLines> {
+        self.bars.clone().map(LiveLines::new)
+    }
+
+    /// Data as JSON on one line, for output that grows while it is read.
+    pub fn json_line(&self, value: &impl Serialize) -> anyhow::Result<()> {
+        Ok(self.data(serde_json::to_string(value)?)?)
     }
 
     fn to_stderr(&self, text: impl fmt::Display) {

@@ -21,7 +21,7 @@ mod wire;
 
 use std::path::PathBuf;
 
-pub use daemon::serve;
+pub use daemon::{name_on_host, serve};
 pub use driver::Driver;
 pub use supervisor::run_instance;
 

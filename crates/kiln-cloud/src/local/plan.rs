@@ -18,6 +18,9 @@ pub struct BootPlan {
     /// Bottom first.
     pub layers: Vec<PathBuf>,
     pub upper: PathBuf,
+    /// A fault on demand: the instance is on, but its system does not come up.
+    #[serde(default)]
+    pub hangs: bool,
     pub binds: Vec<Bind>,
     pub port: Port,
 }
@@ -35,6 +38,9 @@ pub struct Port {
     pub netns: String,
     /// The host's end of the cable.
     pub link: String,
+    /// Written on the link, whose name is too short for it: whose it is.
+    #[serde(default)]
+    pub owner: String,
     pub bridge: String,
     /// The hardware address inside, the same at every boot.
     pub mac: String,
@@ -45,9 +51,10 @@ pub struct Port {
 }
 
 impl Port {
-    pub fn names(id: &str) -> (String, String) {
+    /// Of the namespace and the link. `owner` is the root's name on the host.
+    pub fn names(owner: &str, id: &str) -> (String, String) {
         let short: String = id.chars().filter(char::is_ascii_hexdigit).take(12).collect();
-        (format!("kiln-{id}"), format!("kv{short}"))
+        (format!("{owner}-{id}"), format!("kv{short}"))
     }
 }
 
@@ -69,7 +76,6 @@ impl BootPlan {
     pub fn nspawn_arguments(&self, root: &Path, resolv_conf: &str) -> Vec<String> {
         let mut args: Vec<String> = [
             "--quiet",
-            "--boot",
             // The host's PID 1 may not be systemd.
             "--register=no",
             "--keep-unit",
@@ -96,6 +102,11 @@ impl BootPlan {
             let option = if bind.read_only { "--bind-ro" } else { "--bind" };
             args.push(format!("{option}={}:{}", bind.from.display(), bind.to));
         }
+        if self.hangs {
+            args.extend(["/bin/sleep", "infinity"].map(String::from));
+        } else {
+            args.push("--boot".into());
+        }
         args
     }
 }
@@ -112,10 +123,12 @@ mod tests {
             cgroup: "/c".into(),
             layers: vec!["/l/base".into(), "/l/extra".into()],
             upper: "/l/mine".into(),
+            hangs: false,
             binds: vec![Bind { from: "/v/1".into(), to: "/mnt/volumes/state".into(), read_only: true }],
             port: Port {
                 netns: "kiln-0f".into(),
                 link: "kv0f".into(),
+                owner: "kiln-x".into(),
                 bridge: "kb0".into(),
                 mac: "02:00:00:00:00:01".into(),
                 address: Ipv4Addr::new(10, 0, 0, 2),
@@ -128,12 +141,15 @@ mod tests {
         assert!(options.starts_with("lowerdir=/l/extra:/l/base,upperdir=/l/mine,workdir=/w,"));
         let args = plan.nspawn_arguments(Path::new("/r"), "replace-host");
         assert!(args.contains(&"--bind-ro=/v/1:/mnt/volumes/state".to_string()));
+        assert_eq!(args.last().map(String::as_str), Some("--boot"));
+        let args = BootPlan { hangs: true, ..plan }.nspawn_arguments(Path::new("/r"), "replace-host");
+        assert!(!args.contains(&"--boot".to_string()));
     }
 
     #[test]
     fn link_names_fit_the_kernel() {
-        let (netns, link) = Port::names("123e4567-e89b-42d3-a456-426614174000");
-        assert_eq!(netns, "kiln-123e4567-e89b-42d3-a456-426614174000");
+        let (netns, link) = Port::names("kiln-x", "123e4567-e89b-42d3-a456-426614174000");
+        assert_eq!(netns, "kiln-x-123e4567-e89b-42d3-a456-426614174000");
         assert_eq!(link, "kv123e4567e89b");
         assert!(link.len() <= 15);
     }

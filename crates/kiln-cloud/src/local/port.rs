@@ -19,11 +19,11 @@ const FORWARDING_WITHIN: Duration = Duration::from_secs(2);
 /// Makes the port as new: whatever a previous boot left in the namespace is gone, as on a real machine.
 pub fn plug(port: &Port) -> Result<()> {
     unplug(port);
-    let Port { netns, link, bridge, mac, address, prefix, gateway, .. } = port;
+    let Port { netns, link, owner, bridge, mac, address, prefix, gateway, .. } = port;
     exec::ip(&format!(
         "netns add {netns}\n\
          link add {link} type veth peer name eth0 address {mac} netns {netns}\n\
-         link set {link} master {bridge} up\n"
+         link set {link} alias {owner} master {bridge} up\n"
     ))?;
     // The address may have been another instance's. The host forgets it here; see `announce` for the others.
     exec::ip_force(&format!("neigh flush to {address} dev {bridge}\n"));

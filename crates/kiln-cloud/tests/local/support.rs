@@ -296,7 +296,7 @@ fn leftovers(network: &str) -> BTreeSet<String> {
     for id in MADE.lock().unwrap().iter() {
         let link = id.chars().filter(char::is_ascii_hexdigit).take(12).collect::<String>();
         found.extend(
-            [format!("/run/netns/kiln-{id}"), format!("/sys/class/net/kv{link}")]
+            [format!("/run/netns/kiln-{}-{id}", mark()), format!("/sys/class/net/kv{link}")]
                 .into_iter()
                 .filter(|p| Path::new(p).exists()),
         );

@@ -13,8 +13,8 @@ use crate::store::{Request, RequestState};
 
 /// Slurm keeps whole seconds.
 const ROUNDING: Duration = Duration::from_secs(2);
-/// For a node that Slurm has given up on, or that has no job whose time Slurm would limit.
-const BOOT_TIME: Duration = Duration::from_secs(10 * 60);
+/// Slurm is to give up first: it knows best.
+const AFTER_SLURM: Duration = Duration::from_secs(60);
 /// Between Slurm's yes to a reboot and the flag that shows it.
 const GRACE: Duration = Duration::from_secs(15);
 
@@ -22,6 +22,8 @@ const GRACE: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     pub image: Option<String>,
+    /// When the instance was made; `None`: there is none.
+    pub created: Option<Timestamp>,
     /// The instance runs, and no build is going on.
     pub active: bool,
     /// A build is going on.
@@ -71,9 +73,14 @@ pub struct Terms {
     pub reboot: bool,
     /// A check is to be run although the node's reboot came without a job.
     pub check_after: bool,
+    /// How long Slurm waits for a node that is being rebuilt.
+    pub slurm_waits: Duration,
 }
 
 pub fn judge(node: &RolloutNode, seen: &Seen, terms: Terms, now: Timestamp) -> Verdict {
+    if node.elastic {
+        return powered_down(node, seen, now);
+    }
     let facts = Facts::new(node, seen, terms);
     if let Some(request) = facts.request.filter(|r| r.state == RequestState::Failed) {
         let reason = request.error.clone().unwrap_or_else(|| "the cloud request failed".into());
@@ -81,13 +88,31 @@ pub fn judge(node: &RolloutNode, seen: &Seen, terms: Terms, now: Timestamp) -> V
     }
     let waited = now.duration_since(node.since).unsigned_abs();
     match (node.step.job(), &seen.job) {
-        (Some(job), Some(JobSeen::Known { state, reason })) => with_job(job, state, reason, &facts, waited),
+        (Some(job), Some(JobSeen::Known { state, reason })) => {
+            with_job(job, state, reason, &facts, terms, waited)
+        }
         (Some(_), Some(JobSeen::Gone)) if facts.at_work => at(NodeStep::Rebuilding { job: None }),
         (Some(_), Some(JobSeen::Gone)) => Verdict::Again("Slurm does not know its job any more".into()),
         // Nothing was observed.
         (Some(_), None) => at(node.step.clone()),
         (None, _) => without_job(node, &facts, terms, waited),
     }
+}
+
+/// A node of an elastic group is done when the instance it had is gone: whatever comes up after it is made from the
+/// target.
+fn powered_down(node: &RolloutNode, seen: &Seen, now: Timestamp) -> Verdict {
+    let begun = node.begun.unwrap_or(node.since);
+    if seen.created.is_none_or(|created| created >= begun) {
+        return at(NodeStep::Done);
+    }
+    let leaving = |flag: &String| flag.starts_with("POWER") && flag != "POWERING_UP";
+    let leaving = seen.slurm.as_ref().is_some_and(|n| n.state.flags.iter().any(leaving));
+    let asked = seen.request.as_ref().is_some_and(|r| r.received >= begun && r.is_open());
+    if leaving || asked || now.duration_since(node.since).unsigned_abs() < GRACE {
+        return at(NodeStep::Draining);
+    }
+    Verdict::Again("Slurm did not power it down".into())
 }
 
 struct Facts<'a> {
@@ -100,6 +125,8 @@ struct Facts<'a> {
     /// Slurm has seen it boot since.
     registered: bool,
     in_service: bool,
+    /// Slurm does not wait for it any more.
+    given_up: bool,
 }
 
 impl<'a> Facts<'a> {
@@ -120,6 +147,7 @@ impl<'a> Facts<'a> {
             request,
             slurm,
             at_work,
+            given_up: slurm.is_some_and(Node::is_given_up),
             rebuilt: rebuilt && !at_work && (seen.active || !terms.reboot),
             registered: !terms.reboot || booted.is_some_and(|booted| booted >= since),
             // Another's drain is another's business; the node itself answers.
@@ -129,7 +157,14 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn with_job(job: u64, state: &JobState, reason: &str, facts: &Facts<'_>, waited: Duration) -> Verdict {
+fn with_job(
+    job: u64,
+    state: &JobState,
+    reason: &str,
+    facts: &Facts<'_>,
+    terms: Terms,
+    waited: Duration,
+) -> Verdict {
     let some = Some(job);
     match state {
         JobState::Pending => {
@@ -151,7 +186,9 @@ fn with_job(job: u64, state: &JobState, reason: &str, facts: &Facts<'_>, waited:
         JobState::NodeFail if facts.in_service && facts.registered => {
             Verdict::Again("Slurm lost the node while its job ran".into())
         }
-        JobState::Completed | JobState::NodeFail if waited > BOOT_TIME => did_not_return(facts),
+        JobState::Completed | JobState::NodeFail if is_overdue(facts, terms, waited) => {
+            did_not_return(facts, terms)
+        }
         JobState::Configuring | JobState::Running | JobState::Completed | JobState::NodeFail => {
             at(NodeStep::Booting { job: some })
         }
@@ -187,19 +224,26 @@ fn without_job(node: &RolloutNode, facts: &Facts<'_>, terms: Terms, waited: Dura
     if facts.registered && drained_by_kiln && !reboot_is_due && waited > GRACE {
         return Verdict::NeedsUndrain;
     }
-    if waited > BOOT_TIME {
-        return did_not_return(facts);
+    if is_overdue(facts, terms, waited) {
+        return did_not_return(facts, terms);
     }
     at(NodeStep::Booting { job: None })
 }
 
-fn did_not_return(facts: &Facts<'_>) -> Verdict {
-    let state = facts.slurm.map_or_else(|| "unknown".into(), |n| n.state.short());
-    let minutes = BOOT_TIME.as_secs() / 60;
-    let what = if facts.rebuilt { "was rebuilt but" } else { "was not rebuilt and" };
+/// A node that the cloud took long to build has as much time to boot as any other, though Slurm has given it up: it
+/// comes back by itself.
+fn is_overdue(facts: &Facts<'_>, terms: Terms, waited: Duration) -> bool {
+    let patience = if facts.given_up { terms.slurm_waits } else { terms.slurm_waits + AFTER_SLURM };
+    waited > patience
+}
+
+/// In words that fit a reason in Slurm.
+fn did_not_return(facts: &Facts<'_>, terms: Terms) -> Verdict {
+    let seconds = terms.slurm_waits.as_secs();
+    let what = if facts.rebuilt { "it was rebuilt but did" } else { "it was not rebuilt and did" };
     Verdict::Failed {
         reason: format!(
-            "the node {what} is not back in Slurm after {minutes} minutes (state {state}): look at its console log"
+            "{what} not come back to Slurm within {seconds} s: see `kiln console`, then `kiln rebuild` it again"
         ),
         drain: true,
     }

@@ -5,18 +5,21 @@
 //!    |           |             |           |          |
 //!    |           +-------------+-----------+----------+------> Failed
 //!    +-> Draining (without a job) -> Rebuilding ...
+//!    +-> Draining (of an elastic group) -> Done: what it had is gone
 //!    +-> Skipped
 //! ```
 //! A step back to `Pending` is a job that has to be submitted again. [`plan`] decides, the engine does.
 
+mod estimate;
 mod judge;
 mod plan;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use estimate::estimate;
 pub use judge::{JobSeen, Seen};
-pub use plan::{Action, CANCELLED, plan};
+pub use plan::{Action, CANCELLED, Limits, plan};
 
 pub type RolloutId = i64;
 
@@ -34,6 +37,8 @@ pub struct Options {
     /// Jobs only: to see how Slurm would order them.
     pub no_reboot: bool,
     pub sbatch_options: Vec<String>,
+    /// Who submits the jobs; without one, Slurm's own user.
+    pub user: Option<String>,
     /// This many nodes first, the others when these are proven. 0: all at once.
     pub canary: usize,
     /// At most this many nodes at a time, waiting jobs counted. 0: no limit.
@@ -58,6 +63,7 @@ impl Default for Options {
             command: "sleep 5".into(),
             no_reboot: false,
             sbatch_options: Vec::new(),
+            user: None,
             canary: 0,
             max_unavailable: 0,
             halt_after: 3,
@@ -137,7 +143,7 @@ pub enum NodeStep {
     Submitted {
         job: u64,
     },
-    /// Slurm lets its jobs end, then calls the reboot hook.
+    /// Slurm lets its jobs end, then calls the reboot hook, or the suspend hook of an elastic group's node.
     Draining,
     Rebuilding {
         job: Option<u64>,
@@ -216,6 +222,9 @@ pub struct RolloutNode {
     /// Without Slurm, which cannot run a job there.
     #[serde(default)]
     pub direct: bool,
+    /// Of an elastic group: powered down as soon as it is idle, and on its image whenever it comes up again.
+    #[serde(default)]
+    pub elastic: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

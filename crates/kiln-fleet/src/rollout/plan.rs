@@ -1,6 +1,7 @@
 //! What a rollout does next. Pure: the whole of it, and what was observed, give a complete list of actions.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -59,7 +60,16 @@ pub enum Action {
     Become(RolloutState),
 }
 
-pub fn plan(rollout: &Rollout, seen: &BTreeMap<String, Seen>, now: Timestamp) -> Vec<Action> {
+/// What a rollout has to keep to, whatever its options.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// How long Slurm waits for a node that is being rebuilt.
+    pub slurm_waits: Duration,
+    /// How many nodes the cloud builds at a time.
+    pub concurrency: usize,
+}
+
+pub fn plan(rollout: &Rollout, seen: &BTreeMap<String, Seen>, limits: Limits, now: Timestamp) -> Vec<Action> {
     let mut actions = Vec::new();
     let mut steps = Vec::with_capacity(rollout.nodes.len());
     let nothing = Seen::default();
@@ -67,12 +77,12 @@ pub fn plan(rollout: &Rollout, seen: &BTreeMap<String, Seen>, now: Timestamp) ->
         let mut step = node.step.clone();
         if step.is_in_flight() {
             let seen = seen.get(&node.node).unwrap_or(&nothing);
-            let verdict = judge(node, seen, terms(&rollout.options, node), now);
+            let verdict = judge(node, seen, terms(&rollout.options, node, limits.slurm_waits), now);
             step = follow(rollout, node, verdict, &mut actions);
         }
         steps.push(step);
     }
-    let now_at = After { rollout, steps, seen };
+    let now_at = After { rollout, steps, seen, limits };
     match &rollout.state {
         RolloutState::Running => now_at.running(&mut actions),
         RolloutState::Paused => now_at.cancel_pending(&mut actions),
@@ -87,11 +97,12 @@ pub fn plan(rollout: &Rollout, seen: &BTreeMap<String, Seen>, now: Timestamp) ->
     actions
 }
 
-fn terms(options: &Options, node: &RolloutNode) -> Terms {
+fn terms(options: &Options, node: &RolloutNode, slurm_waits: Duration) -> Terms {
     let checked = options.check.is_some() && !node.rolling_back;
     Terms {
         reboot: !options.no_reboot || node.rolling_back,
-        check_after: options.strategy == Strategy::Drain && checked,
+        check_after: (options.strategy == Strategy::Drain || node.direct) && checked,
+        slurm_waits,
     }
 }
 
@@ -169,6 +180,7 @@ struct After<'a> {
     rollout: &'a Rollout,
     steps: Vec<NodeStep>,
     seen: &'a BTreeMap<String, Seen>,
+    limits: Limits,
 }
 
 impl After<'_> {
@@ -222,10 +234,14 @@ impl After<'_> {
 
     /// Pending nodes in their order, among the first `allowed` that are not skipped.
     fn submit(&self, allowed: usize, actions: &mut Vec<Action>) {
-        let room = match self.rollout.options.max_unavailable {
-            0 => usize::MAX,
-            most => most.saturating_sub(self.in_flight()),
+        let most = match (self.rollout.options.max_unavailable, self.rollout.options.strategy) {
+            // Slurm itself holds jobs back until the cloud has room for them.
+            (0, Strategy::Job) => usize::MAX,
+            // Nobody holds back a node that falls idle: it would wait in the cloud's queue, and Slurm not for ever.
+            (0, Strategy::Drain) => self.limits.concurrency.max(1),
+            (most, _) => most,
         };
+        let room = most.saturating_sub(self.in_flight());
         let turn = self.nodes().filter(|(_, step)| !matches!(step, NodeStep::Skipped { .. })).take(allowed);
         let pending = turn.filter(|(_, step)| **step == NodeStep::Pending).take(room);
         actions.extend(pending.map(|(node, _)| Action::Submit { node: node.node.clone() }));
@@ -245,12 +261,13 @@ impl After<'_> {
     fn wind_up(&self, reason: &str, actions: &mut Vec<Action>) {
         self.cancel_pending(actions);
         for (node, step) in self.nodes() {
-            let (node, reason) = (node.node.clone(), reason.to_string());
+            let (elastic, node, reason) = (node.elastic, node.node.clone(), reason.to_string());
             match step {
                 NodeStep::Pending => {
                     actions.push(Action::Step { node, step: NodeStep::Skipped { reason }, remark: None });
                 }
-                NodeStep::Draining => actions.push(Action::CancelReboot { node, reason }),
+                // Slurm takes a node back that waits to be rebooted, but not one that waits to be powered down.
+                NodeStep::Draining if !elastic => actions.push(Action::CancelReboot { node, reason }),
                 _ => {}
             }
         }
@@ -301,6 +318,7 @@ fn take_back(node: &RolloutNode, seen: &Seen) -> Action {
             Action::Step { node: name, step: NodeStep::Failed { reason }, remark: None }
         }
         // There may be user jobs: Slurm has to let them end.
+        _ if node.elastic => Action::TakeBack { node: name, direct: false },
         Some(slurm) if slurm.state.in_service() => Action::TakeBack { node: name, direct: false },
         _ => Action::TakeBack { node: name, direct: true },
     }

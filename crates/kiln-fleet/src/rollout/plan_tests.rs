@@ -33,6 +33,7 @@ fn node(name: &str, step: NodeStep) -> RolloutNode {
         remark: None,
         rolling_back: false,
         direct: false,
+        elastic: false,
     }
 }
 
@@ -49,8 +50,9 @@ fn slurm(state: &str, booted: i64) -> Option<Node> {
     let mut words = state.split('+').map(String::from);
     let base = words.next().unwrap();
     let reason = state.contains("DRAIN").then(|| "kiln: x".to_string());
-    let state = NodeState { node: String::new(), base, flags: words.collect(), reason };
-    Some(Node { state, booted: Some(second(booted)) })
+    let state =
+        NodeState { node: String::new(), base, flags: words.collect(), reason, ..NodeState::default() };
+    Some(Node { state, booted: Some(second(booted)), ..Node::default() })
 }
 
 fn request(state: RequestState) -> Option<Request> {
@@ -67,6 +69,7 @@ fn request(state: RequestState) -> Option<Request> {
         deed: None,
         began: Some(second(START + 11)),
         finished: None,
+        jobs: None,
     })
 }
 
@@ -92,8 +95,12 @@ fn new(state: JobState) -> Seen {
 }
 
 fn act(rollout: &Rollout, seen: &[Seen]) -> Vec<Action> {
+    act_at(rollout, seen, now())
+}
+
+fn act_at(rollout: &Rollout, seen: &[Seen], now: Timestamp) -> Vec<Action> {
     let seen = (0..).zip(seen).map(|(i, s)| (format!("n-{i}"), s.clone())).collect();
-    plan(rollout, &seen, now())
+    plan(rollout, &seen, Limits { slurm_waits: Duration::from_secs(300), concurrency: 2 }, now)
 }
 
 fn submits(actions: &[Action]) -> Vec<String> {
@@ -323,4 +330,84 @@ fn without_a_reboot_the_job_is_all() {
     let rollout = rollout(options, vec![NodeStep::Submitted { job: 7 }]);
     let actions = act(&rollout, &[old(JobState::Completed)]);
     assert!(matches!(&actions[0], Action::Step { step: NodeStep::Done, .. }));
+}
+
+/// What Slurm says of a node that did not boot in time.
+fn given_up(reason: &str) -> Option<Node> {
+    let mut node = slurm("DOWN+NOT_RESPONDING", START - 500).unwrap();
+    node.state.reason = Some(reason.into());
+    Some(node)
+}
+
+#[test]
+fn a_node_that_slurm_gave_up_is_drained_in_words() {
+    for (reason, step, job_state) in [
+        ("ResumeTimeout reached", NodeStep::Booting { job: Some(7) }, Some(JobState::NodeFail)),
+        ("reboot timed out", NodeStep::Booting { job: None }, None),
+    ] {
+        let options = Options { halt_after: 0, ..Options::default() };
+        let seen = Seen { slurm: given_up(reason), job: job_state.and_then(job), ..new(JobState::Completed) };
+        let begun = rollout(options.clone(), vec![step.clone()]);
+        let late = second(START + 301);
+        let actions = act_at(&begun, from_ref(&seen), late);
+        let drain = |a: &Action| {
+            matches!(a, Action::Drain { reason, .. }
+            if reason.starts_with("kiln: rollout 1: it was rebuilt but did not come back to Slurm within 300 s"))
+        };
+        assert!(actions.iter().any(drain), "{actions:?}");
+        // The cloud was slow: it may still boot.
+        let actions = act_at(&begun, from_ref(&seen), second(START + 299));
+        assert!(!actions.iter().any(drain), "{actions:?}");
+        // Any other reason may pass by itself.
+        let seen = Seen { slurm: given_up("Node unexpectedly rebooted"), ..seen };
+        let actions = act_at(&begun, from_ref(&seen), late);
+        assert!(!actions.iter().any(|a| matches!(a, Action::Drain { .. })), "{actions:?}");
+    }
+}
+
+#[test]
+fn a_node_that_was_brought_back_past_slurm_is_checked_too() {
+    let options = Options { check: Some("true".into()), ..Options::default() };
+    let mut rollout = rollout(options, vec![NodeStep::Booting { job: None }]);
+    rollout.nodes[0].direct = true;
+    let drained = Seen { slurm: slurm("IDLE+DRAIN", START + 20), job: None, ..new(JobState::Completed) };
+    assert!(matches!(&act(&rollout, from_ref(&drained))[0], Action::Undrain { .. }));
+    let back = Seen { slurm: slurm("IDLE", START + 20), ..drained };
+    assert!(matches!(&act(&rollout, from_ref(&back))[0], Action::SubmitCheck { .. }));
+}
+
+#[test]
+fn a_node_of_an_elastic_group_is_done_when_what_it_had_is_gone() {
+    let seen = |created: Option<i64>, state: &str| Seen {
+        image: created.map(|_| "old".to_string()),
+        created: created.map(second),
+        slurm: slurm(state, START - 500),
+        ..Seen::default()
+    };
+    let step = |seen: &Seen| {
+        let mut one = rollout(Options::default(), vec![NodeStep::Draining]);
+        one.nodes[0].elastic = true;
+        let actions = act(&one, from_ref(seen));
+        actions.into_iter().find_map(|a| if let Action::Step { step, .. } = a { Some(step) } else { None })
+    };
+    assert_eq!(step(&seen(Some(START - 500), "MIXED+CLOUD+DRAIN+POWER_DOWN")), None);
+    assert_eq!(step(&seen(Some(START - 500), "IDLE+CLOUD+POWERING_DOWN")), None);
+    assert_eq!(step(&seen(None, "IDLE+CLOUD+POWERED_DOWN")), Some(NodeStep::Done));
+    // It went and came back between two looks.
+    assert_eq!(step(&seen(Some(START + 30), "IDLE+CLOUD")), Some(NodeStep::Done));
+    // Somebody called it off.
+    assert_eq!(step(&seen(Some(START - 500), "IDLE+CLOUD")), Some(NodeStep::Pending));
+}
+
+#[test]
+fn no_more_nodes_are_drained_than_the_cloud_builds() {
+    let of = |strategy, max_unavailable| {
+        let options = Options { max_unavailable, strategy, ..Options::default() };
+        let steps = vec![NodeStep::Draining, NodeStep::Pending, NodeStep::Pending, NodeStep::Pending];
+        let waits = Seen { slurm: slurm("IDLE+REBOOT_REQUESTED", START - 500), ..Seen::default() };
+        submits(&act(&rollout(options, steps), from_ref(&waits))).len()
+    };
+    assert_eq!(of(Strategy::Drain, 0), 1);
+    assert_eq!(of(Strategy::Drain, 3), 2);
+    assert_eq!(of(Strategy::Job, 0), 3);
 }

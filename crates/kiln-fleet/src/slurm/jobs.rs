@@ -58,6 +58,8 @@ pub struct Submission {
     pub license: Option<String>,
     /// The administrator's own.
     pub options: Vec<String>,
+    /// Who submits it, if not Slurm's own user.
+    pub user: Option<String>,
     /// Finds the job again when its number was lost.
     pub comment: String,
     /// A shell script.
@@ -95,7 +97,15 @@ impl Slurm {
     pub async fn submit(&self, submission: &Submission) -> Result<u64> {
         let arguments = submission.arguments();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let answer = self.call("sbatch", &arguments).await?;
+        let answer = match &submission.user {
+            None => self.call("sbatch", &arguments).await?,
+            Some(user) => {
+                let user = format!("--user={user}");
+                let sbatch = self.programs.join("sbatch").display().to_string();
+                let through = ["--non-interactive", &user, "--", &sbatch];
+                self.call("sudo", &[&through, arguments.as_slice()].concat()).await?
+            }
+        };
         // `ID` or `ID;CLUSTER`.
         let id = answer.trim().split(';').next().and_then(|id| id.parse().ok());
         id.ok_or_else(|| failure("sbatch", format!("unexpected answer {:?}", answer.trim())))
@@ -169,6 +179,7 @@ mod tests {
             reboot: true,
             license: Some("rebuild".into()),
             options: vec!["--nodelist=other".into()],
+            user: None,
             comment: "c".into(),
             script: "sleep 5".into(),
         };

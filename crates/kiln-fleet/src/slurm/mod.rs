@@ -18,6 +18,10 @@ pub use nodes::Node;
 /// What Kiln writes before a reason, to know its own drains from an administrator's.
 pub const REASON: &str = "kiln: ";
 
+/// Slurm works out a node's boot time from whole seconds of clock and uptime, up to this much too early. A node that
+/// is there so soon after the request has, to Slurm, not been booted for it.
+pub const ROUNDING: Duration = Duration::from_secs(2);
+
 #[derive(Debug, Clone)]
 pub struct Slurm {
     programs: PathBuf,
@@ -42,6 +46,14 @@ impl Slurm {
         let text = self.call("scontrol", &["--version"]).await?;
         let version = text.split_whitespace().last().unwrap_or_default();
         version.parse().map_err(|e| failure("scontrol", format!("{e}")))
+    }
+
+    /// Whether a user may have nodes rebooted, as Slurm's accounting has it.
+    pub async fn is_operator(&self, user: &str) -> Result<bool> {
+        let name = format!("name={user}");
+        let arguments = ["--noheader", "--parsable2", "show", "user", &name, "format=AdminLevel"];
+        let level = self.call("sacctmgr", &arguments).await?;
+        Ok(matches!(level.trim(), "Operator" | "Administrator"))
     }
 
     async fn call(&self, program: &str, arguments: &[&str]) -> Result<String> {

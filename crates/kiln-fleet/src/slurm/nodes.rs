@@ -11,25 +11,60 @@ use kiln_spec::hostlist;
 use super::{REASON, Slurm, field};
 use crate::error::{Error, Result};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Node {
     pub state: NodeState,
     /// By slurmctld's clock, from the uptime the node told at its registration.
     pub booted: Option<Timestamp>,
+    /// Where Slurm reaches it: an address, or a name.
+    pub address: Option<String>,
+    /// CPUs that jobs have.
+    pub allocated: u32,
+    /// What the node told of itself.
+    pub extra: Option<String>,
 }
 
 impl Node {
+    pub fn has_flag(&self, name: &str) -> bool {
+        self.state.has(name)
+    }
+
     pub fn is_drained(&self) -> bool {
-        self.state.flags.iter().any(|flag| flag == "DRAIN")
+        self.has_flag("DRAIN")
     }
 
     pub fn is_down(&self) -> bool {
         self.state.base == "DOWN"
     }
 
+    /// Slurm has waited in vain for it to boot.
+    pub fn is_given_up(&self) -> bool {
+        const SIGNS: [&str; 2] = ["reboot timed out", "ResumeTimeout reached"];
+        let reason = self.state.reason.as_deref().unwrap_or_default();
+        self.is_down() && SIGNS.iter().any(|sign| reason.contains(sign))
+    }
+
+    /// Kiln has taken it out of service.
+    pub fn is_drained_by_kiln(&self) -> bool {
+        self.is_drained() && self.has_reason(REASON)
+    }
+
+    /// Nobody's job runs there.
+    pub fn is_empty(&self) -> bool {
+        matches!(self.state.base.as_str(), "IDLE" | "DOWN")
+            && !self.state.flags.iter().any(|flag| flag == "COMPLETING")
+    }
+
     /// The drain is someone else's: it is not Kiln's to change.
     pub fn is_drained_by_others(&self) -> bool {
         self.is_drained() && !self.has_reason(REASON)
+    }
+
+    /// Jobs are on it, or about to begin there.
+    pub fn carries_jobs(&self) -> bool {
+        self.allocated > 0
+            || matches!(self.state.base.as_str(), "ALLOCATED" | "MIXED" | "COMPLETING")
+            || self.state.has("COMPLETING")
     }
 
     pub fn has_reason(&self, prefix: &str) -> bool {
@@ -59,6 +94,12 @@ impl Slurm {
         }
     }
 
+    /// Whether only root and Slurm's own user may submit to a partition.
+    pub async fn is_for_root_only(&self, partition: &str) -> Result<bool> {
+        let text = self.call("scontrol", &["show", "partition", partition, "--oneliner"]).await?;
+        Ok(text.lines().any(|line| field(line, "RootOnly") == Some("YES")))
+    }
+
     /// Takes a node out of service. An administrator's drain, with its reason, stays as it is.
     pub async fn drain(&self, node: &str, reason: &str) -> Result<()> {
         if self.node(node).await?.is_some_and(|n| n.is_drained_by_others()) {
@@ -76,10 +117,51 @@ impl Slurm {
         Ok(ours)
     }
 
+    /// Ends a state of being down.
+    pub async fn resume(&self, node: &str) -> Result<()> {
+        self.update(node, "state=resume", None).await
+    }
+
+    pub async fn power_up(&self, node: &str) -> Result<()> {
+        self.update(node, "state=POWER_UP", None).await
+    }
+
+    /// Whatever state it is in: Slurm calls the suspend hook, and when that had its time, may power the node up again.
+    /// Unlike `resume` this leaves no `NOT_RESPONDING` behind on a node that is off.
+    pub async fn power_down_force(&self, node: &str) -> Result<()> {
+        self.update(node, "state=POWER_DOWN_FORCE", None).await
+    }
+
+    /// Where nodes are that have just been made. Their names are their host names.
+    pub async fn tell_addresses(&self, nodes: &[(String, String)]) -> Result<()> {
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let list = |pick: fn(&(String, String)) -> &str| nodes.iter().map(pick).collect::<Vec<_>>().join(",");
+        let (names, addresses) = (list(|n| &n.0), list(|n| &n.1));
+        let arguments =
+            [format!("nodename={names}"), format!("nodeaddr={addresses}"), format!("nodehostname={names}")];
+        self.call("scontrol", &["update", &arguments[0], &arguments[1], &arguments[2]]).await.map(drop)
+    }
+
+    /// Its jobs are taken off it, and requeued where they allow it.
+    pub async fn down(&self, nodes: &[&str], reason: &str) -> Result<()> {
+        self.update(&nodes.join(","), "state=down", Some(reason)).await
+    }
+
     /// Drains, calls the reboot hook, and puts the node into service again.
     pub async fn reboot_asap(&self, node: &str, reason: &str) -> Result<()> {
         let reason = format!("reason={}", plain(reason));
         self.call("scontrol", &["reboot", "ASAP", "nextstate=RESUME", &reason, node]).await.map(drop)
+    }
+
+    /// Lets its jobs end and no new ones begin, then calls the suspend hook.
+    pub async fn power_down_asap(&self, node: &str, reason: &str) -> Result<()> {
+        let off = |n: Node| n.has_flag("POWERED_DOWN") || n.has_flag("POWERING_DOWN");
+        if self.node(node).await?.is_some_and(off) {
+            return Ok(());
+        }
+        self.update(node, "state=power_down_asap", Some(reason)).await
     }
 
     pub async fn cancel_reboot(&self, node: &str) -> Result<()> {
@@ -107,10 +189,22 @@ fn parse(oneliner: &str) -> BTreeMap<String, Node> {
     parse_node_states(oneliner)
         .into_iter()
         .map(|state| {
-            let booted = lines.get(state.node.as_str()).and_then(|line| moment(field(line, "BootTime")?));
-            (state.node.clone(), Node { state, booted })
+            let line = lines.get(state.node.as_str()).copied().unwrap_or_default();
+            let node = Node {
+                booted: field(line, "BootTime").and_then(moment),
+                address: field(line, "NodeAddr").map(String::from),
+                allocated: field(line, "CPUAlloc").and_then(|n| n.parse().ok()).unwrap_or(0),
+                // The last: words of a reason, which comes before it, are not the node's.
+                extra: line.rsplit_once(" Extra=").and_then(|(_, rest)| first_word(rest)),
+                state,
+            };
+            (node.state.node.clone(), node)
         })
         .collect()
+}
+
+fn first_word(text: &str) -> Option<String> {
+    text.split_ascii_whitespace().next().map(String::from)
 }
 
 /// Printed in the zone of the command's environment: UTC.

@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 use rusqlite::params;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Store, millis, now, time};
 use crate::error::Result;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     pub time: Timestamp,
     pub node: String,
@@ -34,12 +34,17 @@ impl Store {
 
     /// The newest, oldest of them first; of one node or of all.
     pub fn events(&self, node: Option<&str>, most: u32) -> Result<Vec<Event>> {
+        self.events_since(node, Timestamp::UNIX_EPOCH, most)
+    }
+
+    pub fn events_since(&self, node: Option<&str>, since: Timestamp, most: u32) -> Result<Vec<Event>> {
         let connection = self.lock();
         let mut statement = connection.prepare(
             "SELECT time, node, what, why, outcome FROM
-                (SELECT * FROM events WHERE ?1 IS NULL OR node = ?1 ORDER BY id DESC LIMIT ?2) ORDER BY id",
+                (SELECT * FROM events WHERE (?1 IS NULL OR node = ?1) AND time >= ?3 ORDER BY id DESC LIMIT ?2)
+             ORDER BY id",
         )?;
-        let rows = statement.query_map(params![node, most], |row| {
+        let rows = statement.query_map(params![node, most, millis(since)], |row| {
             Ok(Event {
                 time: time(row.get(0)?),
                 node: row.get(1)?,

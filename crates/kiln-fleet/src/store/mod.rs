@@ -3,10 +3,13 @@
 //! Hooks, the daemon and administrators' commands all open it, each in its own process. Every method is one
 //! transaction; what it returned is on the disk.
 
+mod deeds;
 mod events;
+mod findings;
 mod requests;
 mod rollouts;
 mod schema;
+mod troubles;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,14 +17,19 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode};
+use tokio::sync::watch;
 
 use crate::error::{Error, Result};
 
 pub use events::Event;
+pub use findings::Finding;
 pub use requests::{Deed, Kind, NewRequest, Request, RequestState};
+pub use troubles::Trouble;
 
 pub struct Store {
     connection: Mutex<Connection>,
+    /// Counts requests that this process finished or failed.
+    settled: watch::Sender<u64>,
 }
 
 /// How long another process may hold the store.
@@ -44,10 +52,15 @@ impl Store {
             schema::migrate(&mut connection, path)
         });
         match prepared {
-            Ok(()) => Ok(Store { connection: Mutex::new(connection) }),
+            Ok(()) => Ok(Store { connection: Mutex::new(connection), settled: watch::Sender::new(0) }),
             Err(Error::Store(source)) => Err(describe(path, source)),
             Err(other) => Err(other),
         }
+    }
+
+    /// Changes whenever this process has finished or failed a request.
+    pub fn settled(&self) -> watch::Receiver<u64> {
+        self.settled.subscribe()
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {

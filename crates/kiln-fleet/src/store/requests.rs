@@ -1,9 +1,10 @@
 //! The queue between hooks and the daemon.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::{Row, TransactionBehavior, params};
+use rusqlite::{OptionalExtension as _, Row, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 
 use super::{Store, millis, now, time};
@@ -14,7 +15,7 @@ macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(rename_all = "lowercase")]
+        #[serde(rename_all = "kebab-case")]
         pub enum $name { $($(#[$variant_meta])* $variant,)* }
 
         impl $name {
@@ -22,7 +23,7 @@ macro_rules! words {
                 match self { $($name::$variant => $word,)* }
             }
 
-            fn from_word(word: &str) -> Result<Self> {
+            pub(super) fn from_word(word: &str) -> Result<Self> {
                 match word {
                     $($word => Ok($name::$variant),)*
                     other => Err(Error::StoreContent(format!("{} {other:?}", stringify!($name)))),
@@ -39,12 +40,24 @@ words!(
         Reboot = "reboot",
         /// A rollout takes it to the image the request names, without Slurm's help.
         Rebuild = "rebuild",
+        /// Slurm wants a node of an elastic group powered up: it has no instance, or an old one.
+        Resume = "resume",
+        /// Slurm has powered the node down: its instance is to go.
+        Suspend = "suspend",
+        /// Slurm has given up waiting for the node: what came too late is to go.
+        GiveUp = "give-up",
     }
 );
 words!(RequestState { Queued = "queued", Working = "working", Done = "done", Failed = "failed", });
 words!(
     /// What the cloud was asked to do.
-    Deed { Rebuild = "rebuild", Reboot = "reboot", Start = "start", }
+    Deed {
+        Rebuild = "rebuild",
+        Reboot = "reboot",
+        Start = "start",
+        Create = "create",
+        Delete = "delete",
+    }
 );
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,9 +67,18 @@ pub struct NewRequest {
     /// For [`Kind::Rebuild`].
     pub image: Option<String>,
     pub received: Timestamp,
+    /// For [`Kind::Resume`]: the jobs that wait for the node, with commas.
+    #[serde(default)]
+    pub jobs: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+impl NewRequest {
+    pub fn new(kind: Kind, node: &str, received: Timestamp) -> Self {
+        NewRequest { kind, node: node.into(), image: None, received, jobs: None }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub id: i64,
     pub kind: Kind,
@@ -71,6 +93,7 @@ pub struct Request {
     pub deed: Option<Deed>,
     pub began: Option<Timestamp>,
     pub finished: Option<Timestamp>,
+    pub jobs: Option<String>,
 }
 
 impl Request {
@@ -80,7 +103,9 @@ impl Request {
 }
 
 const COLUMNS: &str =
-    "id, kind, node, image, received, state, attempts, error, next_try, deed, began, finished";
+    "id, kind, node, image, received, state, attempts, error, next_try, deed, began, finished, jobs";
+/// Powering nodes up and down is done in bulk, see [`Store::power_requests`].
+const POWER: &str = "kind IN ('resume', 'suspend', 'give-up')";
 /// Finished requests are of use to rollouts and to people, for a while.
 const KEEP_FINISHED: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -92,14 +117,19 @@ impl Store {
         let mut added = 0;
         {
             let mut insert = transaction.prepare(
-                "INSERT INTO requests (kind, node, image, received, state, next_try)
-                 SELECT ?1, ?2, ?3, ?4, 'queued', ?4 WHERE NOT EXISTS (
+                "INSERT INTO requests (kind, node, image, received, state, next_try, jobs)
+                 SELECT ?1, ?2, ?3, ?4, 'queued', ?4, ?5 WHERE NOT EXISTS (
                      SELECT 1 FROM requests WHERE node = ?2 AND kind = ?1 AND image IS ?3 AND state = 'queued'
                      AND deed IS NULL)",
             )?;
             for new in requests {
-                added +=
-                    insert.execute(params![new.kind.word(), new.node, new.image, millis(new.received)])?;
+                added += insert.execute(params![
+                    new.kind.word(),
+                    new.node,
+                    new.image,
+                    millis(new.received),
+                    new.jobs
+                ])?;
             }
         }
         transaction.commit()?;
@@ -115,7 +145,9 @@ impl Store {
         let at = millis(now());
         // Looking costs no write; the daemon does it all day.
         let waiting: bool = connection
-            .prepare("SELECT EXISTS (SELECT 1 FROM requests WHERE state = 'queued' AND next_try <= ?)")?
+            .prepare(&format!(
+                "SELECT EXISTS (SELECT 1 FROM requests WHERE state = 'queued' AND next_try <= ? AND NOT {POWER})"
+            ))?
             .query_row([at], |row| row.get(0))?;
         if !waiting {
             return Ok(Vec::new());
@@ -125,7 +157,7 @@ impl Store {
             let mut statement = transaction.prepare(&format!(
                 "UPDATE requests SET state = 'working', attempts = attempts + 1 WHERE id IN (
                      SELECT min(id) FROM requests AS r WHERE state = 'queued' AND next_try <= ?1
-                     AND NOT EXISTS (SELECT 1 FROM requests WHERE node = r.node AND state = 'working')
+                     AND NOT {POWER} AND NOT EXISTS (SELECT 1 FROM requests WHERE node = r.node AND state = 'working')
                      GROUP BY node ORDER BY 1 LIMIT ?2)
                  RETURNING {COLUMNS}"
             ))?;
@@ -145,8 +177,26 @@ impl Store {
     }
 
     pub fn begin(&self, id: i64, deed: Deed) -> Result<()> {
+        let mut connection = self.lock();
+        let transaction = connection.transaction()?;
+        let node: Option<String> = transaction
+            .query_row(
+                "UPDATE requests SET deed = ?, began = ? WHERE id = ? RETURNING node",
+                params![deed.word(), millis(now()), id],
+                |row| row.get(0),
+            )
+            .optional()?;
+        if let Some(node) = node {
+            super::deeds::put(&transaction, &node, deed)?;
+        }
+        transaction.commit()?;
+        Ok(())
+    }
+
+    /// As [`Self::begin`], and counts.
+    pub fn attempt(&self, id: i64, deed: Deed) -> Result<()> {
         self.lock().execute(
-            "UPDATE requests SET deed = ?, began = ? WHERE id = ?",
+            "UPDATE requests SET deed = ?, began = ?, attempts = attempts + 1 WHERE id = ?",
             params![deed.word(), millis(now()), id],
         )?;
         Ok(())
@@ -163,6 +213,7 @@ impl Store {
             "DELETE FROM requests WHERE state IN ('done', 'failed') AND finished < ?",
             [millis(at - KEEP_FINISHED)],
         )?;
+        self.settled.send_modify(|count| *count += 1);
         Ok(())
     }
 
@@ -171,6 +222,7 @@ impl Store {
             "UPDATE requests SET state = 'failed', error = ?, finished = ? WHERE id = ?",
             params![error, millis(now()), id],
         )?;
+        self.settled.send_modify(|count| *count += 1);
         Ok(())
     }
 
@@ -184,6 +236,21 @@ impl Store {
 
     pub fn open_requests(&self) -> Result<Vec<Request>> {
         self.requests("state IN ('queued', 'working')")
+    }
+
+    /// Open ones to power nodes up or down, oldest first.
+    pub fn power_requests(&self) -> Result<Vec<Request>> {
+        self.requests(&format!("state IN ('queued', 'working') AND {POWER}"))
+    }
+
+    /// When Slurm last powered each node down, or gave it up: an instance older than that is no longer its.
+    pub fn powered_down(&self) -> Result<BTreeMap<String, Timestamp>> {
+        let connection = self.lock();
+        let mut statement = connection.prepare(
+            "SELECT node, max(received) FROM requests WHERE kind IN ('suspend', 'give-up') GROUP BY node",
+        )?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, time(row.get(1)?))))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// The newest of each node.
@@ -227,6 +294,7 @@ fn row_values(row: &Row<'_>) -> rusqlite::Result<RowValues> {
             deed: None,
             began: moment(10)?,
             finished: moment(11)?,
+            jobs: row.get(12)?,
         },
     })
 }
@@ -253,7 +321,7 @@ mod tests {
     }
 
     fn reboot(node: &str) -> NewRequest {
-        NewRequest { kind: Kind::Reboot, node: node.into(), image: None, received: now() }
+        NewRequest::new(Kind::Reboot, node, now())
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Rollouts, and the pins they leave behind.
 
+use std::collections::HashMap;
+
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
 
 use super::{Store, millis, now, time};
@@ -18,6 +20,14 @@ impl Store {
             .query_row(params![node, wanted], |row| row.get(0))
             .optional()?;
         Ok(Some(pinned.unwrap_or_else(|| wanted.to_string())))
+    }
+
+    /// By node: the image it was taken back to, and instead of which.
+    pub fn pins(&self) -> Result<HashMap<String, (String, String)>> {
+        let connection = self.lock();
+        let mut statement = connection.prepare("SELECT node, image, instead_of FROM pins")?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     pub fn pin(&self, node: &str, image: &str, instead_of: &str) -> Result<()> {
@@ -152,6 +162,7 @@ mod tests {
             remark: None,
             rolling_back: false,
             direct: false,
+            elastic: false,
         }
     }
 

@@ -53,6 +53,38 @@ const MIGRATIONS: &[&str] = &["
         image TEXT NOT NULL,
         instead_of TEXT NOT NULL
     ) STRICT;
+", "
+    -- Jobs that a node was powered up for.
+    ALTER TABLE requests ADD COLUMN jobs TEXT;
+    -- Elastic groups that the cloud refused something.
+    CREATE TABLE troubles (
+        grp TEXT PRIMARY KEY,
+        failures INTEGER NOT NULL,
+        paused_until INTEGER,
+        problem TEXT NOT NULL
+    ) STRICT;
+    -- What the reconciler last saw, and since when it is so. The subject is a node, or an instance that is no node's.
+    CREATE TABLE findings (
+        subject TEXT NOT NULL,
+        rule TEXT NOT NULL,
+        since INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        acted INTEGER,
+        PRIMARY KEY (subject, rule)
+    ) STRICT;
+", "
+    -- What Kiln last did to a node's instance, to know its own reboots from others'.
+    CREATE TABLE deeds (
+        node TEXT PRIMARY KEY,
+        deed TEXT NOT NULL,
+        time INTEGER NOT NULL
+    ) STRICT;
+    -- When the reconciler last looked, and what kept it from seeing.
+    CREATE TABLE looks (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        time INTEGER NOT NULL,
+        problem TEXT
+    ) STRICT;
 "];
 
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

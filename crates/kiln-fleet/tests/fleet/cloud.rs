@@ -9,7 +9,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use kiln_cloud::{Instance, InstanceStatus, Rebuild, label};
+use kiln_cloud::{Instance, InstanceStatus, NewInstance, Rebuild, label};
+use serde_json::{Value, json};
 
 #[derive(Clone)]
 pub struct PretendCloud {
@@ -24,19 +25,37 @@ struct Inner {
     build_time: Duration,
     /// Every rebuild is refused.
     refuses: bool,
+    /// Every listing fails.
+    blind: bool,
+    /// How often all instances were listed.
+    listings: usize,
+    /// Creations are refused with this answer.
+    full: Option<&'static str>,
 }
 
 impl PretendCloud {
     pub async fn start(nodes: &[&str], image: &str) -> PretendCloud {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let instances = nodes.iter().map(|name| ((*name).to_string(), instance(name, image))).collect();
-        let inner =
-            Inner { instances, calls: vec![], build_time: Duration::from_millis(300), refuses: false };
+        let mut instances: BTreeMap<String, Instance> =
+            nodes.iter().map(|name| ((*name).to_string(), instance(name, image))).collect();
+        let mut control = instance("control", image);
+        control.labels.insert(label::ROLE.into(), "control".into());
+        instances.insert("control".into(), control);
+        let inner = Inner {
+            instances,
+            calls: vec![],
+            build_time: Duration::from_millis(300),
+            refuses: false,
+            blind: false,
+            listings: 0,
+            full: None,
+        };
         let cloud = PretendCloud { inner: Arc::new(Mutex::new(inner)), url };
         let router = Router::new()
-            .route("/v1/instances", get(list))
-            .route("/v1/instances/{id}", get(show))
+            .route("/v1/instances", get(list).post(create))
+            .route("/v1/instances/{id}", get(show).delete(delete))
+            .route("/v1/instances/{id}/start", post(start))
             .route("/v1/instances/{id}/rebuild", post(rebuild))
             .route("/v1/instances/{id}/reboot", post(reboot))
             .with_state(cloud.clone());
@@ -56,6 +75,36 @@ impl PretendCloud {
         self.lock().instances[node].clone()
     }
 
+    /// Puts an instance there, or in another's place.
+    pub fn put(&self, id: &str, change: impl FnOnce(&mut Instance)) {
+        let mut inner = self.lock();
+        let mut new = inner.instances.remove(id).unwrap_or_else(|| instance(id, "old"));
+        change(&mut new);
+        inner.instances.insert(id.into(), new);
+    }
+
+    pub fn lose(&self, id: &str) {
+        self.lock().instances.remove(id);
+    }
+
+    pub fn has(&self, id: &str) -> bool {
+        self.lock().instances.contains_key(id)
+    }
+
+    /// Whether listings fail.
+    pub fn blind(&self, blind: bool) {
+        self.lock().blind = blind;
+    }
+
+    pub fn listings(&self) -> usize {
+        self.lock().listings
+    }
+
+    /// Refuses creations with this error of the API, or takes them again.
+    pub fn fill(&self, answer: Option<&'static str>) {
+        self.lock().full = answer;
+    }
+
     pub fn refuse(&self) {
         self.lock().refuses = true;
     }
@@ -66,7 +115,7 @@ impl PretendCloud {
 }
 
 fn instance(name: &str, image: &str) -> Instance {
-    let labels = [(label::CLUSTER, "c"), (label::NODE, name), ("mine", "kept")];
+    let labels = [(label::CLUSTER, "c"), (label::ROLE, "compute"), (label::NODE, name), ("mine", "kept")];
     Instance {
         id: name.into(),
         name: name.into(),
@@ -82,12 +131,59 @@ fn instance(name: &str, image: &str) -> Instance {
     }
 }
 
-async fn list(State(cloud): State<PretendCloud>) -> Json<Vec<Instance>> {
-    Json(cloud.lock().instances.values().cloned().collect())
+async fn list(State(cloud): State<PretendCloud>) -> Response {
+    let mut inner = cloud.lock();
+    inner.listings += 1;
+    if inner.blind {
+        let fault = r#"{"code":"failed","message":"the database is away"}"#;
+        return (StatusCode::INTERNAL_SERVER_ERROR, fault).into_response();
+    }
+    Json(inner.instances.values().cloned().collect::<Vec<_>>()).into_response()
+}
+
+/// All of one call; each is active a moment later.
+async fn create(State(cloud): State<PretendCloud>, Json(new): Json<Vec<NewInstance>>) -> Json<Vec<Value>> {
+    let mut inner = cloud.lock();
+    inner.calls.push(format!("create {}", new.len()));
+    if let Some(answer) = inner.full {
+        let refused: Value = serde_json::from_str(answer).unwrap();
+        return Json(new.iter().map(|_| json!({"error": refused})).collect());
+    }
+    let mut made = Vec::new();
+    for new in new {
+        let mut instance = instance(&new.name, &new.image);
+        instance.labels = new.labels;
+        instance.address = new.address;
+        instance.status = InstanceStatus::Building;
+        instance.created = jiff::Timestamp::now();
+        made.push(json!({"ok": instance}));
+        inner.instances.insert(new.name.clone(), instance);
+        let (later, time) = (cloud.clone(), inner.build_time);
+        tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            later.put(&new.name, |instance| instance.status = InstanceStatus::Active);
+        });
+    }
+    Json(made)
 }
 
 async fn show(State(cloud): State<PretendCloud>, Path(id): Path<String>) -> Json<Instance> {
     Json(cloud.instance(&id))
+}
+
+async fn delete(State(cloud): State<PretendCloud>, Path(id): Path<String>) -> Json<()> {
+    let mut inner = cloud.lock();
+    inner.calls.push(format!("delete {id}"));
+    inner.instances.remove(&id);
+    Json(())
+}
+
+async fn start(State(cloud): State<PretendCloud>, Path(id): Path<String>) -> Json<Instance> {
+    let mut inner = cloud.lock();
+    inner.calls.push(format!("start {id}"));
+    let instance = inner.instances.get_mut(&id).unwrap();
+    instance.status = InstanceStatus::Active;
+    Json(instance.clone())
 }
 
 async fn rebuild(

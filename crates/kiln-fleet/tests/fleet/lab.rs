@@ -34,14 +34,19 @@ impl Lab {
     }
 
     pub fn target(&self, image: &str) {
+        self.fleet_file(image, "");
+    }
+
+    /// `more`: further fields, with a comma before each.
+    pub fn fleet_file(&self, image: &str, more: &str) {
         let node = format!(r#"{{"group":"g","image":"{image}","user_data":"u","ssh_key":"k"}}"#);
         let nodes = NODES.map(|name| format!(r#""{name}":{node}"#)).join(",");
         let cloud = format!(r#"{{"kind":"local","url":"{}","token":"t"}}"#, self.cloud.url);
-        let text = format!(r#"{{"cluster":"c","cloud":{cloud},"nodes":{{{nodes}}}}}"#);
+        let text = format!(r#"{{"cluster":"c","cloud":{cloud},"nodes":{{{nodes}}}{more}}}"#);
         std::fs::write(self.path("fleet.json"), text).unwrap();
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -59,6 +64,7 @@ impl Lab {
             spool: self.path("spool"),
             fleet: self.path("fleet.json"),
             slurm: self.commands(),
+            share: self.path("share"),
             poll: Duration::from_millis(20),
             rollout_poll: Duration::from_millis(100),
         };
@@ -74,8 +80,12 @@ impl Lab {
     }
 
     pub fn hook(&self, nodes: &str) {
+        self.call(|desk| hook::reboot(desk, nodes));
+    }
+
+    pub fn call(&self, hook: impl Fn(hook::Desk<'_>) -> kiln_fleet::Result<hook::Accepted>) {
         let paths = ["store.db", "spool", "fleet.json"].map(|name| self.path(name));
-        hook::reboot(&paths[0], &paths[1], &paths[2], nodes).unwrap();
+        hook(hook::Desk { store: &paths[0], spool: &paths[1], fleet: &paths[2] }).unwrap();
     }
 
     /// Waits until nothing is open; returns the newest request of the node.

@@ -4,6 +4,8 @@
 
 mod cloud;
 mod lab;
+mod power;
+mod reconcile;
 mod requests;
 mod rollouts;
 mod slurm;

@@ -93,12 +93,8 @@ async fn an_administrators_drain_is_left_alone() {
 #[tokio::test]
 async fn a_reboot_that_slurm_gave_up_waiting_for_is_passed_over() {
     let mut lab = Lab::new().await;
-    let old = |node: &str| NewRequest {
-        kind: Kind::Reboot,
-        node: node.into(),
-        image: None,
-        received: jiff::Timestamp::now() - Duration::from_secs(3600),
-    };
+    let an_hour_ago = jiff::Timestamp::now() - Duration::from_secs(3600);
+    let old = |node: &str| NewRequest::new(Kind::Reboot, node, an_hour_ago);
     lab.store.enqueue(&[old("n-0"), old("n-1")]).unwrap();
     // Users' jobs may be on n-0; n-1 is waited for.
     lab.slurm.node("n-1", "ALLOCATED+POWERING_UP", "2020-01-01T00:00:00");

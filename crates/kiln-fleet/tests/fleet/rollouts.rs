@@ -137,3 +137,31 @@ async fn pausing_and_aborting_leave_nodes_untouched() {
     assert!(kiln_fleet::resume(&lab.store, id).is_err());
     lab.stop().await;
 }
+
+#[tokio::test]
+async fn jobs_are_submitted_as_a_user_who_may() {
+    let mut lab = Lab::new().await;
+    let as_user = |user: &str, partition: &str, no_reboot| Options {
+        user: Some(user.into()),
+        partitions: vec![partition.into()],
+        nodes: vec!["n-0".into()],
+        no_reboot,
+        ..Options::default()
+    };
+    for (options, why) in [
+        (as_user("operator", "rebuild", false), "which is for root alone"),
+        (as_user("alice", "test", false), "may not have nodes rebooted"),
+        (as_user("root", "test", true), "leave --user out"),
+        (as_user("-u", "test", true), "is no name of a user"),
+    ] {
+        let refused = start(&lab.store, &lab.fleet(), &lab.commands(), options).await.unwrap_err();
+        assert!(refused.to_string().contains(why), "{refused}");
+    }
+    lab.start();
+    begin(&lab, as_user("alice", "test", true)).await;
+    jobs(&lab, 1).await;
+    let call = &lab.slurm.calls("sudo")[0];
+    assert!(call.starts_with("sudo --non-interactive --user=alice -- /"), "{call}");
+    assert!(call.contains("/sbatch --parsable") && call.contains("--partition=test"), "{call}");
+    lab.stop().await;
+}

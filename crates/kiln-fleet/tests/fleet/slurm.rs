@@ -11,7 +11,9 @@ pub struct PretendSlurm {
 const SCONTROL: &str = r#"
 case "$1 $2" in
     "--version ") echo "slurm-wlm 22.05.8" ;;
-    "show partition") echo "PartitionName=rebuild Nodes=n-[0-2] State=UP" ;;
+    "show partition")
+        case $3 in rebuild) only=YES ;; *) only=NO ;; esac
+        echo "PartitionName=$3 Nodes=n-[0-2] RootOnly=$only State=UP" ;;
     "show node") if [ "$3" = --oneliner ]; then cat "$D"/nodes/*; else cat "$D/nodes/$3"; fi ;;
 esac"#;
 const SBATCH: &str = r#"
@@ -25,6 +27,11 @@ const SQUEUE: &str = r#"
 for job in "$D"/jobs/*; do
     [ ! -e "$job" ] || echo "${job##*/}|$(cat "$job")"
 done"#;
+const SUDO: &str = r#"
+while [ "$1" != -- ]; do shift; done
+shift
+exec "$@""#;
+const SACCTMGR: &str = "case $* in *name=operator*) echo Operator ;; *) echo None ;; esac";
 const SCANCEL: &str = r#"
 for argument; do job=$argument; done
 sed -i s/PENDING/CANCELLED/ "$D/jobs/$job""#;
@@ -41,6 +48,8 @@ impl PretendSlurm {
             ("squeue", SQUEUE),
             ("scancel", SCANCEL),
             ("sacct", ""),
+            ("sudo", SUDO),
+            ("sacctmgr", SACCTMGR),
         ];
         for (name, body) in scripts {
             let path = slurm.dir.join(name);

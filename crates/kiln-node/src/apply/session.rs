@@ -7,6 +7,7 @@ use kiln_site::bundle::{Bundle, Resource};
 
 use super::{ApplyError, ApplyOptions};
 use crate::accounts::Accounts;
+use crate::mark;
 use crate::report::{Outcome, Verdict};
 use crate::state::{self, Applied, AppliedResult, Manifest};
 use crate::systemd::{self, Units};
@@ -155,7 +156,11 @@ impl Session {
             time: jiff::Timestamp::now(),
             result: if ok { AppliedResult::Ok } else { AppliedResult::Failed },
         };
-        Ok(state::save_applied(&self.tree, &applied)?)
+        state::save_applied(&self.tree, &applied)?;
+        if self.live && ok && applied.role == "compute" {
+            mark::tell(&applied.node, &applied.digest);
+        }
+        Ok(())
     }
 
     pub fn save(&mut self) -> Result<(), ApplyError> {

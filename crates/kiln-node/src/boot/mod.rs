@@ -175,23 +175,21 @@ fn from_disk(options: &BootOptions, identity: &Identity) -> BootOutcome {
 }
 
 fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result<BootOutcome, BootError> {
-    if share::reach(options, identity)? == share::Reached::ConfiguredMeanwhile {
-        say("configured over SSH while the share was not reachable");
-        return Ok(BootOutcome::AlreadyConfigured);
-    }
+    let path = match share::reach(options, identity)? {
+        share::Reached::Bundle(path) => path,
+        share::Reached::ConfiguredMeanwhile => {
+            say("configured over SSH meanwhile");
+            return Ok(BootOutcome::AlreadyConfigured);
+        }
+        share::Reached::NoBundle => {
+            let reason = "the share has no bundle for this node".into();
+            return Ok(BootOutcome::WaitingForConfigure { reason });
+        }
+    };
     if options.update {
         update::adopt(&options.share);
     }
-    let path = options.share.join("bundles").join(format!("{}.age", identity.node));
-    let sealed = match std::fs::read(&path) {
-        Ok(sealed) => sealed,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(BootOutcome::WaitingForConfigure {
-                reason: "the share has no bundle for this node".into(),
-            });
-        }
-        Err(error) => return Err(BootError::ReadBundle(error)),
-    };
+    let sealed = std::fs::read(&path).map_err(BootError::ReadBundle)?;
     let key = seal_key(tree, identity)?;
     let bundle = seal::unseal_for(&sealed, &key, &identity.cluster, &identity.node)?;
     let apply_options = ApplyOptions { dry_run: false, root: options.root.clone() };

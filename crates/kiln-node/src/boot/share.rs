@@ -1,6 +1,7 @@
-//! Reaching the share: mounted read-only, tried again with growing pauses until patience ends.
+//! Reaching the share, and this node's bundle on it: mounted read-only, tried again with growing pauses until
+//! patience ends.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kiln_site::identity::Identity;
@@ -17,7 +18,9 @@ const MOUNT_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reached {
-    Share,
+    Bundle(PathBuf),
+    /// The share is there; nobody has put this node's bundle on it.
+    NoBundle,
     /// Somebody pushed a bundle over SSH while we waited; waiting on would only keep slurmd from starting.
     ConfiguredMeanwhile,
 }
@@ -27,13 +30,24 @@ pub(super) fn reach(options: &BootOptions, identity: &Identity) -> Result<Reache
     let before = state::applied(&options.root);
     let mut pause = FIRST_PAUSE;
     loop {
-        let Err(reason) = mount(options, identity) else {
-            return Ok(Reached::Share);
-        };
-        if start.elapsed() + pause > options.share_patience {
-            return Err(BootError::Share { seconds: start.elapsed().as_secs(), reason });
+        let path = options.share.join("bundles").join(format!("{}.age", identity.node));
+        let mounted = mount(options, identity);
+        if mounted.is_ok() && path.exists() {
+            return Ok(Reached::Bundle(path));
         }
-        say(&format!("the share is not reachable, next attempt in {} s: {reason}", pause.as_secs()));
+        // A share that was never written to is a cluster's first boot, and `configure` is on its way.
+        let first = mounted.is_ok() && !options.share.join("bundles").exists();
+        if first || start.elapsed() + pause > options.share_patience {
+            return match mounted {
+                Ok(()) => Ok(Reached::NoBundle),
+                Err(reason) => Err(BootError::Share { seconds: start.elapsed().as_secs(), reason }),
+            };
+        }
+        let next = format!("next attempt in {} s", pause.as_secs());
+        say(&match mounted {
+            Ok(()) => format!("the share has no bundle for this node, {next}; `kiln configure` brings it"),
+            Err(reason) => format!("the share is not reachable, {next}: {reason}"),
+        });
         let resume = Instant::now() + pause;
         while Instant::now() < resume {
             if was_configured(&options.root, identity, before.as_ref()) {

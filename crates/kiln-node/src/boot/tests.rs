@@ -36,6 +36,10 @@ impl Fixture {
     }
 
     fn boot(&self) -> Result<BootOutcome, BootError> {
+        self.boot_within(Duration::ZERO)
+    }
+
+    fn boot_within(&self, share_patience: Duration) -> Result<BootOutcome, BootError> {
         boot(&BootOptions {
             root: self.path("root"),
             sources: Sources {
@@ -45,7 +49,7 @@ impl Fixture {
                 patience: Duration::ZERO,
             },
             share: self.path("share"),
-            share_patience: Duration::ZERO,
+            share_patience,
             update: false,
         })
     }
@@ -143,6 +147,23 @@ fn no_share_is_an_error_and_no_bundle_is_a_wait() {
     assert!(matches!(fixture.boot(), Err(BootError::Share { .. })));
     std::fs::create_dir(fixture.path("share")).unwrap();
     assert!(matches!(fixture.boot(), Ok(BootOutcome::WaitingForConfigure { .. })));
+}
+
+#[test]
+fn a_share_that_comes_late_is_waited_for() {
+    let (identity, recipient) = key(1);
+    let fixture = Fixture::new(&compute(&format!(r#", "seal_key": "{identity}""#)));
+    std::thread::scope(|scope| {
+        let boot = scope.spawn(|| fixture.boot_within(Duration::from_secs(60)));
+        // First the share, with nothing of this node on it, then its bundle.
+        fixture.write("new/bundles/c2.age", "another's");
+        fixture.write("new/mine", seal::seal(&bundle("c1"), &recipient).unwrap());
+        std::fs::rename(fixture.path("new"), fixture.path("share")).unwrap();
+        assert!(!boot.is_finished() && !fixture.path("root/etc/slurm/x").exists());
+        std::fs::rename(fixture.path("share/mine"), fixture.path("share/bundles/c1.age")).unwrap();
+        assert!(matches!(boot.join().unwrap(), Ok(BootOutcome::Configured(_))));
+    });
+    assert_eq!(fixture.read("root/etc/slurm/x"), "x\n");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The second stage: what was written, with every default filled in. A default has the place of the
 //! table it belongs to, so that an error about it still points somewhere useful.
 
+mod limits;
 mod types;
 
 use std::ops::Range;
@@ -10,8 +11,8 @@ pub(crate) use types::*;
 use crate::diagnostic::Findings;
 use crate::words::and_list;
 use crate::written::{
-    At, ComputeOverrideTable, ControlTable, File, ImageTable, LoginOverrideTable, Named, PartitionTable,
-    RebuildTable, Text, Volume, VolumeMode,
+    At, ComputeOverrideTable, ControlTable, ElasticTable, File, ImageTable, LoginOverrideTable, Named,
+    PartitionTable, RebuildTable, ReconcileTable, Text, Volume, VolumeMode,
 };
 use crate::{ImageUpdate, Role};
 
@@ -22,6 +23,11 @@ const DEFAULT_SIZE: &str = "10 GiB";
 const DEFAULT_CONCURRENCY: i64 = 10;
 const DEFAULT_REBUILD: &str = "rebuild";
 const DEFAULT_REBUILD_TIME: &str = "30m";
+const DEFAULT_IDLE: &str = "15m";
+/// Of all the groups that `[limits]` yields.
+const LIMITS_PARTITION: &str = "compute";
+/// Several times what the slowest of the local cloud's hosts takes for one instance.
+const DEFAULT_NODE_TIME: &str = "5m";
 
 fn default_text(value: &str, at: &Range<usize>) -> Text {
     At::new(value.to_owned(), at.clone())
@@ -29,7 +35,8 @@ fn default_text(value: &str, at: &Range<usize>) -> Text {
 
 pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
     let cluster = file.cluster.unwrap_or_default();
-    if file.compute.as_ref().is_some_and(Vec::is_empty) {
+    let limits = file.limits.unwrap_or_default();
+    if file.compute.as_ref().is_none_or(Vec::is_empty) && limits.is_empty() {
         (findings.error("missing-key", 0..0, "the cluster has no compute group"))
             .expected("a table [compute.NAME]");
     }
@@ -46,13 +53,16 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
                 image,
                 features: Vec::new(),
                 image_update: ImageUpdate::Apply,
+                zones: Vec::new(),
+                elastic: None,
+                rebuild_time: default_text(DEFAULT_NODE_TIME, &name.span),
                 node_config: Vec::new(),
                 overrides: table.overrides.unwrap_or_default().into_iter().map(login_override).collect(),
                 name,
             }
         })
         .collect();
-    let compute: Vec<Group> = (file.compute.unwrap_or_default().into_iter())
+    let mut compute: Vec<Group> = (file.compute.unwrap_or_default().into_iter())
         .map(|(name, table)| {
             let image = usual_image.unless(table.image, &group_title(&name), &name.span, findings);
             Group {
@@ -62,12 +72,20 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
                 image,
                 features: table.features.map(|list| list.value).unwrap_or_default(),
                 image_update: table.image_update.map_or(ImageUpdate::Slurm, |at| at.value),
+                zones: table.zones.map(|list| list.value).unwrap_or_default(),
+                elastic: table.elastic.map(elastic),
+                rebuild_time: (table.rebuild_time)
+                    .unwrap_or_else(|| default_text(DEFAULT_NODE_TIME, &name.span)),
                 node_config: table.node_config.unwrap_or_default(),
                 overrides: table.overrides.unwrap_or_default(),
                 name,
             }
         })
         .collect();
+    for (flavor, table) in limits {
+        let image = usual_image.unless(table.image.clone(), "[limits]", &flavor.span, findings);
+        compute.extend(limits::groups(&flavor, image.as_ref(), table, findings));
+    }
     let volumes = file.volumes.unwrap_or_default();
     Merged {
         domain: cluster.domain.or_else(|| {
@@ -88,6 +106,25 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         slurm: file.slurm.unwrap_or_default(),
         users: file.user.unwrap_or_default(),
         roles: file.role.unwrap_or_default(),
+        reconcile: reconcile(file.reconcile.unwrap_or_default()),
+    }
+}
+
+fn elastic(table: ElasticTable) -> Elastic {
+    Elastic {
+        idle: table.idle.unwrap_or_else(|| default_text(DEFAULT_IDLE, &table.at)),
+        min: table.min.unwrap_or_else(|| At::new(0, table.at.clone())),
+        flavors: table.flavors.map(|list| list.value).unwrap_or_default(),
+        from_limits: false,
+    }
+}
+
+fn reconcile(table: ReconcileTable) -> Reconcile {
+    Reconcile {
+        every: table.every.unwrap_or_else(|| default_text("30s", &table.at)),
+        grace: table.grace.unwrap_or_else(|| default_text("2m", &table.at)),
+        pause: table.pause.unwrap_or_else(|| default_text("10m", &table.at)),
+        failures: table.failures.unwrap_or_else(|| At::new(5, table.at.clone())),
     }
 }
 
@@ -178,12 +215,20 @@ fn partitions(written: Option<Named<PartitionTable>>, compute: &[Group]) -> Vec<
     let mut written = written.unwrap_or_default();
     let by_default = written.is_empty();
     if by_default {
-        written = (compute.iter())
-            .map(|group| {
-                let groups = Some(At::new(vec![group.name.clone()], group.name.span.clone()));
-                (group.name.clone(), PartitionTable { groups, ..PartitionTable::default() })
-            })
+        let table = |groups: Vec<Text>, at: &Range<usize>| PartitionTable {
+            groups: Some(At::new(groups, at.clone())),
+            ..PartitionTable::default()
+        };
+        let (limited, own): (Vec<&Group>, Vec<&Group>) =
+            compute.iter().partition(|g| g.elastic.as_ref().is_some_and(|e| e.from_limits));
+        written = (own.into_iter())
+            .map(|group| (group.name.clone(), table(vec![group.name.clone()], &group.name.span)))
             .collect();
+        if let Some(first) = limited.first() {
+            let at = first.name.span.clone();
+            let groups = limited.iter().map(|group| group.name.clone()).collect();
+            written.push((default_text(LIMITS_PARTITION, &at), table(groups, &at)));
+        }
     }
     let some_default = written.iter().any(|(_, table)| table.default.as_ref().is_some_and(|flag| flag.value));
     // `default = false` is a choice too: the first partition without it is the default one.

@@ -25,6 +25,7 @@ pub(crate) struct Merged {
     pub slurm: SlurmTable,
     pub users: Named<UserTable>,
     pub roles: RolesTable,
+    pub reconcile: Reconcile,
 }
 
 pub(crate) struct Image {
@@ -49,8 +50,26 @@ pub(crate) struct Group {
     pub image: Option<Text>,
     pub features: Vec<Text>,
     pub image_update: ImageUpdate,
+    pub zones: Vec<Text>,
+    pub elastic: Option<Elastic>,
+    pub rebuild_time: Text,
     pub node_config: Named<Scalar>,
     pub overrides: Named<ComputeOverrideTable>,
+}
+
+pub(crate) struct Elastic {
+    pub idle: Text,
+    pub min: At<i64>,
+    pub flavors: Vec<Text>,
+    /// Made from `[limits]`.
+    pub from_limits: bool,
+}
+
+pub(crate) struct Reconcile {
+    pub every: Text,
+    pub grace: Text,
+    pub pause: Text,
+    pub failures: At<i64>,
 }
 
 pub(crate) struct Disk {

@@ -2,6 +2,7 @@
 //! file and reports all it finds; the spec is handed out only if nothing was reported.
 
 mod cloud;
+mod elastic;
 mod extras;
 mod images;
 mod names;
@@ -55,6 +56,7 @@ pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Sp
     let rebuild = rebuild::rebuild(&merged, &compute, findings);
     let slurm = slurm::config(&merged.slurm, findings);
     let users = users::users(&merged.users, findings);
+    let reconcile = elastic::reconcile(&merged, findings);
     let roles = extras::roles(&merged.roles, findings);
     let volumes = Volumes {
         state: volume("state", &merged.state, findings),
@@ -82,6 +84,7 @@ pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Sp
         users,
         roles,
         concurrency,
+        reconcile,
     })
 }
 

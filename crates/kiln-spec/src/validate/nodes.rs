@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use super::{names, overrides, slurm};
+use super::{elastic, names, overrides, rebuild, slurm};
 use crate::Group;
 use crate::diagnostic::Findings;
 use crate::hostlist;
@@ -62,11 +62,14 @@ fn group<'a>(written: &'a merge::Group, census: &mut Census<'a>, findings: &mut 
         name: written.name.value.clone(),
         role: written.role,
         overrides: overrides::overrides(written, &nodes, findings),
+        zones: written.zones.iter().map(|zone| zone.value.clone()).collect(),
+        elastic: elastic::elastic(written, &nodes, findings),
         nodes,
         flavor: written.flavor.value.clone(),
         image: written.image.as_ref().map(|image| image.value.clone()).unwrap_or_default(),
         features: written.features.iter().map(|feature| feature.value.clone()).collect(),
         image_update: written.image_update,
+        rebuild_time: rebuild::time(&written.rebuild_time, findings),
         node_config: slurm::line_config(&written.node_config, slurm::NODE_KEYS, findings),
     }
 }

@@ -40,12 +40,13 @@ pub(super) fn rebuild(
         .map(|written| RebuildPartition {
             name: written.name.value.clone(),
             groups: group_names(written.groups.as_ref()),
-            max_time: rebuild_time(&written.max_time, findings),
+            max_time: time(&written.max_time, findings),
         })
         .collect()
 }
 
-fn rebuild_time(time: &Text, findings: &mut Findings<'_>) -> Duration {
+/// A time in which something about a rebuild has to be over.
+pub(super) fn time(time: &Text, findings: &mut Findings<'_>) -> Duration {
     let minute = Duration::from_secs(60);
     match duration(&time.value) {
         Some(duration) if duration >= minute => duration,

@@ -22,7 +22,9 @@ table! {
         /// Groups of login nodes, by name.
         "login" => login: Named<LoginTable>;
         /// Groups of compute nodes, by name. At least one.
-        "compute" => compute: Named<ComputeTable>, required;
+        "compute" => compute: Named<ComputeTable>;
+        /// How many machines of which shape may be used where, by flavor: elastic groups are made of it. With it `compute` may be left out.
+        "limits" => limits: Named<LimitTable>;
         /// Storage that outlives the nodes.
         "volumes" => volumes: VolumesTable;
         /// Slurm partitions, by name. Default: one per compute group, the first is the default partition.
@@ -35,6 +37,8 @@ table! {
         "user" => user: Named<UserTable>;
         /// What the site adds to the nodes of a role.
         "role" => role: RolesTable;
+        /// How kilnd keeps Slurm and the cloud in agreement.
+        "reconcile" => reconcile: ReconcileTable;
     }
 }
 
@@ -173,10 +177,56 @@ table! {
         "features" => features: List<Text>;
         /// What `kiln apply` does with a new image: rebuild the nodes at once (`apply`) or only record it (`slurm`). Default: slurm.
         "image_update" => image_update: At<ImageUpdate>;
+        /// Availability zones the nodes may be in, the preferred one first. Default: the cloud decides.
+        "zones" => zones: List<Text>;
+        /// Makes the group elastic: Slurm powers its nodes up for jobs and down when they are idle. Without it they are always there.
+        "elastic" => elastic: ElasticTable;
+        /// Longest time from the reboot of a healthy node, onto a new image, until it is back in Slurm, e.g. 5m. Slurm's `ResumeTimeout` follows from it. Default: 5m.
+        "rebuild_time" => rebuild_time: Text;
         /// Parameters for the nodes' `NodeName` line in slurm.conf, e.g. `CPUs` or `RealMemory`.
         "node_config" => node_config: Named<Scalar>;
         /// Settings for some of the nodes, by node name or hostlist.
         "override" => overrides: Named<ComputeOverrideTable>;
+    }
+}
+
+table! {
+    /// What makes a compute group elastic.
+    ElasticTable {
+        /// How long a node may be idle before it is deleted, e.g. 15m. Default: 15m.
+        "idle" => idle: Text;
+        /// How many of the group's nodes, its first ones, are kept up at all times. Default: 0.
+        "min" => min: At<i64>;
+        /// Flavors to take, in this order, where the cloud has no room for the group's own; they must not be smaller.
+        "flavors" => flavors: List<Text>;
+    }
+}
+
+table! {
+    /// How many machines of one flavor may be used in which availability zone.
+    LimitTable {
+        /// Number of machines by availability zone: each zone becomes an elastic group FLAVOR-ZONE.
+        "zones" => zones: Named<At<i64>>, required;
+        /// Name of an image. Default: `default`, or the only image there is.
+        "image" => image: Text;
+        /// How long a node may be idle before it is deleted. Default: 15m.
+        "idle" => idle: Text;
+        /// Slurm features of the nodes, besides those Kiln gives them.
+        "features" => features: List<Text>;
+    }
+}
+
+table! {
+    /// How kilnd keeps Slurm and the cloud in agreement.
+    ReconcileTable {
+        /// Time between two looks. Default: 30s.
+        "every" => every: Text;
+        /// How long an odd state must have lasted before something is done about it. Default: 2m.
+        "grace" => grace: Text;
+        /// How long an elastic group is left alone that the cloud has no room for, or that fails again and again. Default: 10m.
+        "pause" => pause: Text;
+        /// Failures in a row that make an elastic group pause, 1 to 100. Default: 5.
+        "failures" => failures: At<i64>;
     }
 }
 

@@ -1,16 +1,16 @@
-//! `kiln fleet`: rollouts on the control node, for `kiln rebuild` to call there.
+//! `kiln fleet`: kilnd's store on the control node, for `kiln rebuild`, `status`, `events` and `doctor` to ask there.
 
 use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use kiln_fleet::{FleetFile, Options, RolloutId, Slurm, Store, paths};
+use kiln_fleet::{FleetFile, Options, RolloutId, Slurm, Sources, Store, paths};
 
 use crate::context::Context;
 use crate::exit::Exit;
 
-/// Rollouts in this control node's store
+/// What this control node's kilnd knows
 #[derive(Debug, Subcommand)]
 pub enum Fleet {
     /// Start a rollout, its options as JSON on standard input
@@ -25,6 +25,18 @@ pub enum Fleet {
     Resume { id: RolloutId },
     /// End a rollout; what has begun is followed to its end
     Abort { id: RolloutId },
+    /// How every compute node is
+    Health,
+    /// All there is to know of one node
+    Dossier { node: String },
+    /// What happened, oldest first
+    Events {
+        node: Option<String>,
+        #[arg(long)]
+        since: Option<jiff::Timestamp>,
+        #[arg(long, default_value_t = u32::MAX)]
+        most: u32,
+    },
 }
 
 impl Fleet {
@@ -33,6 +45,19 @@ impl Fleet {
         let id = match self {
             Fleet::List => {
                 context.printer.json(&kiln_fleet::list(&store)?)?;
+                return Ok(Exit::Ok);
+            }
+            Fleet::Health => {
+                context.printer.json(&look(context, &store, async |s| s.health().await)?)?;
+                return Ok(Exit::Ok);
+            }
+            Fleet::Dossier { node } => {
+                context.printer.json(&look(context, &store, async |s| s.dossier(&node).await)?)?;
+                return Ok(Exit::Ok);
+            }
+            Fleet::Events { node, since, most } => {
+                let since = since.unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+                context.printer.json(&store.events_since(node.as_deref(), since, most)?)?;
                 return Ok(Exit::Ok);
             }
             Fleet::Start => start(context, &store)?,
@@ -44,6 +69,17 @@ impl Fleet {
         context.printer.json(&kiln_fleet::report(&store, id)?)?;
         Ok(Exit::Ok)
     }
+}
+
+fn look<T>(
+    context: &Context,
+    store: &Store,
+    question: impl AsyncFnOnce(Sources<'_>) -> kiln_fleet::Result<T>,
+) -> anyhow::Result<T> {
+    let fleet = kiln_fleet::Fleet::read(Path::new(paths::FLEET))?;
+    let slurm = Slurm::default();
+    let sources = Sources { store, slurm: &slurm, fleet: &fleet, share: Path::new(paths::SHARE) };
+    context.block_on(async { Ok(question(sources).await?) })
 }
 
 fn start(context: &Context, store: &Store) -> anyhow::Result<RolloutId> {

@@ -3,8 +3,11 @@
 pub mod apply;
 pub mod completions;
 pub mod configure;
+pub mod console;
 pub mod daemon;
 pub mod destroy;
+pub mod doctor;
+pub mod events;
 pub mod exec;
 pub mod fleet;
 pub mod image;
@@ -38,7 +41,10 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Up(verb) => verb.run(context),
         Verb::Destroy(verb) => verb.run(context),
         Verb::Status(verb) => verb.run(context),
+        Verb::Events(verb) => verb.run(context),
+        Verb::Doctor(verb) => verb.run(context),
         Verb::Ssh(verb) => verb.run(context),
+        Verb::Console(verb) => verb.run(context),
         Verb::Exec(verb) => verb.run(context),
         Verb::Inventory(verb) => verb.run(context),
         Verb::Image(verb) => verb.run(context),

@@ -1,13 +1,15 @@
 //! `kiln status`
 
 use clap::Args;
+use kiln_deploy::{NodeStatus, StatusReport};
 
+use crate::age;
 use crate::cluster;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::table::Table;
 
-/// Show every node: what the cloud says, what Slurm says, and whether that is as it should be
+/// Show every node: what the cloud says, what Slurm says, whether that is as it should be, and what Kiln does about it
 #[derive(Debug, Args)]
 pub struct Status {}
 
@@ -19,25 +21,59 @@ impl Status {
             context.printer.json(&report)?;
             return Ok(Exit::Ok);
         }
-        let mut table = Table::new(["node", "group", "address", "image", "cloud", "slurm", "verdict"]);
-        for node in &report.nodes {
-            table.row([
-                node.node.clone(),
-                node.group.clone(),
-                node.address.clone().unwrap_or_default(),
-                node.image.clone().unwrap_or_default(),
-                node.cloud.clone(),
-                node.slurm.clone().unwrap_or_default(),
-                match &node.reason {
-                    Some(reason) if node.verdict != "ok" => format!("{} ({reason})", node.verdict),
-                    _ => node.verdict.clone(),
-                },
-            ]);
+        context.printer.raw(nodes(&report))?;
+        for stray in &report.strays {
+            let does = does(stray.due, &stray.actions, &report);
+            let age = age::between(stray.since, report.observed);
+            context.printer.data(format!("no node: {}: {}, for {age}{does}", stray.subject, stray.text))?;
         }
-        context.printer.raw(&table)?;
+        for trouble in &report.troubles {
+            let (group, trouble, paused) = (&trouble.group, &trouble.trouble, trouble.is_paused);
+            let times =
+                if trouble.failures == 1 { "once" } else { &format!("{} times in a row", trouble.failures) };
+            let until = trouble.paused_until.filter(|_| paused);
+            let state = until.map_or_else(
+                || format!("group {group}: failed {times}"),
+                |until| format!("group {group}: paused until {}", until.strftime("%Y-%m-%d %H:%M:%S UTC")),
+            );
+            context.printer.data(format!("{state}: {}", trouble.problem))?;
+        }
         if let Some(error) = &report.slurm_error {
             context.printer.warn(format!("Slurm could not be asked: {error}"));
         }
+        if let Some(error) = &report.kilnd_error {
+            context.printer.warn(format!("nobody mends what is wrong here: {error}"));
+        }
         Ok(Exit::Ok)
     }
+}
+
+fn nodes(report: &StatusReport) -> Table {
+    let mut table = Table::new(["node", "group", "address", "image", "cloud", "slurm", "age", "verdict"]);
+    for node in &report.nodes {
+        table.row([
+            node.node.clone(),
+            node.group.clone(),
+            node.address.clone().unwrap_or_default(),
+            node.image.clone().unwrap_or_default(),
+            node.cloud.clone(),
+            node.slurm.clone().unwrap_or_default(),
+            node.since.map(|since| age::between(since, report.observed)).unwrap_or_default(),
+            verdict(node, report),
+        ]);
+    }
+    table
+}
+
+fn verdict(node: &NodeStatus, report: &StatusReport) -> String {
+    // A finding has said the reason where it matters.
+    let reason = node.reason.as_ref().filter(|_| node.verdict != "ok" && node.since.is_none());
+    let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    format!("{}{reason}{}", node.verdict, does(node.due, &node.actions, report))
+}
+
+fn does(due: Option<jiff::Timestamp>, actions: &[String], report: &StatusReport) -> String {
+    due.filter(|_| report.kilnd_error.is_none()).map_or_else(String::new, |due| {
+        format!("; Kiln will {}, {}", actions.join(", "), age::until(due, report.observed))
+    })
 }

@@ -107,6 +107,22 @@ impl Lab {
             .unwrap_or_else(|e| panic!("kiln {arguments:?} printed no JSON ({e}):\n{text}"))
     }
 
+    /// Watches the newest rollout to its end; its report.
+    pub fn watch(&mut self) -> Value {
+        let output = self.try_kiln(&["--json", "rebuild", "watch"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let last = text.lines().last().unwrap_or_default();
+        let report: Value = serde_json::from_str(last).unwrap_or_else(|e| {
+            panic!(
+                "kiln rebuild watch printed no JSON ({e}):\n{text}{}",
+                String::from_utf8_lossy(&output.stderr)
+            )
+        });
+        let well = report["state"] == "done" && report["failed"] == 0;
+        assert_eq!(output.status.success(), well, "{report}");
+        report
+    }
+
     /// Runs a command as root on a node; it must succeed.
     pub fn on(&mut self, node: &str, command: &[&str]) -> String {
         let arguments: Vec<&str> = ["ssh", node].into_iter().chain(command.iter().copied()).collect();
@@ -197,4 +213,13 @@ pub fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
 
 pub fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// What the local cloud is to do wrong from now on.
+pub fn order(faults: &str) {
+    std::fs::write(cloud_root().join("faults.json"), faults).expect("faults on order");
+}
+
+pub fn no_more_faults() {
+    let _ = std::fs::remove_file(cloud_root().join("faults.json"));
 }

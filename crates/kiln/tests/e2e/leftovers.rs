@@ -6,31 +6,51 @@ use std::process::Command;
 
 use crate::lab::cloud_root;
 
+/// What belongs to this process's cloud: all of it names the cloud's folder or carries the name it has on the host.
 pub fn look() -> BTreeSet<String> {
+    let root = cloud_root();
+    let folder = root.display().to_string();
+    let name = kiln_cloud::local::name_on_host(&root);
+    let mut all = look_at_host();
+    all.retain(|entry| entry.contains(&folder) || entry.contains(&name));
+    for kind in ["instances", "volumes"] {
+        all.extend(entries(&root.join(kind)).map(|path| format!("folder: {path}")));
+    }
+    all
+}
+
+/// Everything on this machine, whoever's it is.
+pub fn look_at_host() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let mut add =
         |kind: &str, text: String| all.extend(text.lines().map(|l| format!("{kind}: {}", l.trim())));
     add("namespace", run(&["ip", "netns", "list"]));
-    add("link", names(&run(&["ip", "-brief", "link"])));
+    add("link", links().join("\n"));
     add("rule", run(&["nft", "list", "ruleset"]));
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let points = mounts.lines().filter_map(|l| l.split(' ').nth(4)).collect::<Vec<_>>().join("\n");
     add("mount", points);
     add("cgroup", cgroups().join("\n"));
     add("process", processes().join("\n"));
-    for kind in ["instances", "volumes", "networks"] {
-        add("folder", entries(&cloud_root().join(kind)).join("\n"));
+    for setting in ["net/ipv4/ip_forward", "fs/inotify/max_user_instances", "fs/inotify/max_user_watches"] {
+        let value = std::fs::read_to_string(Path::new("/proc/sys").join(setting)).unwrap_or_default();
+        add("setting", format!("{setting} {value}"));
     }
     all
 }
 
-/// On a machine that runs other local clouds beside this one, only what names this one's root can be told apart.
 pub fn assert_same(before: &BTreeSet<String>, after: &BTreeSet<String>) {
-    let root = cloud_root().display().to_string();
-    let alone = !other_clouds();
-    let ours = |entry: &&String| alone || entry.contains(&root);
-    let left: Vec<&String> = after.difference(before).filter(ours).collect();
+    let left: Vec<&String> = after.difference(before).collect();
     assert!(left.is_empty(), "left behind:\n{left:#?}");
+}
+
+/// Whether other local clouds are at work on this machine, whose things come and go.
+pub fn other_clouds(roots: &[&Path]) -> bool {
+    let ours = |cmdline: &str| {
+        let root = cmdline.split(" local daemon --root ").nth(1).map(str::trim).map(Path::new);
+        root.is_some_and(|root| roots.contains(&root))
+    };
+    command_lines().any(|(_, line)| line.contains(" local daemon --root ") && !ours(&line))
 }
 
 fn run(argv: &[&str]) -> String {
@@ -38,9 +58,14 @@ fn run(argv: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The first column alone: counters and states of the host's own links come and go.
-fn names(text: &str) -> String {
-    text.lines().filter_map(|l| l.split_whitespace().next()).collect::<Vec<_>>().join("\n")
+/// Names and owners alone: counters and states of the host's own links come and go.
+fn links() -> Vec<String> {
+    let links = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let described = links.map(|link| {
+        let owner = std::fs::read_to_string(link.path().join("ifalias")).unwrap_or_default();
+        format!("{} {}", link.file_name().to_string_lossy(), owner.trim())
+    });
+    described.collect()
 }
 
 fn cgroups() -> Vec<String> {
@@ -60,35 +85,24 @@ fn cgroups() -> Vec<String> {
     found
 }
 
-/// Processes of the local cloud: those that name its root, or run in one of its namespaces.
+/// Processes of local clouds: daemons, supervisors, instances.
 fn processes() -> Vec<String> {
-    let root = cloud_root().display().to_string();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.chars().all(|c| c.is_ascii_digit()) {
-            continue;
-        }
-        let cmdline = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let cmdline = String::from_utf8_lossy(&cmdline).replace('\0', " ");
-        if cmdline.contains(&root) || cmdline.contains("systemd-nspawn") {
-            found.push(format!("{name} {cmdline}"));
-        }
-    }
-    found
+    let signs = ["systemd-nspawn", " local daemon ", " local instance "];
+    let of_cloud = |line: &str| signs.iter().any(|sign| line.contains(sign));
+    command_lines().filter(|(_, line)| of_cloud(line)).map(|(pid, line)| format!("{pid} {line}")).collect()
 }
 
-fn other_clouds() -> bool {
-    let root = cloud_root().display().to_string();
-    let is_other = |entry: std::fs::DirEntry| {
-        let cmdline = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let cmdline = String::from_utf8_lossy(&cmdline).replace('\0', " ");
-        cmdline.contains(" local daemon --root ") && !cmdline.contains(&root)
-    };
-    std::fs::read_dir("/proc").into_iter().flatten().flatten().any(is_other)
+fn command_lines() -> impl Iterator<Item = (String, String)> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let pid = entry.file_name().to_string_lossy().into_owned();
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        pid.chars().all(|c| c.is_ascii_digit()).then_some(())?;
+        Some((pid, String::from_utf8_lossy(&line).replace('\0', " ")))
+    })
 }
 
-fn entries(folder: &Path) -> Vec<String> {
+fn entries(folder: &Path) -> impl Iterator<Item = String> {
     let list = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    list.map(|e| e.path().display().to_string()).collect()
+    list.map(|e| e.path().display().to_string())
 }

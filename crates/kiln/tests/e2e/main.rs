@@ -1,18 +1,24 @@
 //! End-to-end tests: the real binary, the local cloud, real Slurm in booted systems.
 //!
 //! Scenarios of a suite share one cluster and run in order, because raising one is the dear part. Every suite ends
-//! with `destroy` and a look at what is left, also when a scenario failed. Arguments name the suites to run.
+//! with `destroy` and a look at what is left, also when a scenario failed. Arguments name the suites to run. Suites
+//! mostly wait for Slurm, so some of them run side by side.
 
 mod accounts;
 mod change;
 mod control;
 mod cut;
 mod daemon;
+mod elastic;
 mod lab;
+mod lanes;
 mod leftovers;
 mod raise;
+mod reconcile;
 mod rollout;
 mod secrecy;
+mod steering;
+mod trouble;
 mod watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,101 +33,185 @@ struct Suite {
     name: &'static str,
     /// Debian release of the images.
     debian: &'static str,
-    scenarios: &'static [Scenario],
+    /// Suites of different lanes run side by side.
+    lane: &'static str,
+    /// In order, on one cluster.
+    scenarios: &'static [&'static [Scenario]],
 }
 
+const RAISE: &[Scenario] = &[("from nothing to a two-node job", raise::two_node_job)];
+
+/// New images, each scenario starting from whole nodes in service, whatever their image.
 const ROLLOUT: &[Scenario] = &[
-    ("from nothing to a two-node job", raise::two_node_job),
     ("rebuild jobs take their turn, without a rebuild", rollout::worked_without_reboot),
     ("rebuild jobs take their turn and rebuild", rollout::worked_with_rebuild),
     ("user jobs come through a rebuild unharmed", rollout::under_load),
     ("to the same image is a reboot, and only on demand", rollout::nothing_to_do),
     ("a canary that fails goes back, the others stay", rollout::canary),
+    ("nodes are drained instead", steering::drained),
+    ("one at a time, paused, resumed, aborted", steering::paused_and_aborted),
+    ("a node without its bundle does not join", steering::bundle_missing),
+    ("jobs are submitted as a user who may", steering::as_a_user),
 ];
 
 const TROUBLE: &[Scenario] = &[
-    ("from nothing to a two-node job", raise::two_node_job),
-    ("a rollout comes through everything being killed", rollout::troubled),
-    ("a node that cannot be built is drained and mended", rollout::broken_node),
+    ("a rollout comes through everything being killed", trouble::troubled),
+    ("a node that cannot be built is drained and mended", trouble::broken_node),
+    ("a node that never boots is drained and mended", trouble::never_boots),
+];
+
+/// What Slurm and the cloud may disagree about.
+const RECONCILE: &[Scenario] = &[
+    ("fixed and elastic nodes side by side", reconcile::raise),
+    ("an instance is deleted behind Slurm's back", reconcile::instance_gone),
+    ("instances that are no node's", reconcile::strays),
+    ("nodes that are down without an instance", reconcile::down_without_instance),
+    ("instances of nodes that are off", reconcile::left_running),
+    ("instances that break or stop", reconcile::broken_or_stopped),
+    ("two instances of one node", reconcile::duplicates),
+    ("nodes that get lost", reconcile::lost_on_the_way),
+    ("a node that is to stay up", reconcile::kept_up),
+    ("a cloud without room", reconcile::no_room),
+    ("a node that never comes up", reconcile::never_comes_up),
+    ("nothing is done while Slurm cannot be read", reconcile::unreadable),
+    ("what only people can mend is reported", reconcile::reported),
+    ("nodes with an older configuration, and a doctor's page", reconcile::drift),
+];
+
+/// Where releases of Slurm differ.
+const RECONCILE_SHORT: &[Scenario] = &[
+    ("fixed and elastic nodes side by side", reconcile::raise),
+    ("an instance is deleted behind Slurm's back", reconcile::instance_gone),
+    ("nodes that are down without an instance", reconcile::down_without_instance),
+    ("instances that break or stop", reconcile::broken_or_stopped),
+    ("nodes that get lost", reconcile::lost_on_the_way),
+    ("a cloud without room", reconcile::no_room),
+];
+
+const ELASTIC: &[Scenario] = &[
+    ("from nothing to a group that is off", elastic::raise),
+    ("four nodes appear for a job and go", elastic::grows_and_shrinks),
+    ("jobs race with nodes being powered down", elastic::racing),
+    ("kilnd is away, and killed ten times", elastic::without_kilnd),
+    ("a cloud that is short of room", elastic::short_of_room),
+    ("a cloud without room says so at once", elastic::no_room),
+    ("a new image for fixed and elastic nodes", elastic::new_image),
+];
+
+/// What another release of Slurm could do differently.
+const ELASTIC_SHORT: &[Scenario] = &[
+    ("from nothing to a group that is off", elastic::raise),
+    ("four nodes appear for a job and go", elastic::grows_and_shrinks),
+    ("a new image for fixed and elastic nodes", elastic::new_image),
 ];
 
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
         debian: "bookworm",
+        lane: "bookworm",
         scenarios: &[
-            ("from nothing to a two-node job", raise::two_node_job),
-            ("secrets are nowhere to be found", secrecy::nowhere),
-            ("the share tells a reader nothing", secrecy::sealed_share),
-            ("up again changes nothing", raise::up_again),
-            ("commands show the cluster", raise::commands),
-            ("a failed image build leaves nothing", raise::failed_build),
-            ("a parameter reaches all nodes and kills no job", change::parameter),
-            ("a parameter that Slurm does not know changes nothing", change::bad_parameter),
-            ("a user comes and leaves", change::user_leaves),
-            ("only users with a job reach a compute node", accounts::compute_access),
-            ("only root reaches the metadata", accounts::metadata),
-            ("the local cloud's daemon is killed and comes back", daemon::killed),
-            ("the control node's token is good for its cluster alone", daemon::token),
-            ("rotated secrets reach the nodes", secrecy::rotation),
-            ("control is rebuilt under a running and a waiting job", control::rebuilt),
-            ("the cluster shrinks and grows", change::resize),
-            ("a rebooted compute node comes back configured", change::reboot),
+            RAISE,
+            &[
+                ("secrets are nowhere to be found", secrecy::nowhere),
+                ("the share tells a reader nothing", secrecy::sealed_share),
+                ("up again changes nothing", raise::up_again),
+                ("commands show the cluster", raise::commands),
+                ("a failed image build leaves nothing", raise::failed_build),
+                ("a parameter reaches all nodes and kills no job", change::parameter),
+                ("a parameter that Slurm does not know changes nothing", change::bad_parameter),
+                ("a user comes and leaves", change::user_leaves),
+                ("only users with a job reach a compute node", accounts::compute_access),
+                ("only root reaches the metadata", accounts::metadata),
+                ("the local cloud's daemon is killed and comes back", daemon::killed),
+                ("the control node's token is good for its cluster alone", daemon::token),
+                ("rotated secrets reach the nodes", secrecy::rotation),
+                ("control is rebuilt under a running and a waiting job", control::rebuilt),
+                ("the cluster shrinks and grows", change::resize),
+                ("a rebooted compute node comes back configured", change::reboot),
+            ],
         ],
     },
     Suite {
         name: "cut",
         debian: "bookworm",
-        scenarios: &[
+        lane: "bookworm",
+        scenarios: &[&[
             ("up is killed at ten moments", cut::ten_moments),
             ("Ctrl-C ends up cleanly", cut::interrupted),
-        ],
+        ]],
     },
-    Suite { name: "rollout", debian: "bookworm", scenarios: ROLLOUT },
-    Suite { name: "trouble", debian: "bookworm", scenarios: TROUBLE },
+    Suite { name: "rollout", debian: "bookworm", lane: "bookworm", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
+    Suite { name: "elastic", debian: "bookworm", lane: "elastic", scenarios: &[ELASTIC] },
+    Suite { name: "reconcile", debian: "bookworm", lane: "elastic", scenarios: &[RECONCILE] },
     Suite {
         name: "trixie",
         debian: "trixie",
+        lane: "newer",
         scenarios: &[
-            ("from nothing to a two-node job", raise::two_node_job),
-            ("up again changes nothing", raise::up_again),
-            ("a parameter reaches all nodes and kills no job", change::parameter),
-            ("only users with a job reach a compute node", accounts::compute_access),
-            ("control is rebuilt under a running and a waiting job", control::rebuilt),
+            RAISE,
+            &[
+                ("up again changes nothing", raise::up_again),
+                ("a parameter reaches all nodes and kills no job", change::parameter),
+                ("only users with a job reach a compute node", accounts::compute_access),
+                ("control is rebuilt under a running and a waiting job", control::rebuilt),
+            ],
         ],
     },
+    Suite { name: "reconcile-trixie", debian: "trixie", lane: "newer", scenarios: &[RECONCILE_SHORT] },
+    Suite { name: "rollout-trixie", debian: "trixie", lane: "newer", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
+    Suite { name: "elastic-trixie", debian: "trixie", lane: "newer", scenarios: &[ELASTIC_SHORT] },
     Suite {
         name: "forky",
         debian: "forky",
-        scenarios: &[
-            ("from nothing to a two-node job", raise::two_node_job),
-            ("up again changes nothing", raise::up_again),
-        ],
+        lane: "newer",
+        scenarios: &[RAISE, &[("up again changes nothing", raise::up_again)]],
     },
 ];
 
 fn main() -> ExitCode {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    let named = |suite: &Suite| wanted.iter().any(|w| w == suite.name);
-    let chosen = |suite: &&Suite| wanted.is_empty() || named(suite);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, lane, wanted @ ..] = arguments.as_slice()
+        && flag == lanes::FLAG
+    {
+        let chosen = SUITES.iter().filter(|s| s.lane == lane && wanted.contains(&s.name.into()));
+        return run_all(chosen);
+    }
+    let names: Vec<&String> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
+    if let Some(unknown) = names.iter().find(|name| !SUITES.iter().any(|s| s.name == **name)) {
+        let known: Vec<&str> = SUITES.iter().map(|s| s.name).collect();
+        println!("there is no suite {unknown}; there are {}", known.join(", "));
+        return ExitCode::FAILURE;
+    }
+    let chosen = SUITES.iter().filter(|s| names.is_empty() || names.iter().any(|name| *name == s.name));
+    lanes::run(chosen)
+}
+
+fn run_all<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
     let (mut passed, mut failed) = (0, 0);
-    for suite in SUITES.iter().filter(chosen) {
+    for suite in suites {
         let (p, f) = run(suite);
         passed += p;
         failed += f;
     }
-    println!("\n{passed} passed, {failed} failed");
+    println!("{passed} passed, {failed} failed");
     if failed == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn run(suite: &Suite) -> (usize, usize) {
-    println!("\nsuite {}", suite.name);
+    println!("suite {}", suite.name);
     let mut lab = Lab::new(suite.debian);
     // A run that was cut off may have left its cluster; it has the same name.
     lab.destroy();
     let before = leftovers::look();
     let (mut passed, mut failed) = (0, 0);
-    for (name, scenario) in suite.scenarios {
+    // For work on some scenarios: only those whose names have one of these words, behind the raising.
+    let only = std::env::var("KILN_TEST_ONLY").unwrap_or_default();
+    let is_wanted = |at: usize, name: &str| at == 0 || only.split(',').any(|word| name.contains(word));
+    for (at, (name, scenario)) in suite.scenarios.iter().copied().flatten().enumerate() {
+        if !is_wanted(at, name) {
+            continue;
+        }
         let start = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| scenario(&mut lab)));
         let seconds = start.elapsed().as_secs_f64();

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::daemon::daemon_pid;
-use crate::lab::{Lab, cloud_root, wait};
+use crate::lab::{Lab, wait};
 
-const COMPUTE: [&str; 4] = ["extra-0", "extra-1", "standard-0", "standard-1"];
+pub const COMPUTE: [&str; 4] = ["extra-0", "extra-1", "standard-0", "standard-1"];
 
 /// The cluster file with an extra image that can be told by a file, for compute nodes.
-fn use_image(lab: &mut Lab, name: &str) {
+pub fn use_image(lab: &mut Lab, name: &str) {
     let text = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
     let mut lines: Vec<String> = text.lines().map(String::from).collect();
     let section = format!("[image.{name}]");
@@ -31,7 +30,7 @@ fn use_image(lab: &mut Lab, name: &str) {
     lab.kiln(&["up", "--yes"]);
 }
 
-fn images(lab: &mut Lab) -> BTreeMap<String, String> {
+pub fn images(lab: &mut Lab) -> BTreeMap<String, String> {
     let hosts = lab.hosts();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
     hosts
@@ -41,8 +40,16 @@ fn images(lab: &mut Lab) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn which_image(lab: &mut Lab, node: &str) -> String {
+pub fn which_image(lab: &mut Lab, node: &str) -> String {
     lab.on(node, &["sh", "-c", "cat /etc/which-image 2>/dev/null || echo default"])
+}
+
+/// Where each node of the newest rollout stands.
+pub fn steps(lab: &mut Lab) -> BTreeMap<String, String> {
+    let report = lab.json(&["rebuild", "status"]);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let nodes = report["nodes"].as_array().cloned().unwrap_or_default();
+    nodes.iter().map(|n| (text(&n["node"]), text(&n["step"]))).collect()
 }
 
 /// Start and end of jobs by name, from Slurm's accounting, in seconds.
@@ -98,9 +105,8 @@ fn worked(lab: &mut Lab, tag: &str, options: &[&str]) -> BTreeMap<String, (i64, 
         "sleep 10",
     );
     assert_eq!(queued(lab, &name("C")), "PENDING");
-    let watched = lab.json(&["rebuild", "watch"]);
-    assert_eq!(watched["state"], "done", "{watched}");
-    assert_eq!(watched["failed"], 0, "{watched}");
+    let watched = lab.watch();
+    assert_eq!((&watched["done"], &watched["failed"]), (&4.into(), &0.into()), "{watched}");
     let all = [name("A"), name("B"), name("C")].into_iter().chain(COMPUTE.map(of)).collect::<Vec<_>>();
     wait("every job is in the records", || {
         let seen = records(lab);
@@ -206,107 +212,4 @@ pub fn canary(lab: &mut Lab) {
     let touched: Vec<&Value> =
         report["nodes"].as_array().expect("nodes").iter().filter(|n| !n["begun"].is_null()).collect();
     assert_eq!(touched.len(), 1, "{report}");
-}
-
-/// Everything is killed on the way, the cloud stumbles, and a second rollout is refused; each node is rebuilt once.
-pub fn troubled(lab: &mut Lab) {
-    use_image(lab, "fourth");
-    let faults =
-        r#"{"rebuild": {"fail": 2, "status": 429, "retry_after": 1}, "reboot": {"fail": 1, "status": 500}}"#;
-    std::fs::write(cloud_root().join("faults.json"), faults).expect("faults on order");
-    let mark = lab.on("control", &["date", "+%s"]);
-    lab.kiln(&["rebuild", "--detach"]);
-    let second = lab.try_kiln(&["rebuild", "--nodes", "extra-0"]);
-    assert_eq!(second.status.code(), Some(1));
-    let words = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert!(words.contains("extra-0"), "{words}");
-
-    let mut kills = 0;
-    let mut last = String::new();
-    let start = std::time::Instant::now();
-    let mut killed = start;
-    loop {
-        let report = lab.json(&["rebuild", "status"]);
-        let steps: Vec<&str> =
-            report["nodes"].as_array().expect("nodes").iter().filter_map(|n| n["step"].as_str()).collect();
-        let steps = steps.join(" ");
-        if report["state"] == "done" {
-            assert_eq!(report["done"], 4, "{report}");
-            break;
-        }
-        assert_eq!(report["state"], "running", "{report}");
-        assert!(start.elapsed().as_secs() < 300, "{report}");
-        // At every new step, and every few seconds between.
-        if kills < 10 && (steps != last || killed.elapsed().as_secs() >= 3) {
-            killed = std::time::Instant::now();
-            lab.on("control", &["systemctl", "kill", "--signal=KILL", "kilnd.service"]);
-            kills += 1;
-            if kills == 4 {
-                lab.on("control", &["systemctl", "restart", "slurmctld.service"]);
-            }
-            if kills == 6 {
-                let pid = daemon_pid().expect("the cloud's daemon runs");
-                assert!(
-                    std::process::Command::new("kill")
-                        .args(["-9", &pid])
-                        .status()
-                        .expect("kill runs")
-                        .success()
-                );
-            }
-            wait("kilnd is back", || {
-                lab.try_kiln(&["ssh", "control", "systemctl", "--quiet", "is-active", "kilnd"])
-                    .status
-                    .success()
-            });
-        }
-        last = steps;
-    }
-    assert_eq!(kills, 10, "the rollout was over too soon");
-    let _ = std::fs::remove_file(cloud_root().join("faults.json"));
-    for node in COMPUTE {
-        assert_eq!(which_image(lab, node), "fourth");
-    }
-    // What kilnd asked of the cloud, as the cloud wrote it down: one rebuild for each node.
-    let journal = lab.on(
-        "control",
-        &["journalctl", "--no-pager", "-o", "cat", "-u", "kilnd", "--since", &format!("@{mark}")],
-    );
-    for node in COMPUTE {
-        let done = journal
-            .lines()
-            .filter(|l| l.contains("request done") && l.contains(node) && l.contains("rebuilt"));
-        assert_eq!(done.count(), 1, "{node}:\n{journal}");
-    }
-    let states = lab.on("control", &["sinfo", "--noheader", "--format=%T", "--partition=standard,extra"]);
-    assert!(states.lines().all(|s| s == "idle"), "{states}");
-}
-
-/// A node whose build fails is drained in words; the others go on; the next rollout mends it.
-pub fn broken_node(lab: &mut Lab) {
-    use_image(lab, "second");
-    let faults = r#"{"build": {"fail": 3, "status": 500, "message": "no valid host was found"}}"#;
-    std::fs::write(cloud_root().join("faults.json"), faults).expect("faults on order");
-    let failed = lab.try_kiln(&["rebuild", "--nodes", "extra-0"]);
-    let _ = std::fs::remove_file(cloud_root().join("faults.json"));
-    let words = String::from_utf8_lossy(&failed.stderr).into_owned();
-    assert_eq!(failed.status.code(), Some(1), "{words}");
-    let reason = lab.on("control", &["sinfo", "--noheader", "--Node", "--nodes=extra-0", "--format=%E"]);
-    assert!(reason.starts_with("kiln: ") && reason.contains("no valid host was found"), "{reason}\n{words}");
-
-    // The others go on without it.
-    let others = lab.json(&["rebuild"]);
-    assert_eq!(
-        (&others["done"], &others["failed"], &others["skipped"]),
-        (&3.into(), &0.into(), &1.into()),
-        "{others}"
-    );
-    // `up` makes it anew; the drain is lifted by the person who read its reason.
-    lab.kiln(&["up", "--yes"]);
-    lab.on("control", &["scontrol", "update", "nodename=extra-0", "state=resume"]);
-    for node in COMPUTE {
-        assert_eq!(which_image(lab, node), "second");
-    }
-    let id = lab.submit("--nodes=2 --partition=extra", "srun hostname");
-    lab.wait_job(&id, "COMPLETED");
 }

@@ -56,6 +56,7 @@ impl ControlNode {
             store: self.dir.path().join("store.db"),
             spool: self.dir.path().join("spool"),
             fleet: self.dir.path().join("fleet.json"),
+            share: self.dir.path().join("share"),
             slurm: Slurm::at(slurm),
             poll: Duration::from_millis(50),
             rollout_poll: Duration::from_secs(1),
@@ -69,7 +70,7 @@ impl ControlNode {
     pub fn reboot(&self, nodes: &str) {
         let [store, spool, fleet] =
             ["store.db", "spool", "fleet.json"].map(|name| self.dir.path().join(name));
-        hook::reboot(&store, &spool, &fleet, nodes).unwrap();
+        hook::reboot(hook::Desk { store: &store, spool: &spool, fleet: &fleet }, nodes).unwrap();
     }
 
     /// Until kilnd has nothing more to do.

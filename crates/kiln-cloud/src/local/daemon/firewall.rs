@@ -14,11 +14,11 @@ use crate::local::exec;
 pub const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 
 impl Daemon {
-    /// Makes the host's rules match the networks on record.
+    /// Makes the host's rules match the networks on record. The host is to be locked meanwhile.
     pub fn sync_firewall(&self) -> Result<()> {
         let networks: Vec<_> =
             self.world().networks.iter().map(|n| (networks::bridge(&n.id), n.cidr)).collect();
-        let table = format!("kiln-{}", self.mark);
+        let table = self.name_on_host();
         let bridges: Vec<_> = networks.iter().map(|(bridge, _)| bridge.clone()).collect();
         forward::allow(&bridges, &table)?;
         if networks.is_empty() {

@@ -54,6 +54,7 @@ impl Daemon {
 
     fn try_build(&self, record: &InstanceRecord) -> Result<()> {
         self.fault("build")?;
+        self.fault(&format!("build {}", record.name))?;
         self.power_off(&record.id, false)?;
         store::remove_tree(&self.layer_dir(&record.upper))?;
         self.boot(record)
@@ -66,6 +67,9 @@ impl Daemon {
         self.make_upper(record)?;
         self.write_config_drive(record)?;
         let plan = self.boot_plan(record)?;
+        if plan.hangs {
+            tracing::warn!(name = record.name, "its boot hangs, as ordered");
+        }
         store::write_json(&dir.join(plan::FILE), &plan)?;
 
         let keeper = plan.cgroup.join("supervisor");
@@ -92,7 +96,7 @@ impl Daemon {
         sys::in_cgroup(&mut command, cgroup::procs(&keeper)?);
         let mut child = command.spawn().map_err(failed)?;
         std::thread::spawn(move || child.wait());
-        await_first_sign(&plan.cgroup, &log)
+        if plan.hangs { Ok(()) } else { await_first_sign(&plan.cgroup, &log) }
     }
 
     /// The directory of the layer the instance writes to.
@@ -122,17 +126,21 @@ impl Daemon {
                 read_only: attachment.read_only,
             });
         }
-        let (netns, link) = Port::names(&record.id);
+        let hangs = self.fault("boot").and_then(|()| self.fault(&format!("boot {}", record.name))).is_err();
+        let owner = self.name_on_host();
+        let (netns, link) = Port::names(&owner, &record.id);
         Ok(BootPlan {
             id: record.id.clone(),
             hostname: record.name.clone(),
             cgroup: self.instance_cgroup(&record.id),
             layers: record.layers.iter().map(|l| self.layer_dir(l)).collect(),
             upper: self.layer_dir(&record.upper),
+            hangs,
             binds,
             port: Port {
                 netns,
                 link,
+                owner,
                 bridge: networks::bridge(&network.id),
                 mac: names::mac(&record.id),
                 address: record.address,
@@ -160,9 +168,18 @@ impl Daemon {
             }
         }
         cgroup::destroy(&group)?;
-        let (netns, link) = Port::names(id);
-        port::unplug_named(&netns, &link);
+        self.unplug(id);
         Ok(())
+    }
+
+    /// Takes an instance's cable and namespace away, if they are there.
+    pub fn unplug(&self, id: &str) {
+        // As they were named at its last boot, perhaps by an earlier program.
+        let plan = std::fs::read(self.instance_dir(id).join(plan::FILE)).ok();
+        let plan = plan.and_then(|text| serde_json::from_slice::<BootPlan>(&text).ok());
+        let (netns, link) = plan
+            .map_or_else(|| Port::names(&self.name_on_host(), id), |plan| (plan.port.netns, plan.port.link));
+        port::unplug_named(&netns, &link);
     }
 
     pub fn stop(&self, caller: &Caller, id: &str, hard: bool) -> Result<InstanceRecord> {

@@ -99,8 +99,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Short and stable for a root directory.
-pub fn mark(root: &Path) -> String {
+fn mark(root: &Path) -> String {
     names::sha256_hex(root.as_os_str().as_encoded_bytes())[..8].to_string()
+}
+
+/// What a root's things on the host are called or marked with: its cgroup, nftables table, links and namespaces.
+pub fn name_on_host(root: &Path) -> String {
+    format!("kiln-{}", mark(root))
 }
 
 impl Daemon {
@@ -119,7 +124,7 @@ impl Daemon {
         }
         let mark = mark(root);
         Ok(Daemon {
-            cgroup: cgroup::hierarchy()?.join(format!("kiln-{mark}")),
+            cgroup: cgroup::hierarchy()?.join(name_on_host(root)),
             root: root.to_path_buf(),
             port,
             token_sha256: names::sha256_hex(token.as_bytes()),
@@ -131,6 +136,10 @@ impl Daemon {
             last_request: Mutex::new(Instant::now()),
             program: Program::own(),
         })
+    }
+
+    fn name_on_host(&self) -> String {
+        name_on_host(&self.root)
     }
 
     fn world(&self) -> MutexGuard<'_, World> {

@@ -61,13 +61,19 @@ impl Daemon {
         };
         let made = self.make_bridge(&network).and_then(|()| self.sync_firewall());
         if let Err(error) = made {
-            let _ = self.delete_network(&Caller::Root, &network.id);
+            let _ = self.take_network_away(&Caller::Root, &network.id);
             return Err(error);
         }
         Ok(network)
     }
 
     pub fn delete_network(&self, caller: &Caller, id: &str) -> Result<()> {
+        // The last network of all roots takes the host's settings back, which another's first one needs.
+        let _host_lock = lock_host()?;
+        self.take_network_away(caller, id)
+    }
+
+    fn take_network_away(&self, caller: &Caller, id: &str) -> Result<()> {
         {
             let mut world = self.world();
             caller.check(world.networks.get(id)?)?;
@@ -90,15 +96,11 @@ impl Daemon {
         for link in links.flatten() {
             let alias = std::fs::read_to_string(link.path().join("ifalias")).unwrap_or_default();
             let name = link.file_name().to_string_lossy().into_owned();
-            if alias.trim() == self.alias() && !known.contains(&name) {
+            let bridge = link.path().join("bridge").exists();
+            if bridge && alias.trim() == self.name_on_host() && !known.contains(&name) {
                 remove_bridge(&name);
             }
         }
-    }
-
-    /// Written on this root's bridges.
-    fn alias(&self) -> String {
-        format!("kiln-{}", self.mark)
     }
 
     pub fn make_bridge(&self, network: &Network) -> Result<()> {
@@ -114,7 +116,7 @@ impl Daemon {
              link set {bridge} alias {}\n\
              address add {address}/{} dev {bridge}\n\
              link set {bridge} up\n",
-            self.alias(),
+            self.name_on_host(),
             network.cidr.prefix_len()
         ))
     }
@@ -180,7 +182,8 @@ fn is_host(cidr: Ipv4Net, address: Ipv4Addr) -> bool {
     cidr.contains(&address) && address != cidr.network() && address != cidr.broadcast()
 }
 
-fn lock_host() -> Result<std::fs::File> {
+/// Held while something is changed that all roots of the host share.
+pub fn lock_host() -> Result<std::fs::File> {
     let failed = |e: std::io::Error| Error::Failed(format!("cannot lock /run: {e}"));
     let file = std::fs::File::open("/run").map_err(failed)?;
     flock(&file, FlockOperation::LockExclusive).map_err(|e| failed(e.into()))?;

@@ -5,10 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::records::Phase;
-use super::{Daemon, store};
+use super::{Daemon, networks, store};
 use crate::Result;
-use crate::local::plan::Port;
-use crate::local::{cgroup, port};
+use crate::local::cgroup;
 
 impl Daemon {
     /// Returns the ids of instances that have to be built. What resists is logged and left: one broken thing
@@ -25,7 +24,7 @@ impl Daemon {
             complain("bridge", self.make_bridge(network));
         }
         self.remove_stray_bridges();
-        complain("firewall", self.sync_firewall());
+        complain("firewall", networks::lock_host().and_then(|_locked| self.sync_firewall()));
         self.remove_strays(&instances.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>())?;
 
         let mut unbuilt = Vec::new();
@@ -66,8 +65,7 @@ impl Daemon {
             let Some(id) = file_name(&dir).filter(|id| stray(id)) else {
                 continue;
             };
-            let (netns, link) = Port::names(id);
-            port::unplug_named(&netns, &link);
+            self.unplug(id);
             store::remove_tree(&dir)?;
         }
         let volumes: Vec<_> = self.world().volumes.iter().map(|v| v.id.clone()).collect();

@@ -34,8 +34,12 @@ pub async fn create(
 ) -> Reply<Vec<Outcome<Instance>>> {
     let reply = server
         .perform("create", move |d| {
-            let accepted = new.into_iter().map(|n| d.accept(&caller, n).map(|record| d.show(&record)));
-            Ok(accepted.map(Outcome::from).collect::<Vec<_>>())
+            let accept = |new: NewInstance| {
+                // Zones have no other meaning here.
+                new.zone.as_ref().map_or(Ok(()), |zone| d.fault(&format!("zone {zone}")))?;
+                d.accept(&caller, new).map(|record| d.show(&record))
+            };
+            Ok(new.into_iter().map(|n| Outcome::from(accept(n))).collect::<Vec<_>>())
         })
         .await?;
     for outcome in &reply.0 {

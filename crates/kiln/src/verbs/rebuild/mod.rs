@@ -1,5 +1,8 @@
 //! `kiln rebuild`
 
+mod view;
+mod watch;
+
 use anyhow::anyhow;
 use clap::{Args, Subcommand, ValueEnum};
 use kiln_deploy::Rollouts;
@@ -30,6 +33,9 @@ enum Verb {
     /// Show the newest rollout, or the one named
     Status { id: Option<RolloutId> },
     /// Watch a rollout until it is over
+    ///
+    /// On a terminal a live view, elsewhere a line for every step of every node. With --json every line is an object: a
+    /// node at its new step, and at the end the whole rollout.
     Watch { id: Option<RolloutId> },
     /// Let nothing new begin; what has begun goes on
     Pause { id: Option<RolloutId> },
@@ -62,6 +68,9 @@ struct Start {
     /// Another option for sbatch; may be given again
     #[arg(long = "sbatch-option", value_name = "OPTION", allow_hyphen_values = true)]
     sbatch_options: Vec<String>,
+    /// Submit the jobs as this user, to partitions that take the user's jobs; default: Slurm's own user
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
     /// This many nodes first; the others only when these are proven
     #[arg(long, default_value_t = 0, value_name = "N")]
     canary: usize,
@@ -107,7 +116,12 @@ impl Rebuild {
                 Some(Verb::Show { id }) => show(context, &rollouts.report(id).await?),
                 Some(Verb::Watch { id }) => {
                     let id = rollouts.find(id).await?.rollout.id;
-                    end(context, &rollouts.watch(id).await?)
+                    if context.printer.is_json() {
+                        let report = watch::watch_as_json(&context.printer, &rollouts, id).await?;
+                        context.printer.json_line(&report)?;
+                        return Ok(exit(&report));
+                    }
+                    end(context, &watch::watch(context, &rollouts, id).await?)
                 }
                 Some(Verb::Pause { id }) => change(context, &rollouts, "pause", id).await,
                 Some(Verb::Resume { id }) => change(context, &rollouts, "resume", id).await,
@@ -139,7 +153,7 @@ impl Start {
         if detach {
             return if context.printer.is_json() { show(context, &started) } else { Ok(Exit::Ok) };
         }
-        end(context, &rollouts.watch(id).await?)
+        end(context, &watch::watch(context, rollouts, id).await?)
     }
 
     fn options(self, spec: &kiln_spec::Spec) -> anyhow::Result<Options> {
@@ -156,6 +170,7 @@ impl Start {
             command: self.command,
             no_reboot: self.no_reboot,
             sbatch_options: self.sbatch_options,
+            user: self.user,
             canary: self.canary,
             max_unavailable: self.max_unavailable.map_or(Ok(0), |text| share(&text, all))?,
             halt_after: self.halt_after,
@@ -198,8 +213,12 @@ fn end(context: &Context, report: &RolloutReport) -> anyhow::Result<Exit> {
     } else {
         context.printer.say(format!("rollout {}: {}", report.rollout.id, report.message));
     }
+    Ok(exit(report))
+}
+
+fn exit(report: &RolloutReport) -> Exit {
     let well = report.rollout.state == RolloutState::Done && report.failed == 0;
-    Ok(if well { Exit::Ok } else { Exit::Failed })
+    if well { Exit::Ok } else { Exit::Failed }
 }
 
 fn list(context: &Context, reports: &[RolloutReport]) -> anyhow::Result<Exit> {

@@ -1,9 +1,12 @@
 //! `./dev bench`: how long things take on this machine, with the alternative measured in the same run where there is
 //! one. Prints a table and judges nothing.
 
-#[path = "../tests/e2e/lab.rs"]
+mod elastic;
+#[path = "../../tests/e2e/lab.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod lab;
+mod reconcile;
+mod rollout;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,7 +15,7 @@ use std::time::{Duration, Instant};
 use lab::Lab;
 
 struct Row {
-    what: &'static str,
+    what: String,
     value: String,
     beside: String,
 }
@@ -25,17 +28,29 @@ fn main() {
     let mut rows = Vec::new();
     rows.extend(hostlists());
     rows.extend(large_plan());
-    let mut lab = Lab::new("bookworm");
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cluster(&mut lab)));
-    lab.destroy();
-    match outcome {
-        Ok(more) => rows.extend(more),
-        Err(_) => std::process::exit(1),
+    rows.extend(reconcile::look());
+    let wanted = |what: &str| !std::env::args().any(|a| a == format!("--skip-{what}"));
+    let measures: [(&str, fn(&mut Lab) -> Vec<Row>); 3] =
+        [("cluster", cluster), ("rollout", rollout::rollouts), ("elastic", elastic::elastic)];
+    for (name, measure) in measures {
+        if wanted(name) {
+            rows.extend(on_a_cluster(measure));
+        }
     }
     println!("\n{:<58}  {:>12}  BESIDE IT", "WHAT", "MEASURED");
     for row in rows {
         println!("{:<58}  {:>12}  {}", row.what, row.value, row.beside);
     }
+}
+
+/// Nothing of it is left, also when measuring fails.
+fn on_a_cluster(measure: fn(&mut Lab) -> Vec<Row>) -> Vec<Row> {
+    let mut lab = Lab::new("bookworm");
+    // A run that was cut off may have left its cluster; it has the same name.
+    lab.destroy();
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| measure(&mut lab)));
+    lab.destroy();
+    outcome.unwrap_or_else(|_| std::process::exit(1))
 }
 
 fn seconds(time: Duration) -> String {
@@ -76,8 +91,12 @@ fn hostlists() -> Vec<Row> {
     assert!(output.status.success());
     let beside = format!("scontrol show hostnames: {}, {}", seconds(theirs), ratio(expand, theirs));
     vec![
-        Row { what: "expand 100,000 nodes of a hostlist", value: seconds(expand), beside },
-        Row { what: "fold 100,000 nodes into a hostlist", value: seconds(fold), beside: String::new() },
+        Row { what: "expand 100,000 nodes of a hostlist".into(), value: seconds(expand), beside },
+        Row {
+            what: "fold 100,000 nodes into a hostlist".into(),
+            value: seconds(fold),
+            beside: String::new(),
+        },
     ]
 }
 
@@ -94,7 +113,7 @@ fn large_plan() -> Vec<Row> {
         std::thread::sleep(Duration::from_millis(1));
     }
     let beside = format!("{} MiB of memory", peak / 1024);
-    vec![Row { what: "kiln plan, 10,000 nodes", value: seconds(start.elapsed()), beside }]
+    vec![Row { what: "kiln plan, 10,000 nodes".into(), value: seconds(start.elapsed()), beside }]
 }
 
 fn peak_kib(status: &Path) -> u64 {
@@ -123,8 +142,11 @@ fn cluster(lab: &mut Lab) -> Vec<Row> {
     lab.edit("KillWait = 30", "KillWait = 31");
     let (_, parameter) = timed(|| lab.kiln(&["configure"]));
     let (_, destroy) = timed(|| lab.kiln(&["destroy", "--yes"]));
-    let row =
-        |what, value: Duration, beside: &str| Row { what, value: seconds(value), beside: beside.to_string() };
+    let row = |what: &str, value: Duration, beside: &str| Row {
+        what: what.into(),
+        value: seconds(value),
+        beside: beside.to_string(),
+    };
     vec![
         row("image build, with its source image if that is missing", source, ""),
         row("image build, source image there", build, "wanted: 4 min or less"),
@@ -134,7 +156,7 @@ fn cluster(lab: &mut Lab) -> Vec<Row> {
             "wanted: 30 s or less, better 15 s",
         ),
         Row {
-            what: "kiln up again, nothing to change",
+            what: "kiln up again, nothing to change".into(),
             value: seconds(again),
             beside: format!("a login on each of {} nodes in a row: {}", hosts.len(), seconds(one_by_one)),
         },

@@ -1,0 +1,45 @@
+//! Asking kilnd's store, on the control node, over SSH, as Slurm's own user.
+
+use kiln_ssh::{Host, Ssh};
+use serde::de::DeserializeOwned;
+
+use crate::deployment::Deployment;
+use crate::error::{Error, Result};
+use crate::observe::Observed;
+
+/// The control node's `kiln`, as the user who owns the store.
+const FLEET: [&str; 7] = ["runuser", "-u", "slurm", "--", "kiln", "--json", "fleet"];
+
+pub struct Control {
+    ssh: Ssh,
+    host: Host,
+}
+
+impl Deployment<'_> {
+    pub fn control(&self, observed: &Observed) -> Result<Control> {
+        let host = self.hosts(observed, std::iter::once(self.spec.control.node.as_str()))?.remove(0);
+        Ok(Control { ssh: self.ssh()?, host })
+    }
+}
+
+impl Control {
+    /// `words`: a verb of `kiln fleet` and its arguments.
+    pub async fn ask<T: DeserializeOwned>(&self, words: &[&str], stdin: &[u8]) -> Result<T> {
+        let argv: Vec<&str> = FLEET.into_iter().chain(words.iter().copied()).collect();
+        let output = self.ssh.output(&self.host, &argv, stdin).await?;
+        if output.status != 0 {
+            return Err(Error::Fleet(refusal(&output.stderr)));
+        }
+        serde_json::from_str(&output.stdout)
+            .map_err(|e| Error::Fleet(format!("kilnd's answer makes no sense: {e}")))
+    }
+}
+
+/// The other side's error is JSON; its message is what counts.
+fn refusal(stderr: &str) -> String {
+    let parsed: Option<serde_json::Value> =
+        stderr.lines().last().and_then(|line| serde_json::from_str(line).ok());
+    let Some(error) = parsed else { return stderr.to_string() };
+    let causes = error["causes"].as_array().into_iter().flatten().filter_map(|c| c.as_str());
+    error["error"].as_str().into_iter().chain(causes).collect::<Vec<_>>().join(": ")
+}

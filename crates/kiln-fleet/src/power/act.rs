@@ -1,0 +1,281 @@
+//! Does what a request to power a node up or down needs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kiln_cloud::{Error as CloudError, Instance, Labels, NewInstance, label};
+use tokio::sync::Semaphore;
+
+use super::pause_text;
+use crate::ensure::IMAGE_LABEL;
+use crate::error::{Error, Result};
+use crate::fleet_file::{Fleet, FleetNode, Place, Surroundings};
+use crate::slurm::{REASON, Slurm};
+use crate::store::{Deed, Kind, Request, Store, now};
+
+/// How long the cloud may be out of reach before a node is given up. Slurm itself waits as long as its ResumeTimeout.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+#[derive(Clone)]
+pub struct Act {
+    pub store: Arc<Store>,
+    pub slurm: Slurm,
+    pub fleet: Arc<Fleet>,
+}
+
+/// What came of asking for one instance.
+enum Answer {
+    Made(Box<Instance>),
+    /// Not here; perhaps elsewhere.
+    NoRoom(String),
+    /// Worth another try after a while.
+    Later {
+        wait: Option<Duration>,
+        problem: String,
+    },
+    Never(String),
+}
+
+impl Act {
+    /// Slurm is told the addresses once more: when the instances were asked for it may have been away.
+    pub async fn done(
+        &self,
+        requests: &[Request],
+        outcome: &str,
+        addresses: &[(String, String)],
+    ) -> Result<()> {
+        self.slurm.tell_addresses(addresses).await?;
+        let mut groups: BTreeSet<&str> = BTreeSet::new();
+        for request in requests {
+            tracing::info!(node = request.node, kind = request.kind.word(), outcome, "power request done");
+            self.log(request, outcome)?;
+            self.store.finish(request.id)?;
+            let made = request.kind == Kind::Resume && request.deed == Some(Deed::Create);
+            groups.extend(
+                self.fleet.file.nodes.get(&request.node).filter(|_| made).map(|node| node.group.as_str()),
+            );
+        }
+        for group in groups {
+            if self.store.clear_trouble(group)? {
+                self.store.log(
+                    "",
+                    &format!("group {group}"),
+                    "an instance was made",
+                    "no longer in trouble",
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn delete(&self, request: &Request, ids: &[String], room: &Semaphore) -> Result<()> {
+        let _permit = room.acquire().await;
+        self.store.begin(request.id, Deed::Delete)?;
+        for id in ids {
+            if let Err(error) = self.fleet.cloud.delete(id).await {
+                return self.later(request, None, &error.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// The cloud took the request and then failed.
+    pub async fn build_again(
+        &self,
+        request: &Request,
+        id: &str,
+        problem: &str,
+        room: &Semaphore,
+    ) -> Result<()> {
+        let _permit = room.acquire().await;
+        self.store.log(&request.node, "build", problem, "once more")?;
+        match self.fleet.cloud.delete(id).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.later(request, None, &error.to_string()),
+        }
+    }
+
+    /// One call for all of a batch; those the cloud has no room for are asked for in the group's next place.
+    pub async fn create(&self, group: &str, requests: Vec<Request>, room: &Semaphore) -> Result<()> {
+        let _permit = room.acquire().await;
+        let places = self.fleet.file.elastic.get(group).map(|g| g.places.clone()).unwrap_or_default();
+        let Some(surroundings) = self.fleet.file.surroundings.clone() else {
+            return self.fail(&requests, "kilnd is not told where to make instances").await;
+        };
+        let mut waiting = requests;
+        for request in &waiting {
+            self.store.attempt(request.id, Deed::Create)?;
+        }
+        let mut no_room = String::from("the group has no place to be in");
+        // A build that failed in one place begins with the next.
+        let first = waiting.iter().map(|r| r.attempts as usize).min().unwrap_or(0);
+        for turn in 0..places.len() {
+            if waiting.is_empty() {
+                return Ok(());
+            }
+            let place = &places[(first + turn) % places.len()];
+            let mut refused = Vec::new();
+            let mut made = Vec::new();
+            let answers = self.ask(&waiting, place, &surroundings).await?;
+            for (request, answer) in waiting.into_iter().zip(answers) {
+                match answer {
+                    Answer::Made(instance) => {
+                        tracing::info!(
+                            node = request.node,
+                            instance = instance.id,
+                            flavor = place.flavor,
+                            zone = place.zone,
+                            "created"
+                        );
+                        made.push(*instance);
+                    }
+                    Answer::NoRoom(problem) => {
+                        no_room = problem;
+                        refused.push(request);
+                    }
+                    Answer::Later { wait, problem } => self.later(&request, wait, &problem)?,
+                    Answer::Never(problem) => self.fail(&[request], &problem).await?,
+                }
+            }
+            self.tell_addresses(&made).await;
+            waiting = refused;
+        }
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        self.pause(group, &no_room)?;
+        self.fail(&waiting, &no_room).await
+    }
+
+    async fn ask(
+        &self,
+        requests: &[Request],
+        place: &Place,
+        surroundings: &Surroundings,
+    ) -> Result<Vec<Answer>> {
+        let mut new = Vec::with_capacity(requests.len());
+        for request in requests {
+            let Some(node) = self.fleet.file.nodes.get(&request.node) else {
+                return Err(Error::StoreContent(format!("{} is not a node of this fleet", request.node)));
+            };
+            let image = self.store.target(&request.node, node.image.as_deref())?;
+            new.push(self.new_instance(&request.node, node, image.unwrap_or_default(), place, surroundings));
+        }
+        tracing::info!(instances = new.len(), flavor = place.flavor, zone = place.zone, "asking the cloud");
+        let answers = self.fleet.cloud.create(new).await;
+        Ok(answers.into_iter().map(sort).collect())
+    }
+
+    fn new_instance(
+        &self,
+        name: &str,
+        node: &FleetNode,
+        image: String,
+        place: &Place,
+        around: &Surroundings,
+    ) -> NewInstance {
+        let labels = Labels::from([
+            (label::CLUSTER.to_string(), self.fleet.file.cluster.clone()),
+            (label::NODE.to_string(), name.to_string()),
+            (label::ROLE.to_string(), "compute".to_string()),
+            (label::GROUP.to_string(), format!("compute.{}", node.group)),
+            (label::TARGET_IMAGE.to_string(), image.clone()),
+            (IMAGE_LABEL.to_string(), image.clone()),
+        ]);
+        NewInstance {
+            name: name.to_string(),
+            image,
+            flavor: place.flavor.clone(),
+            zone: place.zone.clone(),
+            public: false,
+            network: around.network.clone(),
+            address: node.address,
+            security_groups: around.security_groups.clone(),
+            user_data: node.user_data.clone(),
+            ssh_key: node.ssh_key.clone(),
+            labels,
+            volumes: around.volumes.clone(),
+        }
+    }
+
+    /// As soon as the cloud has said them. Slurm is told again when the instance is there.
+    async fn tell_addresses(&self, instances: &[Instance]) {
+        let known: Vec<(String, String)> =
+            instances.iter().filter_map(|i| Some((i.name.clone(), i.address?.to_string()))).collect();
+        if let Err(error) = self.slurm.tell_addresses(&known).await {
+            tracing::warn!(error = error.chain(), "cannot tell Slurm the addresses");
+        }
+    }
+
+    /// For good: Slurm takes its job elsewhere now instead of when it would have stopped waiting.
+    pub async fn fail(&self, requests: &[Request], problem: &str) -> Result<()> {
+        let Some(first) = requests.first() else { return Ok(()) };
+        let nodes: Vec<&str> = requests.iter().map(|request| request.node.as_str()).collect();
+        tracing::error!(?nodes, problem, "cannot power up");
+        if let Err(error) = self.slurm.down(&nodes, &format!("{REASON}{problem}")).await {
+            // Not told: tried again, so that a job does not wait in vain.
+            for request in requests {
+                self.later(request, None, &error.chain())?;
+            }
+            return Ok(());
+        }
+        for request in requests {
+            self.log(request, &format!("failed: {problem}"))?;
+            self.store.fail(request.id, problem)?;
+        }
+        let group = self.fleet.file.nodes.get(&first.node).map(|node| node.group.clone()).unwrap_or_default();
+        let paused = self.store.troubles()?.get(&group).is_some_and(crate::store::Trouble::is_paused);
+        let failures = self.store.add_failure(&group, problem)?;
+        if !paused && failures >= self.fleet.file.patience.failures {
+            self.pause(&group, problem)?;
+        }
+        Ok(())
+    }
+
+    fn pause(&self, group: &str, problem: &str) -> Result<()> {
+        let until = now() + Duration::from_secs(self.fleet.file.patience.pause);
+        self.store.pause_group(group, until, problem)?;
+        if let Some(trouble) = self.store.troubles()?.get(group) {
+            tracing::warn!(group, problem, "paused");
+            self.store.log("", &format!("group {group}"), problem, &pause_text(group, trouble))?;
+        }
+        Ok(())
+    }
+
+    fn later(&self, request: &Request, wait: Option<Duration>, problem: &str) -> Result<()> {
+        let backoff =
+            FIRST_WAIT.saturating_mul(2u32.saturating_pow(request.attempts.min(10))).min(LONGEST_WAIT);
+        let wait = wait.unwrap_or(backoff);
+        tracing::warn!(node = request.node, problem, ?wait, "power request postponed");
+        self.store.log(&request.node, request.kind.word(), problem, "postponed")?;
+        self.store.postpone(request.id, wait, problem)
+    }
+
+    fn log(&self, request: &Request, outcome: &str) -> Result<()> {
+        let why = match &request.jobs {
+            Some(jobs) => format!("asked by Slurm for job {jobs}"),
+            None => "asked by Slurm".to_string(),
+        };
+        self.store.log(&request.node, request.kind.word(), &why, outcome)
+    }
+}
+
+fn sort(answer: kiln_cloud::Result<Instance>) -> Answer {
+    match answer {
+        Ok(instance) => Answer::Made(Box::new(instance)),
+        Err(CloudError::Quota(problem)) => Answer::NoRoom(format!("the cloud has no room: {problem}")),
+        Err(CloudError::Throttled { retry_after }) => {
+            Answer::Later { wait: retry_after, problem: "the cloud asks to slow down".into() }
+        }
+        // A conflict: the one before is still being deleted.
+        Err(error @ (CloudError::Transient(_) | CloudError::Conflict(_))) => {
+            Answer::Later { wait: None, problem: error.to_string() }
+        }
+        Err(error @ CloudError::Unauthorized(_)) => {
+            Answer::Never(format!("{error}; `kiln configure` brings valid ones"))
+        }
+        Err(error) => Answer::Never(error.to_string()),
+    }
+}

@@ -1,0 +1,266 @@
+//! What a request to power a node up or down needs next. Pure: the request and what was observed give the step.
+
+use jiff::{SignedDuration, Timestamp};
+use kiln_cloud::{Instance, InstanceStatus};
+
+use crate::slurm::{Node, ROUNDING};
+use crate::store::{Kind, Request};
+
+/// Slurm shows that it waits for a node a moment after, or before, it calls the hook.
+const SETTLING: SignedDuration = SignedDuration::from_secs(10);
+/// A build that ends in error is tried this many times, and at least once in each place.
+pub const BUILDS: u32 = 2;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    Done(&'static str),
+    Create,
+    /// These instances, by id; then look again.
+    Delete(Vec<String>),
+    /// Delete the instance that the cloud could not build, and try anew.
+    BuildAgain {
+        id: String,
+        problem: String,
+    },
+    Fail(String),
+    Wait,
+}
+
+pub struct Seen<'a> {
+    /// Of this node alone.
+    pub instances: Vec<&'a Instance>,
+    pub slurm: Option<&'a Node>,
+    /// When Slurm last powered the node down: an instance from before is no longer wanted.
+    pub powered_down: Option<Timestamp>,
+    /// Why the node's group is left alone, if it is.
+    pub paused: Option<String>,
+    /// How many places the group may be in.
+    pub places: usize,
+}
+
+pub fn decide(request: &Request, seen: &Seen<'_>, now: Timestamp) -> Step {
+    match request.kind {
+        Kind::Resume => resume(request, seen, now),
+        _ => suspend(request, seen),
+    }
+}
+
+fn resume(request: &Request, seen: &Seen<'_>, now: Timestamp) -> Step {
+    let settled = now.duration_since(request.received) > SETTLING;
+    match seen.slurm {
+        Some(node) if node.state.in_service() => return Step::Done("in service already"),
+        Some(node) if settled && !node.has_flag("POWERING_UP") => {
+            return Step::Done("passed over: Slurm does not wait for the node any more");
+        }
+        _ => {}
+    }
+    let old = |i: &&&Instance| seen.powered_down.is_some_and(|down| i.created < down);
+    let doomed: Vec<&Instance> =
+        (seen.instances.iter()).filter(|i| old(i) || i.status == InstanceStatus::Stopped).copied().collect();
+    if !doomed.is_empty() {
+        return delete(&doomed);
+    }
+    let Some(instance) = seen.instances.first() else {
+        return match &seen.paused {
+            Some(why) => Step::Fail(why.clone()),
+            // Only a cloud that boots in a second or two has to be waited for.
+            None if now < request.received + ROUNDING => Step::Wait,
+            None => Step::Create,
+        };
+    };
+    match &instance.status {
+        InstanceStatus::Active => Step::Done("created"),
+        InstanceStatus::Error { reason } => {
+            let most = BUILDS.max(u32::try_from(seen.places).unwrap_or(u32::MAX));
+            if request.attempts >= most {
+                let times = if most > 1 { format!(" (tried {most} times)") } else { String::new() };
+                Step::Fail(format!("the cloud could not build the instance: {reason}{times}"))
+            } else {
+                Step::BuildAgain { id: instance.id.clone(), problem: reason.clone() }
+            }
+        }
+        _ => Step::Wait,
+    }
+}
+
+fn suspend(request: &Request, seen: &Seen<'_>) -> Step {
+    if request.kind == Kind::Suspend && seen.slurm.is_some_and(|node| node.state.in_service()) {
+        return Step::Done("left alone: Slurm has the node in service");
+    }
+    // A younger one was made for a later request.
+    let doomed: Vec<&Instance> =
+        seen.instances.iter().filter(|i| i.created <= request.received).copied().collect();
+    if doomed.is_empty() {
+        return Step::Done(if request.deed.is_some() { "deleted" } else { "there was nothing to delete" });
+    }
+    delete(&doomed)
+}
+
+fn delete(doomed: &[&Instance]) -> Step {
+    let ids: Vec<String> =
+        doomed.iter().filter(|i| i.status != InstanceStatus::Deleting).map(|i| i.id.clone()).collect();
+    if ids.is_empty() { Step::Wait } else { Step::Delete(ids) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::RequestState;
+
+    fn second(n: i64) -> Timestamp {
+        Timestamp::from_second(n).unwrap()
+    }
+
+    fn request(kind: Kind, attempts: u32) -> Request {
+        Request {
+            id: 1,
+            kind,
+            node: "e-0".into(),
+            image: None,
+            received: second(100),
+            state: RequestState::Queued,
+            attempts,
+            error: None,
+            next_try: second(100),
+            deed: None,
+            began: None,
+            finished: None,
+            jobs: None,
+        }
+    }
+
+    fn instance(status: InstanceStatus, created: i64) -> Instance {
+        Instance {
+            id: "i".into(),
+            name: "e-0".into(),
+            status,
+            image: None,
+            flavor: "f".into(),
+            public_address: None,
+            address: None,
+            labels: kiln_cloud::Labels::new(),
+            volumes: vec![],
+            created: second(created),
+            built: None,
+        }
+    }
+
+    fn node(state: &str) -> Node {
+        let text = format!("NodeName=e-0 State={state}");
+        Node { state: kiln_slurm::parse_node_states(&text).remove(0), ..Node::default() }
+    }
+
+    const UP: &str = "ALLOCATED+CLOUD+POWERING_UP";
+
+    #[test]
+    fn every_row_of_powering_up() {
+        use InstanceStatus::{Active, Building, Deleting, Error, Stopped};
+        let broken = || Error { reason: "no host".into() };
+        let delete = || Step::Delete(vec!["i".into()]);
+        // instance and its age; Slurm's state; powered down at; attempts; looked at; step
+        let rows = [
+            (None, UP, None, 0, 101, Step::Wait),
+            (None, UP, None, 0, 102, Step::Create),
+            (None, UP, Some(50), 0, 102, Step::Create),
+            (Some((Building, 101)), UP, Some(50), 1, 102, Step::Wait),
+            (Some((Active, 101)), UP, Some(50), 1, 102, Step::Done("created")),
+            // Not told of it, but there: Slurm would wait for its boot.
+            (Some((Active, 40)), UP, None, 0, 102, Step::Done("created")),
+            (Some((Active, 40)), UP, Some(50), 0, 102, delete()),
+            (Some((Deleting, 40)), UP, Some(50), 0, 102, Step::Wait),
+            (Some((Stopped, 101)), UP, Some(50), 1, 102, delete()),
+            (
+                Some((broken(), 101)),
+                UP,
+                None,
+                1,
+                102,
+                Step::BuildAgain { id: "i".into(), problem: "no host".into() },
+            ),
+            (
+                Some((broken(), 101)),
+                UP,
+                None,
+                2,
+                102,
+                Step::Fail("the cloud could not build the instance: no host (tried 2 times)".into()),
+            ),
+            (None, "IDLE+CLOUD", None, 0, 101, Step::Done("in service already")),
+            (None, "IDLE+CLOUD+POWERED_DOWN", None, 0, 105, Step::Create),
+            (
+                None,
+                "DOWN+CLOUD",
+                None,
+                0,
+                120,
+                Step::Done("passed over: Slurm does not wait for the node any more"),
+            ),
+        ];
+        for (there, state, down, attempts, at, step) in rows {
+            let instance = there.map(|(status, created)| instance(status, created));
+            let slurm = node(state);
+            let seen = Seen {
+                instances: instance.iter().collect(),
+                slurm: Some(&slurm),
+                powered_down: down.map(second),
+                paused: None,
+                places: 1,
+            };
+            assert_eq!(
+                decide(&request(Kind::Resume, attempts), &seen, second(at)),
+                step,
+                "{instance:?} {state}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_row_of_powering_down() {
+        use InstanceStatus::{Active, Deleting};
+        let delete = || Step::Delete(vec!["i".into()]);
+        let rows = [
+            (Kind::Suspend, Some((Active, 40)), "IDLE+CLOUD+POWERING_DOWN", delete()),
+            (Kind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD+POWERING_UP", delete()),
+            (
+                Kind::Suspend,
+                Some((Active, 40)),
+                "ALLOCATED+CLOUD",
+                Step::Done("left alone: Slurm has the node in service"),
+            ),
+            (Kind::Suspend, Some((Deleting, 40)), "IDLE+CLOUD+POWERED_DOWN", Step::Wait),
+            (
+                Kind::Suspend,
+                Some((Active, 101)),
+                "IDLE+CLOUD+POWERING_UP",
+                Step::Done("there was nothing to delete"),
+            ),
+            (Kind::Suspend, None, "IDLE+CLOUD+POWERED_DOWN", Step::Done("there was nothing to delete")),
+            (Kind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+POWERED_DOWN", delete()),
+        ];
+        for (kind, there, state, step) in rows {
+            let instance = there.map(|(status, created)| instance(status, created));
+            let slurm = node(state);
+            let seen = Seen {
+                instances: instance.iter().collect(),
+                slurm: Some(&slurm),
+                powered_down: Some(second(100)),
+                paused: None,
+                places: 1,
+            };
+            assert_eq!(decide(&request(kind, 0), &seen, second(101)), step, "{kind:?} {instance:?} {state}");
+        }
+    }
+
+    #[test]
+    fn a_paused_group_makes_nothing() {
+        let slurm = node(UP);
+        let seen = Seen {
+            instances: vec![],
+            slurm: Some(&slurm),
+            powered_down: None,
+            paused: Some("no room".into()),
+            places: 1,
+        };
+        assert_eq!(decide(&request(Kind::Resume, 0), &seen, second(101)), Step::Fail("no room".into()));
+    }
+}

@@ -1,0 +1,243 @@
+//! Powers nodes of elastic groups up and down, in bulk, as Slurm's hooks asked.
+//!
+//! Each look reads the open requests, one list of instances and one of Slurm's nodes; [`decide`] says what each
+//! request needs next. What takes time (creating, deleting) runs beside the loop. Ending at any point is harmless:
+//! requests stay open until they are observed to be done, and nothing else is remembered.
+
+mod act;
+mod decide;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kiln_cloud::Instance;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::cloud_view;
+use crate::error::Result;
+use crate::fleet_file::Fleet;
+use crate::slurm::{Node, Slurm};
+use crate::store::{Kind, NewRequest, Request, Store, Trouble, now};
+use act::Act;
+use decide::{Seen, Step, decide};
+
+/// While something is awaited.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// When Slurm or the cloud cannot be read.
+const AFTER_TROUBLE: Duration = Duration::from_secs(2);
+
+pub async fn run(
+    store: Arc<Store>,
+    slurm: Slurm,
+    fleet: watch::Receiver<Option<Arc<Fleet>>>,
+    mut stop: watch::Receiver<bool>,
+    poll: Duration,
+) {
+    let mut engine =
+        Engine { store, slurm, working: JoinSet::new(), busy: HashSet::new(), seen: HashSet::new() };
+    let mut next_look = Instant::now();
+    while !*stop.borrow() {
+        engine.reap();
+        let fleet = fleet.borrow().clone();
+        if let Some(fleet) = fleet {
+            match engine.look(&fleet, &mut next_look).await {
+                Ok(()) => {}
+                Err(error) => {
+                    tracing::warn!(error = error.chain(), "cannot look after powered nodes");
+                    next_look = Instant::now() + AFTER_TROUBLE;
+                }
+            }
+        }
+        let _ = tokio::time::timeout(poll, stop.wait_for(|stop| *stop)).await;
+    }
+    // What is being asked of the cloud is let finish.
+    while engine.working.join_next().await.is_some() {}
+}
+
+struct Engine {
+    store: Arc<Store>,
+    slurm: Slurm,
+    /// Each returns the nodes it was busy with.
+    working: JoinSet<Vec<String>>,
+    busy: HashSet<String>,
+    /// Requests that were looked at before; a new one is looked at without delay.
+    seen: HashSet<i64>,
+}
+
+impl Engine {
+    fn reap(&mut self) {
+        while let Some(ended) = self.working.try_join_next() {
+            match ended {
+                Ok(nodes) => nodes.iter().for_each(|node| _ = self.busy.remove(node)),
+                Err(error) => {
+                    tracing::error!(%error, "a task ended early");
+                    // Whose it was is lost with it; requests are looked at again.
+                    if self.working.is_empty() {
+                        self.busy.clear();
+                    }
+                }
+            }
+        }
+    }
+
+    async fn look(&mut self, fleet: &Arc<Fleet>, next_look: &mut Instant) -> Result<()> {
+        let requests = self.latest(fleet)?;
+        let new = requests.iter().any(|request| !self.seen.contains(&request.id));
+        if requests.is_empty() || (!new && Instant::now() < *next_look) {
+            return Ok(());
+        }
+        let at = now();
+        let due: Vec<Request> = (requests.into_iter())
+            .filter(|request| !self.busy.contains(&request.node) && request.next_try <= at)
+            .collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        *next_look = Instant::now() + LOOK_EVERY;
+        let view = View::read(&self.store, &self.slurm, fleet).await?;
+        self.seen = due.iter().map(|request| request.id).collect();
+        let mut plan: Vec<(Request, Step)> = Vec::with_capacity(due.len());
+        for request in due {
+            let step = view.decide(&request, fleet);
+            if step != Step::Wait {
+                plan.push((request, step));
+            }
+        }
+        self.execute(fleet, &view, plan);
+        Ok(())
+    }
+
+    /// The newest open request of each node; those before it are overtaken.
+    fn latest(&self, fleet: &Fleet) -> Result<Vec<Request>> {
+        let mut latest: BTreeMap<String, Request> = BTreeMap::new();
+        for request in self.store.power_requests()? {
+            let fixed = fleet.file.nodes.contains_key(&request.node)
+                && fleet.file.elastic_group(&request.node).is_none();
+            if fixed && request.kind == Kind::Resume {
+                // The hook could not know: a node that is never off is to be rebooted.
+                self.store.enqueue(&[NewRequest::new(Kind::Reboot, &request.node, request.received)])?;
+                self.store.finish(request.id)?;
+                continue;
+            }
+            if let Some(older) = latest.insert(request.node.clone(), request) {
+                self.store.log(&older.node, older.kind.word(), "a later request", "overtaken")?;
+                self.store.finish(older.id)?;
+            }
+        }
+        Ok(latest.into_values().collect())
+    }
+
+    fn execute(&mut self, fleet: &Arc<Fleet>, view: &View, plan: Vec<(Request, Step)>) {
+        let act = Act { store: self.store.clone(), slurm: self.slurm.clone(), fleet: fleet.clone() };
+        let room = Arc::new(Semaphore::new(fleet.file.concurrency.max(1)));
+        let mut to_create: BTreeMap<String, Vec<Request>> = BTreeMap::new();
+        let mut failed: BTreeMap<String, Vec<Request>> = BTreeMap::new();
+        let mut done: BTreeMap<&'static str, Vec<Request>> = BTreeMap::new();
+        for (request, step) in plan {
+            match step {
+                Step::Wait => {}
+                Step::Create => {
+                    let group = fleet.file.nodes.get(&request.node).map(|node| node.group.clone());
+                    to_create.entry(group.unwrap_or_default()).or_default().push(request);
+                }
+                Step::Fail(problem) => failed.entry(problem).or_default().push(request),
+                Step::Done(outcome) => done.entry(outcome).or_default().push(request),
+                Step::Delete(ids) => self.spawn(vec![request.node.clone()], {
+                    let (act, room) = (act.clone(), room.clone());
+                    async move { act.delete(&request, &ids, &room).await }
+                }),
+                Step::BuildAgain { id, problem } => self.spawn(vec![request.node.clone()], {
+                    let (act, room) = (act.clone(), room.clone());
+                    async move { act.build_again(&request, &id, &problem, &room).await }
+                }),
+            }
+        }
+        for (outcome, requests) in done {
+            let act = act.clone();
+            let addresses = view.addresses(&requests);
+            self.spawn(names(&requests), async move { act.done(&requests, outcome, &addresses).await });
+        }
+        for (problem, requests) in failed {
+            let act = act.clone();
+            self.spawn(names(&requests), async move { act.fail(&requests, &problem).await });
+        }
+        // As many in one call as are made at a time: the first are known to Slurm before the last are asked for.
+        for (group, requests) in to_create {
+            for batch in requests.chunks(fleet.file.concurrency.max(1)) {
+                let (act, room, batch, group) = (act.clone(), room.clone(), batch.to_vec(), group.clone());
+                self.spawn(names(&batch), async move { act.create(&group, batch, &room).await });
+            }
+        }
+    }
+
+    fn spawn(&mut self, nodes: Vec<String>, work: impl Future<Output = Result<()>> + Send + 'static) {
+        self.busy.extend(nodes.iter().cloned());
+        self.working.spawn(async move {
+            if let Err(error) = work.await {
+                tracing::error!(?nodes, error = error.chain(), "power request");
+            }
+            nodes
+        });
+    }
+}
+
+fn names(requests: &[Request]) -> Vec<String> {
+    requests.iter().map(|request| request.node.clone()).collect()
+}
+
+/// What one look saw.
+struct View {
+    instances: BTreeMap<String, Vec<Instance>>,
+    nodes: BTreeMap<String, Node>,
+    powered_down: BTreeMap<String, jiff::Timestamp>,
+    troubles: BTreeMap<String, Trouble>,
+}
+
+impl View {
+    async fn read(store: &Store, slurm: &Slurm, fleet: &Fleet) -> Result<View> {
+        let (nodes, instances) = tokio::join!(slurm.nodes(), async { cloud_view::by_node(fleet).await });
+        Ok(View {
+            nodes: nodes?,
+            instances: instances?,
+            powered_down: store.powered_down()?,
+            troubles: store.troubles()?,
+        })
+    }
+
+    /// Of nodes that were to be powered up and have an instance.
+    fn addresses(&self, requests: &[Request]) -> Vec<(String, String)> {
+        let up = requests.iter().filter(|request| request.kind == Kind::Resume);
+        let address = |node: &String| self.instances.get(node)?.first()?.address;
+        up.filter_map(|r| Some((r.node.clone(), address(&r.node)?.to_string()))).collect()
+    }
+
+    fn decide(&self, request: &Request, fleet: &Fleet) -> Step {
+        let Some(node) = fleet.file.nodes.get(&request.node) else {
+            return Step::Done("not a node of this fleet");
+        };
+        let group = fleet.file.elastic.get(&node.group);
+        let paused = self
+            .troubles
+            .get(&node.group)
+            .filter(|t| t.is_paused())
+            .map(|trouble| pause_text(&node.group, trouble));
+        let seen = Seen {
+            instances: self.instances.get(&request.node).into_iter().flatten().collect(),
+            slurm: self.nodes.get(&request.node),
+            powered_down: self.powered_down.get(&request.node).copied(),
+            paused,
+            places: group.map_or(1, |group| group.places.len()),
+        };
+        decide(request, &seen, now())
+    }
+}
+
+/// Why a group is left alone, and until when.
+pub fn pause_text(group: &str, trouble: &Trouble) -> String {
+    let until =
+        trouble.paused_until.map_or_else(String::new, |t| format!(" until {}", t.strftime("%H:%M:%S UTC")));
+    format!("{group} is paused{until}: {}", trouble.problem)
+}

@@ -1,0 +1,78 @@
+//! Does what the rules say about one subject, and writes it down.
+
+use std::sync::Arc;
+
+use super::observation::{Observation, is_ours};
+use super::plan::Verdict;
+use super::rules::{Action, judge};
+use crate::error::{Error, Result};
+use crate::fleet_file::Fleet;
+use crate::slurm::Slurm;
+use crate::store::{Deed, Store};
+
+#[derive(Clone)]
+pub struct Actor {
+    pub store: Arc<Store>,
+    pub slurm: Slurm,
+    pub fleet: Arc<Fleet>,
+}
+
+impl Actor {
+    /// `seen`: the node as it was when the verdict was given; `None` for an instance that is no node's.
+    pub async fn carry_out(&self, verdict: &Verdict, seen: Option<Observation>) -> Result<()> {
+        if let Some(seen) = seen
+            && !self.still_holds(verdict, seen).await?
+        {
+            return Ok(());
+        }
+        let subject = verdict.subject.as_str();
+        self.store.note_action(subject, verdict.rule.name)?;
+        for action in &verdict.actions {
+            let outcome = self.perform(subject, action).await;
+            let words = outcome.as_ref().map_or_else(Error::chain, |()| "done".into());
+            let (rule, text, what) = (verdict.rule.name, verdict.text.as_str(), action.words());
+            tracing::info!(subject, rule, text, action = what, outcome = words, "reconciling");
+            self.store.log(subject, &what, &format!("{rule}: {text}"), &words)?;
+            if outcome.is_err() {
+                // The next steps build on this one; the next look starts afresh.
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Others may have been at work since the look: a hook, a job that was given to the node, an administrator.
+    async fn still_holds(&self, verdict: &Verdict, mut seen: Observation) -> Result<bool> {
+        seen.slurm = self.slurm.node(&seen.node).await?;
+        seen.request = self.store.open_requests()?.into_iter().find(|r| r.node == seen.node).map(|r| r.kind);
+        let now = judge(&seen);
+        Ok(now
+            .is_some_and(|(rule, found)| rule.name == verdict.rule.name && found.actions == verdict.actions))
+    }
+
+    async fn perform(&self, subject: &str, action: &Action) -> Result<()> {
+        match action {
+            Action::Down { reason } => self.slurm.down(&[subject], reason).await,
+            Action::Drain { reason } => self.slurm.drain(subject, reason).await,
+            Action::Resume => self.slurm.resume(subject).await,
+            Action::PowerDown => self.slurm.power_down_force(subject).await,
+            Action::PowerUp => self.slurm.power_up(subject).await,
+            Action::Start { instance } => {
+                self.store.note_deed(subject, Deed::Start)?;
+                Ok(self.fleet.cloud.start(instance).await.map(drop)?)
+            }
+            Action::Delete { instance } => self.delete(instance).await,
+        }
+    }
+
+    async fn delete(&self, id: &str) -> Result<()> {
+        match self.fleet.cloud.instance(id).await {
+            Ok(instance) if is_ours(&instance, &self.fleet.file.cluster) => {
+                Ok(self.fleet.cloud.delete(id).await?)
+            }
+            Ok(_) => Err(Error::Refused(format!("instance {id} has other labels now"))),
+            Err(kiln_cloud::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

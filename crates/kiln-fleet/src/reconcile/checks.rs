@@ -1,0 +1,259 @@
+//! The rows' conditions, one function each, in the order of the table. Pure.
+
+use std::time::Duration;
+
+use kiln_cloud::{Instance, InstanceStatus};
+use kiln_node::mark;
+
+use super::observation::{Observation, Stray};
+use super::rules::{Action, Found};
+use crate::ensure::image_of;
+use crate::slurm::REASON;
+use crate::store::Deed;
+
+/// How slurmctld says it, in all releases.
+const REBOOTED: &str = "Node unexpectedly rebooted";
+/// Slurm keeps whole seconds, of clock and of uptime.
+const ROUNDING: Duration = Duration::from_secs(2);
+/// No boot of Kiln's own takes longer.
+const LONGEST_BOOT: Duration = Duration::from_secs(30 * 60);
+
+fn found(text: impl Into<String>, actions: Vec<Action>) -> Found {
+    Found { text: text.into(), actions }
+}
+
+fn down(reason: &str) -> Action {
+    Action::Down { reason: format!("{REASON}{reason}") }
+}
+
+fn delete(instance: &Instance) -> Action {
+    Action::Delete { instance: instance.id.clone() }
+}
+
+pub fn unknown_to_slurm(o: &Observation) -> Option<Found> {
+    let unknown = o.slurm.is_none();
+    unknown.then(|| found("Slurm does not know it; `kiln configure` tells Slurm of it", vec![]))
+}
+
+pub fn pause_over(o: &Observation) -> Option<Found> {
+    if !o.is_drained_for_pause() || o.pause.is_some() {
+        return None;
+    }
+    let text = format!("drained for a pause of {}, which is over", o.group);
+    // On a node that is off, Slurm takes the end of a drain for a node that should answer.
+    let actions = if o.is_off() { vec![Action::Resume, Action::PowerDown] } else { vec![Action::Resume] };
+    Some(found(text, actions))
+}
+
+pub fn duplicate(o: &Observation) -> Option<Found> {
+    let live: Vec<&Instance> = o.live().collect();
+    if live.len() < 2 || o.is_drained_for_pause() {
+        return None;
+    }
+    let in_use = o.reached_at.and_then(|at| live.iter().find(|i| i.address == Some(at)));
+    let oldest = || live.iter().find(|i| i.status == InstanceStatus::Active).or(live.first());
+    let kept = in_use.or_else(oldest)?;
+    let text = format!("{} instances are this node; {} is kept", live.len(), kept.id);
+    if in_use.is_none() && o.runs_jobs() {
+        return Some(found(format!("{text} when no job runs there"), vec![]));
+    }
+    Some(found(text, live.iter().filter(|i| i.id != kept.id).map(|i| delete(i)).collect()))
+}
+
+pub fn own_reboot(o: &Observation) -> Option<Found> {
+    if !o.is_down() || !o.reason().starts_with(REBOOTED) {
+        return None;
+    }
+    let (deed, at) = o.deed?;
+    let booted = o.slurm.as_ref()?.booted?;
+    let ours = booted >= at - ROUNDING && booted <= at + LONGEST_BOOT;
+    let boots = matches!(deed, Deed::Reboot | Deed::Rebuild | Deed::Start | Deed::Create);
+    if !(ours && boots) {
+        return None;
+    }
+    Some(found(format!("Slurm took Kiln's own {} for an accident", deed.word()), vec![Action::Resume]))
+}
+
+pub fn broken_instance(o: &Observation) -> Option<Found> {
+    let instance = alone(o)?;
+    let InstanceStatus::Error { reason } = &instance.status else { return None };
+    let text = format!("its instance is broken: {reason}");
+    if !o.elastic {
+        return Some(found(format!("{text}; `kiln up` makes it anew"), vec![]));
+    }
+    if o.runs_jobs() && o.is_responding() {
+        return Some(found(format!("{text}; jobs run there all the same"), vec![]));
+    }
+    Some(found(text, replaced(o, instance, &format!("its instance is broken: {reason}"))))
+}
+
+pub fn stopped_instance(o: &Observation) -> Option<Found> {
+    let instance = alone(o)?;
+    if instance.status != InstanceStatus::Stopped || o.is_going_down() || o.is_off() {
+        return None;
+    }
+    let text = "its instance is shut off";
+    if o.elastic {
+        Some(found(text, replaced(o, instance, text)))
+    } else {
+        Some(found(text, vec![Action::Start { instance: instance.id.clone() }]))
+    }
+}
+
+pub fn no_instance(o: &Observation) -> Option<Found> {
+    if !o.is_up() || !o.instances.is_empty() {
+        return None;
+    }
+    let text = "its instance is gone";
+    if o.elastic {
+        Some(found(text, vec![down(text), Action::Resume, Action::PowerDown]))
+    } else {
+        Some(found(text, vec![down("its instance is gone; kiln apply makes it anew")]))
+    }
+}
+
+pub fn left_running(o: &Observation) -> Option<Found> {
+    let instance = alone(o)?;
+    // A job there has just asked for the node: it is about to come up.
+    if !o.elastic || !o.is_off() || o.carries_jobs() {
+        return None;
+    }
+    Some(found(
+        format!("powered down, but its instance is {}", instance.status.word()),
+        vec![delete(instance)],
+    ))
+}
+
+pub fn stuck_off(o: &Observation) -> Option<Found> {
+    let stuck = o.elastic && o.is_off() && !o.is_responding() && !o.is_down() && o.instances.is_empty();
+    let text = "powered down and not responding: Slurm never powers it up";
+    stuck.then(|| found(text, vec![Action::PowerDown]))
+}
+
+pub fn nothing_comes(o: &Observation) -> Option<Found> {
+    if !o.elastic || !o.is_coming_up() || o.is_down() || !o.instances.is_empty() {
+        return None;
+    }
+    let text = "Slurm waits for it to come up, and nobody is making an instance";
+    Some(found(text, vec![down("no instance was made for it"), Action::Resume, Action::PowerDown]))
+}
+
+pub fn never_came_up(o: &Observation) -> Option<Found> {
+    let instance = alone(o)?;
+    if !o.elastic || !o.is_coming_up() || o.is_down() {
+        return None;
+    }
+    let text = "Slurm still waits for it to come up";
+    let why = "it did not come up in time";
+    Some(found(text, vec![down(why), delete(instance), Action::Resume, Action::PowerDown]))
+}
+
+pub fn down_without_instance(o: &Observation) -> Option<Found> {
+    let free = o.elastic && o.is_down() && !o.is_going_down() && o.instances.is_empty();
+    if !free || o.pause.is_some() {
+        return None;
+    }
+    let why = if o.reason().is_empty() { "no reason given" } else { o.reason() };
+    Some(found(format!("down without an instance: {why}"), vec![Action::Resume, Action::PowerDown]))
+}
+
+pub fn lost_elastic(o: &Observation) -> Option<Found> {
+    let instance = alone(o)?;
+    let active = instance.status == InstanceStatus::Active;
+    if !o.elastic || !active || !o.is_down() || o.is_going_down() || o.is_off() {
+        return None;
+    }
+    let text = format!("down, though its instance is active: {}", o.reason());
+    Some(found(text, vec![Action::Resume, Action::PowerDown]))
+}
+
+pub fn lost(o: &Observation) -> Option<Found> {
+    let instance = alone(o)?;
+    let expected = !o.is_coming_up() && !o.is_going_down() && !o.is_rebooting() && !o.is_off();
+    let lost = o.is_down() || !o.is_responding();
+    if instance.status != InstanceStatus::Active || !expected || !lost {
+        return None;
+    }
+    let why = if o.reason().is_empty() { String::new() } else { format!(": {}", o.reason()) };
+    Some(found(format!("Slurm does not reach it, though its instance is active{why}"), vec![]))
+}
+
+pub fn paused(o: &Observation) -> Option<Found> {
+    let pause = o.pause.as_ref()?;
+    if !o.elastic || !o.is_off() || o.is_down() || o.carries_jobs() || o.is_drained_for_pause() {
+        return None;
+    }
+    let until = pause.until.strftime("%Y-%m-%d %H:%M:%S UTC");
+    let reason = format!("{}{until}: {}", o.pause_reason(), pause.problem);
+    Some(found(
+        format!("{} is paused until {until}: {}", o.group, pause.problem),
+        vec![Action::Drain { reason }],
+    ))
+}
+
+pub fn should_be_up(o: &Observation) -> Option<Found> {
+    let wanted = o.always_up && o.pause.is_none() && o.is_off() && o.instances.is_empty();
+    // The first `kiln configure` starts kilnd a moment before there are bundles.
+    if !wanted || !o.is_published || o.is_down() || o.carries_jobs() || o.is_drained_for_pause() {
+        return None;
+    }
+    Some(found("powered down, though it is to stay up", vec![Action::PowerUp]))
+}
+
+pub fn other_image(o: &Observation) -> Option<Found> {
+    let instance = alone(o)?;
+    let wanted = o.image.as_deref()?;
+    if instance.status != InstanceStatus::Active || !o.is_up() || image_of(instance) == Some(wanted) {
+        return None;
+    }
+    Some(found("another image is due", vec![]))
+}
+
+pub fn old_bundle(o: &Observation) -> Option<Found> {
+    let instance = alone(o)?;
+    let (wanted, since) = o.bundle.as_ref()?;
+    let has = o.slurm.as_ref()?.extra.as_deref().and_then(mark::read)?;
+    if instance.status != InstanceStatus::Active || !o.is_up() || mark::is_of(has, wanted) {
+        return None;
+    }
+    let since = since.strftime("%Y-%m-%d %H:%M:%S UTC");
+    Some(found(
+        format!("its configuration is older than that of {since}; `kiln configure` brings it"),
+        vec![],
+    ))
+}
+
+pub fn stray(stray: &Stray) -> Option<Found> {
+    if stray.is_newer_than_fleet { None } else { nobodys(stray) }
+}
+
+pub fn newcomer(stray: &Stray) -> Option<Found> {
+    if stray.is_newer_than_fleet { nobodys(stray) } else { None }
+}
+
+fn nobodys(stray: &Stray) -> Option<Found> {
+    if stray.instance.status == InstanceStatus::Deleting {
+        return None;
+    }
+    let text =
+        format!("instance {} is no node's, and is {}", stray.instance.id, stray.instance.status.word());
+    Some(found(text, vec![delete(&stray.instance)]))
+}
+
+/// Its instance, where the instance's own state is the question.
+fn alone(o: &Observation) -> Option<&Instance> {
+    o.instance().filter(|_| !o.is_drained_for_pause())
+}
+
+/// The node loses its instance, and may get another.
+fn replaced(o: &Observation, instance: &Instance, why: &str) -> Vec<Action> {
+    if o.is_off() || o.is_going_down() {
+        return vec![delete(instance)];
+    }
+    let mut actions = Vec::new();
+    if !o.is_down() {
+        actions.push(down(why));
+    }
+    actions.extend([delete(instance), Action::Resume, Action::PowerDown]);
+    actions
+}

@@ -1,0 +1,149 @@
+//! The reconciler: looks at Slurm and at the cloud, and mends what does not agree.
+//!
+//! It takes no input: events only wake it, and every look reads the world anew. If either side cannot be read it acts on
+//! nothing. [`rules`] has the table of what it looks for.
+
+mod act;
+mod checks;
+mod observation;
+mod observe;
+mod plan;
+mod rules;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::error::Result;
+use crate::fleet_file::Fleet;
+use crate::slurm::Slurm;
+use crate::store::{Finding, Store, now};
+
+pub use observation::{Observation, Pause, Stray};
+pub use plan::{Verdict, World, plan};
+pub use rules::{Action, RULES, Times, table};
+
+/// Events come in flocks; one look serves them all.
+const FLOCK: Duration = Duration::from_secs(5);
+
+pub struct Reconciler {
+    pub store: Arc<Store>,
+    pub slurm: Slurm,
+    pub fleet: watch::Receiver<Option<Arc<Fleet>>>,
+    pub stop: watch::Receiver<bool>,
+    /// Where the published bundles are.
+    pub share: PathBuf,
+}
+
+impl Reconciler {
+    /// Until `stop` becomes true.
+    pub async fn run(mut self) {
+        let mut settled = self.store.settled();
+        let mut blind = None;
+        while !*self.stop.borrow() {
+            let current = self.fleet.borrow_and_update().clone();
+            settled.borrow_and_update();
+            let every = match &current {
+                Some(fleet) => {
+                    let problem = self.look(fleet).await.err().map(|e| e.chain());
+                    self.tell(&mut blind, problem);
+                    Duration::from_secs(fleet.file.patience.reconcile.max(1))
+                }
+                None => FLOCK,
+            };
+            let (mut stop, fleet) = (self.stop.clone(), &mut self.fleet);
+            let woken = async {
+                tokio::select! {
+                    _ = fleet.changed() => {}
+                    _ = settled.changed() => tokio::time::sleep(FLOCK.min(every)).await,
+                    () = tokio::time::sleep(every) => {}
+                }
+            };
+            tokio::select! {
+                () = woken => {}
+                _ = stop.wait_for(|stop| *stop) => {}
+            }
+        }
+    }
+
+    /// Being blind is told once, and its end.
+    fn tell(&self, before: &mut Option<String>, problem: Option<String>) {
+        if let Err(error) = self.store.note_look(problem.as_deref()) {
+            tracing::error!(error = error.chain(), "cannot note a look");
+        }
+        if *before == problem {
+            return;
+        }
+        let outcome = problem.clone().unwrap_or_else(|| "sees both again".to_string());
+        tracing::warn!(outcome, "reconciler");
+        let why = "Slurm and the cloud must both be readable";
+        if let Err(error) = self.store.log("", "look", why, &outcome) {
+            tracing::error!(error = error.chain(), "cannot write an event");
+        }
+        *before = problem;
+    }
+
+    /// One look at the world and what follows from it.
+    async fn look(&self, fleet: &Arc<Fleet>) -> Result<()> {
+        let world = World::observe(&self.store, &self.slurm, fleet, &self.share).await?;
+        let before = self.store.findings()?;
+        let at = now();
+        let verdicts = plan(&world, &before, &Times::of(&fleet.file), at);
+        self.keep(&before, &verdicts, at)?;
+        let mut nodes: HashMap<String, Observation> =
+            world.nodes.into_iter().map(|o| (o.node.clone(), o)).collect();
+        let actor = act::Actor { store: self.store.clone(), slurm: self.slurm.clone(), fleet: fleet.clone() };
+        let room = Arc::new(Semaphore::new(fleet.file.concurrency.max(1)));
+        let mut acting = JoinSet::new();
+        for verdict in verdicts.into_iter().filter(|v| v.is_due(at)) {
+            let (actor, room) = (actor.clone(), room.clone());
+            let (seen, stop) = (nodes.remove(&verdict.subject), self.stop.clone());
+            acting.spawn(async move {
+                // The semaphore is never closed.
+                let _permit = room.acquire().await;
+                if *stop.borrow() {
+                    return;
+                }
+                if let Err(error) = actor.carry_out(&verdict, seen).await {
+                    tracing::error!(subject = verdict.subject, error = error.chain(), "cannot reconcile");
+                }
+            });
+        }
+        acting.join_all().await;
+        Ok(())
+    }
+
+    /// Writes only what changed: most looks find what the last one found.
+    fn keep(&self, before: &[Finding], verdicts: &[Verdict], at: Timestamp) -> Result<()> {
+        let known: HashMap<(&str, &str), &str> =
+            before.iter().map(|f| ((f.subject.as_str(), f.rule.as_str()), f.text.as_str())).collect();
+        let same = |v: &Verdict| known.get(&(v.subject.as_str(), v.rule.name)) == Some(&v.text.as_str());
+        if before.len() == verdicts.len() && verdicts.iter().all(same) {
+            return Ok(());
+        }
+        let is_new = |v: &&Verdict| !known.contains_key(&(v.subject.as_str(), v.rule.name));
+        for new in verdicts.iter().filter(|v| !v.is_early(at)).filter(is_new) {
+            tracing::info!(subject = new.subject, rule = new.rule.name, text = new.text, "found");
+        }
+        let rows: Vec<_> =
+            verdicts.iter().map(|v| (v.subject.clone(), v.rule.name, v.text.clone())).collect();
+        self.store.set_findings(&rows)
+    }
+}
+
+/// Looks without acting: what is so now, with the ages that kilnd has seen.
+pub async fn look_only(
+    store: &Store,
+    slurm: &Slurm,
+    fleet: &Fleet,
+    share: &Path,
+) -> Result<(World, Vec<Verdict>)> {
+    let world = World::observe(store, slurm, fleet, share).await?;
+    let verdicts = plan(&world, &store.findings()?, &Times::of(&fleet.file), now());
+    Ok((world, verdicts))
+}

@@ -1,0 +1,135 @@
+//! One look: Slurm once, the cloud once, the store.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kiln_cloud::{Instance, label};
+
+use super::observation::{Observation, Pause, Stray, is_ours};
+use super::plan::World;
+use crate::error::{Error, Result};
+use crate::fleet_file::{Fleet, FleetNode};
+use crate::rollout::NodeStep;
+use crate::slurm::{Node, Slurm};
+use crate::store::{Deed, Kind, Store, now};
+
+/// What Kiln itself knows of nodes.
+struct Notes {
+    requests: HashMap<String, Kind>,
+    rollouts: HashMap<String, i64>,
+    deeds: BTreeMap<String, (Deed, Timestamp)>,
+    pauses: BTreeMap<String, Pause>,
+    /// By node: the image it was taken back to, and instead of which.
+    pins: HashMap<String, (String, String)>,
+    bundles: Option<(BTreeMap<String, String>, Timestamp)>,
+}
+
+impl World {
+    /// Fails if either side cannot be read, or shows what cannot be the whole truth.
+    pub async fn observe(store: &Store, slurm: &Slurm, fleet: &Fleet, share: &Path) -> Result<World> {
+        let (nodes, instances) =
+            tokio::try_join!(slurm.nodes(), async { Ok(fleet.cloud.instances(&fleet.file.cluster).await?) })?;
+        if nodes.is_empty() {
+            return Err(Error::Refused("Slurm shows no nodes at all".into()));
+        }
+        let is_control = |i: &Instance| i.labels.get(label::ROLE).is_some_and(|role| role == "control");
+        if !instances.iter().any(is_control) {
+            return Err(Error::Refused(
+                "the cloud does not even show the control node: it cannot be believed".into(),
+            ));
+        }
+        // Last: a hook that came meanwhile has left its request.
+        let notes = Notes::read(store, share)?;
+        Ok(assemble(fleet, nodes, instances, &notes).resolved().await)
+    }
+
+    /// Slurm's addresses are mostly names; which instance is meant only matters where there are several.
+    async fn resolved(mut self) -> World {
+        for node in self.nodes.iter_mut().filter(|n| n.reached_at.is_none() && n.live().count() > 1) {
+            let Some(name) = node.slurm.as_ref().and_then(|n| n.address.clone()) else { continue };
+            let found = tokio::net::lookup_host((name, 0)).await;
+            node.reached_at = found.ok().and_then(|mut all| all.next()).map(|found| found.ip());
+        }
+        self
+    }
+}
+
+impl Notes {
+    fn read(store: &Store, share: &Path) -> Result<Notes> {
+        let open = store.rollouts()?.into_iter().filter(|r| r.state.is_open());
+        let touched = open.flat_map(|r| {
+            let id = r.id;
+            let touched = r.nodes.into_iter().filter(|n| !matches!(n.step, NodeStep::Skipped { .. }));
+            touched.map(move |n| (n.node, id))
+        });
+        let pauses = store.troubles()?.into_iter().filter(|(_, t)| t.is_paused());
+        Ok(Notes {
+            rollouts: touched.collect(),
+            requests: store.open_requests()?.into_iter().map(|r| (r.node, r.kind)).collect(),
+            deeds: store.deeds()?,
+            pauses: pauses
+                .filter_map(|(group, t)| Some((group, Pause { until: t.paused_until?, problem: t.problem })))
+                .collect(),
+            pins: store.pins()?,
+            bundles: kiln_node::bundles(share),
+        })
+    }
+}
+
+fn assemble(
+    fleet: &Fleet,
+    mut slurm: BTreeMap<String, Node>,
+    instances: Vec<Instance>,
+    notes: &Notes,
+) -> World {
+    let mut by_node: HashMap<String, Vec<Instance>> = HashMap::new();
+    let mut strays = Vec::new();
+    for instance in instances.into_iter().filter(|i| is_ours(i, &fleet.file.cluster)) {
+        let node = instance.labels.get(label::NODE).filter(|name| fleet.file.nodes.contains_key(*name));
+        if let Some(name) = node {
+            by_node.entry(name.clone()).or_default().push(instance);
+        } else {
+            let is_newer_than_fleet = fleet.written.is_none_or(|written| instance.created > written);
+            strays.push(Stray { instance, is_newer_than_fleet });
+        }
+    }
+    // Nodes are given the time to apply them, and to say so.
+    let grace = Duration::from_secs(fleet.file.patience.grace);
+    let bundles = notes.bundles.as_ref().filter(|(_, at)| *at + grace <= now());
+    let nodes = fleet.file.nodes.iter().map(|(name, node)| {
+        let group = fleet.file.elastic.get(&node.group);
+        let slurm = slurm.remove(name);
+        Observation {
+            elastic: group.is_some(),
+            always_up: group.is_some_and(|g| g.always_up.contains(name)),
+            reached_at: reached_at(node, slurm.as_ref()),
+            image: target(name, node, notes),
+            is_published: notes.bundles.as_ref().is_some_and(|(all, _)| all.contains_key(name)),
+            bundle: bundles.and_then(|(all, at)| Some((all.get(name)?.clone(), *at))),
+            request: notes.requests.get(name).copied(),
+            rollout: notes.rollouts.get(name).copied(),
+            deed: notes.deeds.get(name).copied(),
+            pause: notes.pauses.get(&node.group).cloned(),
+            instances: by_node.remove(name).unwrap_or_default(),
+            group: node.group.clone(),
+            node: name.clone(),
+            slurm,
+        }
+    });
+    World { nodes: nodes.collect(), strays }
+}
+
+fn reached_at(node: &FleetNode, slurm: Option<&Node>) -> Option<IpAddr> {
+    let told = slurm.and_then(|n| n.address.as_ref()).and_then(|address| address.parse().ok());
+    told.or(node.address)
+}
+
+/// The fleet's, unless a rollout took the node back from exactly that one.
+fn target(name: &str, node: &FleetNode, notes: &Notes) -> Option<String> {
+    let wanted = node.image.clone()?;
+    let pinned = notes.pins.get(name).filter(|(_, instead_of)| *instead_of == wanted);
+    Some(pinned.map_or(wanted, |(image, _)| image.clone()))
+}

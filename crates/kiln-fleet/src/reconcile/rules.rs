@@ -1,0 +1,297 @@
+//! The table: what may be wrong, for how long it is let be, and what is done about it. Pure.
+//!
+//! The first row that holds for a node is its finding. Rows of nodes see no node that is somebody else's at present:
+//! see [`Observation::hands_off`].
+
+use std::time::Duration;
+
+use super::checks;
+use super::observation::{Observation, Stray};
+use crate::fleet_file::{FleetFile, Patience};
+
+pub struct Rule {
+    /// As in `kiln status` and `kiln events`.
+    pub name: &'static str,
+    pub when: &'static str,
+    pub grace: Grace,
+    pub does: &'static str,
+    pub check: Check,
+}
+
+#[derive(Clone, Copy)]
+pub enum Check {
+    Node(fn(&Observation) -> Option<Found>),
+    Stray(fn(&Stray) -> Option<Found>),
+}
+
+/// What a row has to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub text: String,
+    /// Empty: a person has to see to it.
+    pub actions: Vec<Action>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Its jobs are requeued.
+    Down {
+        reason: String,
+    },
+    Drain {
+        reason: String,
+    },
+    /// Takes back a drain of Kiln's own, or being down.
+    Resume,
+    /// Behind a `Resume` it ends in a node that Slurm may power up again, whatever it was before. Alone, `Resume` leaves a
+    /// node of a cloud "not responding", up to 24.11, and `PowerDown` leaves one that is down, down.
+    PowerDown,
+    PowerUp,
+    Start {
+        instance: String,
+    },
+    Delete {
+        instance: String,
+    },
+}
+
+impl Action {
+    /// As people say it.
+    pub fn words(&self) -> String {
+        match self {
+            Action::Down { reason } => format!("set it down in Slurm ({reason})"),
+            Action::Drain { reason } => format!("drain it ({reason})"),
+            Action::Resume => "put it back into service".into(),
+            Action::PowerDown => "let Slurm power it down".into(),
+            Action::PowerUp => "let Slurm power it up".into(),
+            Action::Start { instance } => format!("start instance {instance}"),
+            Action::Delete { instance } => format!("delete instance {instance}"),
+        }
+    }
+}
+
+/// How long something must have been so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grace {
+    None,
+    /// Two looks in a row.
+    Look,
+    Usual,
+    /// As long as a boot may take, and then the usual.
+    Boot,
+    Hour,
+}
+
+/// How long things are let be, in seconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    pub patience: Patience,
+    /// Slurm's own `ResumeTimeout`.
+    pub resume_timeout: u64,
+}
+
+impl Times {
+    pub fn of(file: &FleetFile) -> Self {
+        Times { patience: file.patience, resume_timeout: file.resume_timeout }
+    }
+}
+
+impl Grace {
+    pub fn time(self, times: &Times) -> Duration {
+        Duration::from_secs(match self {
+            Grace::None => 0,
+            Grace::Look => times.patience.reconcile,
+            Grace::Usual => times.patience.grace,
+            Grace::Boot => times.resume_timeout + times.patience.grace,
+            Grace::Hour => 3600,
+        })
+    }
+
+    /// For the documentation, with the usual patience.
+    pub fn words(self) -> String {
+        let usual = Times { patience: Patience::default(), resume_timeout: 0 };
+        let seconds = self.time(&usual).as_secs();
+        match (self, seconds) {
+            (Grace::None, _) => "at once".into(),
+            (Grace::Look, _) => format!("seen twice ({seconds} s)"),
+            (Grace::Boot, _) => format!("`ResumeTimeout` and {seconds} s"),
+            (Grace::Usual | Grace::Hour, 0..120) => format!("{seconds} s"),
+            (Grace::Usual | Grace::Hour, _) => format!("{} min", seconds / 60),
+        }
+    }
+}
+
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "unknown-to-slurm",
+        when: "Slurm does not know a node of the fleet",
+        grace: Grace::Usual,
+        does: "reported; `kiln configure` tells Slurm of it",
+        check: Check::Node(checks::unknown_to_slurm),
+    },
+    Rule {
+        name: "pause-over",
+        when: "a node is drained for a pause of its group, and the pause is over",
+        grace: Grace::None,
+        does: "put back into service",
+        check: Check::Node(checks::pause_over),
+    },
+    Rule {
+        name: "duplicate",
+        when: "more than one instance carries the label of one node",
+        grace: Grace::Usual,
+        does: "the one at Slurm's `NodeAddr` is kept, or else the oldest that is active; the others are deleted. Reported only, while jobs run and it is not certain where",
+        check: Check::Node(checks::duplicate),
+    },
+    Rule {
+        name: "own-reboot",
+        when: "Slurm set the node down as \"unexpectedly rebooted\", and the reboot was Kiln's own deed",
+        grace: Grace::None,
+        does: "put back into service",
+        check: Check::Node(checks::own_reboot),
+    },
+    Rule {
+        name: "broken-instance",
+        when: "the cloud shows the node's instance in its error state",
+        grace: Grace::Look,
+        does: "elastic: node set down, so that its jobs are requeued; instance deleted; node made available again. Fixed: reported; `kiln up` makes it anew. Reported only, while Slurm still reaches the node and jobs run there",
+        check: Check::Node(checks::broken_instance),
+    },
+    Rule {
+        name: "stopped-instance",
+        when: "the node's instance is shut off, and Slurm does not know",
+        grace: Grace::Usual,
+        does: "elastic: node set down, instance deleted, node made available again. Fixed: instance started",
+        check: Check::Node(checks::stopped_instance),
+    },
+    Rule {
+        name: "no-instance",
+        when: "the node is up in Slurm, and has no instance",
+        grace: Grace::Look,
+        does: "node set down, so that its jobs are requeued. Elastic: made available again. Fixed: the reason says that `kiln apply` makes the instance anew",
+        check: Check::Node(checks::no_instance),
+    },
+    Rule {
+        name: "left-running",
+        when: "Slurm has the node of an elastic group powered down, and its instance is still there",
+        grace: Grace::Usual,
+        does: "instance deleted",
+        check: Check::Node(checks::left_running),
+    },
+    Rule {
+        name: "stuck-off",
+        when: "a node of an elastic group is powered down and \"not responding\", so that Slurm never powers it up",
+        grace: Grace::Usual,
+        does: "made available again",
+        check: Check::Node(checks::stuck_off),
+    },
+    Rule {
+        name: "nothing-comes",
+        when: "Slurm waits for a node of an elastic group to come up; there is no instance, and nobody is making one",
+        grace: Grace::Usual,
+        does: "node set down, so that its jobs are requeued, and made available again",
+        check: Check::Node(checks::nothing_comes),
+    },
+    Rule {
+        name: "never-came-up",
+        when: "Slurm waits for a node of an elastic group to come up for longer than it should",
+        grace: Grace::Boot,
+        does: "node set down, so that its jobs are requeued; instance deleted; node made available again",
+        check: Check::Node(checks::never_came_up),
+    },
+    Rule {
+        name: "down-without-instance",
+        when: "a node of an elastic group that is not paused is down, by Slurm or by Kiln, and has no instance",
+        grace: Grace::Usual,
+        does: "made available again",
+        check: Check::Node(checks::down_without_instance),
+    },
+    Rule {
+        name: "lost-elastic",
+        when: "a node of an elastic group is down, by Slurm or by Kiln, while its instance is active",
+        grace: Grace::Boot,
+        does: "powered down, which deletes the instance, and made available again",
+        check: Check::Node(checks::lost_elastic),
+    },
+    Rule {
+        name: "lost",
+        when: "Slurm does not reach a node, while its instance is active",
+        grace: Grace::Usual,
+        does: "reported; `kiln doctor NODE` shows the end of its console",
+        check: Check::Node(checks::lost),
+    },
+    Rule {
+        name: "paused",
+        when: "the node's group is paused, and the node is powered down",
+        grace: Grace::None,
+        does: "drained, so that jobs wait rather than fail; the reason has the cloud's words",
+        check: Check::Node(checks::paused),
+    },
+    Rule {
+        name: "should-be-up",
+        when: "a node that is to stay up (`min`) is powered down",
+        grace: Grace::None,
+        does: "powered up",
+        check: Check::Node(checks::should_be_up),
+    },
+    Rule {
+        name: "other-image",
+        when: "the instance has another image than the node should have",
+        grace: Grace::Usual,
+        does: "reported; `kiln rebuild` brings it",
+        check: Check::Node(checks::other_image),
+    },
+    Rule {
+        name: "old-bundle",
+        when: "the node is in service with an older configuration than the share has for it",
+        grace: Grace::Usual,
+        does: "reported; `kiln configure` brings it, and so does a reboot",
+        check: Check::Node(checks::old_bundle),
+    },
+    Rule {
+        name: "stray",
+        when: "an instance has the cluster's labels of a compute node, and there is no such node",
+        grace: Grace::Usual,
+        does: "deleted",
+        check: Check::Stray(checks::stray),
+    },
+    Rule {
+        name: "newcomer",
+        when: "the same, but the instance was made after `kiln configure` last told kilnd of the nodes",
+        grace: Grace::Hour,
+        does: "deleted",
+        check: Check::Stray(checks::newcomer),
+    },
+];
+
+/// What is wrong with a node, if something is.
+pub fn judge(observation: &Observation) -> Option<(&'static Rule, Found)> {
+    if observation.hands_off().is_some() {
+        return None;
+    }
+    RULES.iter().find_map(|rule| match rule.check {
+        Check::Node(check) => check(observation).map(|found| (rule, found)),
+        Check::Stray(_) => None,
+    })
+}
+
+/// What is wrong with an instance that is no node's.
+pub fn judge_stray(stray: &Stray) -> Option<(&'static Rule, Found)> {
+    RULES.iter().find_map(|rule| match rule.check {
+        Check::Stray(check) => check(stray).map(|found| (rule, found)),
+        Check::Node(_) => None,
+    })
+}
+
+/// The table as Markdown, for the documentation.
+pub fn table() -> String {
+    let row = |rule: &Rule| {
+        format!("| `{}` | {} | {} | {} |\n", rule.name, rule.when, rule.grace.words(), rule.does)
+    };
+    let head = "| rule | when | for how long | what Kiln does |\n| --- | --- | --- | --- |\n";
+    std::iter::once(head.to_string()).chain(RULES.iter().map(row)).collect()
+}
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+mod tests;

@@ -1,0 +1,338 @@
+//! Every row of the table, and what no row may touch.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use kiln_cloud::{Instance, InstanceStatus, Labels};
+use kiln_slurm::parse_node_states;
+
+use super::super::observation::{Observation, Pause, Stray};
+use super::super::plan::{World, plan};
+use super::*;
+use crate::slurm::Node;
+use crate::store::{Deed, Finding, Kind};
+use InstanceStatus::{Active, Building, Deleting, Stopped};
+
+fn second(n: i64) -> Timestamp {
+    Timestamp::from_second(n).unwrap()
+}
+
+fn instance(id: &str, status: InstanceStatus, created: i64) -> Instance {
+    Instance {
+        id: id.into(),
+        name: "n-0".into(),
+        status,
+        image: Some("new".into()),
+        flavor: "f".into(),
+        public_address: None,
+        address: format!("10.0.0.{created}").parse().ok(),
+        labels: Labels::new(),
+        volumes: vec![],
+        created: second(created),
+        built: None,
+    }
+}
+
+fn broken() -> InstanceStatus {
+    InstanceStatus::Error { reason: "no host".into() }
+}
+
+/// A node as `scontrol` would print it: state, and reason with its author.
+fn node(state: &str) -> Observation {
+    let line = format!("NodeName=n-0 State={state}");
+    let slurm = Node { state: parse_node_states(&line).remove(0), ..Node::default() };
+    Observation {
+        node: "n-0".into(),
+        group: "g".into(),
+        slurm: Some(slurm),
+        image: Some("new".into()),
+        is_published: true,
+        ..Observation::default()
+    }
+}
+
+fn elastic(state: &str) -> Observation {
+    Observation { elastic: true, ..node(state) }
+}
+
+impl Observation {
+    fn with(mut self, status: InstanceStatus) -> Self {
+        let n = i64::try_from(self.instances.len()).unwrap() + 1;
+        self.instances.push(instance(&format!("i-{n}"), status, n));
+        self
+    }
+
+    fn but(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    fn slurm_mut(&mut self) -> &mut Node {
+        self.slurm.as_mut().unwrap()
+    }
+}
+
+fn paused(o: &mut Observation) {
+    o.pause = Some(Pause { until: second(3600), problem: "quota".into() });
+}
+
+const BY_SLURM: &str = "Reason=Not responding [slurm@2026-01-01T00:00:00]";
+
+/// Rule and actions in short: `no-instance: down resume power-down`.
+fn verdict(o: &Observation) -> String {
+    judge(o).map_or("-".into(), |(rule, found)| short(rule, &found))
+}
+
+fn short(rule: &Rule, found: &Found) -> String {
+    let words = found.actions.iter().map(|action| match action {
+        Action::Down { .. } => " down".into(),
+        Action::Drain { .. } => " drain".into(),
+        Action::Resume => " resume".into(),
+        Action::PowerDown => " power-down".into(),
+        Action::PowerUp => " power-up".into(),
+        Action::Start { instance } => format!(" start {instance}"),
+        Action::Delete { instance } => format!(" delete {instance}"),
+    });
+    format!("{}:{}", rule.name, words.collect::<String>())
+}
+
+fn rows() -> Vec<(Observation, &'static str)> {
+    let off = || elastic("IDLE+CLOUD+POWERED_DOWN");
+    let up = || elastic("IDLE+CLOUD");
+    let down = |state: &str| elastic(&format!("{state} {BY_SLURM}"));
+    let paused_node = "IDLE+CLOUD+DRAIN+POWERED_DOWN Reason=kiln: g paused until 1970: quota [slurm@1]";
+    let rebooted = "DOWN Reason=Node unexpectedly rebooted [slurm@2026-01-01T00:00:00]";
+    let booted = |at: i64| move |o: &mut Observation| o.slurm_mut().booted = Some(second(at));
+    let deed = |at: i64| move |o: &mut Observation| o.deed = Some((Deed::Start, second(at)));
+    let bundle = |o: &mut Observation| {
+        o.bundle = Some(("abcdef".into(), second(0)));
+        o.slurm_mut().extra = Some("kiln-bundle:123456".into());
+    };
+    vec![
+        (node("IDLE").but(|o| o.slurm = None), "unknown-to-slurm:"),
+        (elastic(paused_node), "pause-over: resume power-down"),
+        (elastic(paused_node).but(paused), "-"),
+        // Duplicates: the one in use is kept, else the oldest that is active.
+        (up().with(Active).with(Active), "duplicate: delete i-2"),
+        (up().with(Stopped).with(Active), "duplicate: delete i-1"),
+        (
+            up().with(Active).with(Active).but(|o| o.reached_at = "10.0.0.2".parse().ok()),
+            "duplicate: delete i-1",
+        ),
+        (elastic("ALLOCATED+CLOUD").with(Active).with(Active), "duplicate:"),
+        (
+            node("ALLOCATED").with(Active).with(Active).but(|o| o.reached_at = "10.0.0.1".parse().ok()),
+            "duplicate: delete i-2",
+        ),
+        (up().with(Active).with(Deleting), "-"),
+        // Reboots: Kiln's own, an accident, an old deed.
+        (node(rebooted).with(Active).but(booted(100)).but(deed(90)), "own-reboot: resume"),
+        (node(rebooted).with(Active).but(booted(100)), "lost:"),
+        (node(rebooted).with(Active).but(booted(9000)).but(deed(90)), "lost:"),
+        (node(rebooted).with(Active).but(booted(50)).but(deed(90)), "lost:"),
+        (up().with(broken()), "broken-instance: down delete i-1 resume power-down"),
+        (
+            elastic("IDLE+CLOUD+POWERING_UP").with(broken()),
+            "broken-instance: down delete i-1 resume power-down",
+        ),
+        (down("DOWN+CLOUD").with(broken()), "broken-instance: delete i-1 resume power-down"),
+        (off().with(broken()), "broken-instance: delete i-1"),
+        (elastic("ALLOCATED+CLOUD").with(broken()), "broken-instance:"),
+        (
+            elastic("ALLOCATED+CLOUD+NOT_RESPONDING").but(|o| o.slurm_mut().allocated = 1).with(broken()),
+            "broken-instance: down delete i-1 resume power-down",
+        ),
+        (node("IDLE").with(broken()), "broken-instance:"),
+        (node("IDLE").with(Stopped), "stopped-instance: start i-1"),
+        (up().with(Stopped), "stopped-instance: down delete i-1 resume power-down"),
+        (elastic("IDLE+CLOUD+POWERING_DOWN").with(Stopped), "-"),
+        (node("ALLOCATED"), "no-instance: down"),
+        (elastic("MIXED+CLOUD"), "no-instance: down resume power-down"),
+        (up().with(Deleting), "-"),
+        (off().with(Active), "left-running: delete i-1"),
+        (off().with(Stopped), "left-running: delete i-1"),
+        (elastic("ALLOCATED+CLOUD+POWERED_DOWN").with(Active), "-"),
+        (node("IDLE+POWERED_DOWN").with(Active), "-"),
+        (elastic("IDLE+CLOUD+POWERED_DOWN+NOT_RESPONDING"), "stuck-off: power-down"),
+        (off(), "-"),
+        (elastic("ALLOCATED+CLOUD+POWERING_UP"), "nothing-comes: down resume power-down"),
+        (
+            elastic("ALLOCATED+CLOUD+POWERING_UP").with(Active),
+            "never-came-up: down delete i-1 resume power-down",
+        ),
+        (
+            elastic("IDLE+CLOUD+NOT_RESPONDING+POWERING_UP").with(Building),
+            "never-came-up: down delete i-1 resume power-down",
+        ),
+        (node("ALLOCATED+POWERING_UP").with(Active), "-"),
+        (down("DOWN+CLOUD"), "down-without-instance: resume power-down"),
+        (down("DOWN+CLOUD+POWERED_DOWN"), "down-without-instance: resume power-down"),
+        (
+            elastic("DOWN+CLOUD+POWERED_DOWN Reason=kiln: no host [slurm@1]"),
+            "down-without-instance: resume power-down",
+        ),
+        (down("DOWN+CLOUD").but(paused), "-"),
+        (down("DOWN+CLOUD+POWERING_DOWN"), "-"),
+        (down("DOWN+CLOUD+NOT_RESPONDING").with(Active), "lost-elastic: resume power-down"),
+        (node(&format!("DOWN*{}{BY_SLURM}", ' ')).with(Active), "lost:"),
+        (node("IDLE*").with(Active), "lost:"),
+        (node("IDLE+REBOOT_ISSUED+NOT_RESPONDING").with(Active), "-"),
+        (off().but(paused), "paused: drain"),
+        (up().with(Active).but(paused), "-"),
+        (off().but(|o| o.always_up = true), "should-be-up: power-up"),
+        (
+            off().but(|o| {
+                o.always_up = true;
+                o.is_published = false;
+            }),
+            "-",
+        ),
+        (
+            off().but(|o| {
+                o.always_up = true;
+                paused(o);
+            }),
+            "paused: drain",
+        ),
+        (node("IDLE").with(Active).but(|o| o.image = Some("newer".into())), "other-image:"),
+        (node("IDLE").with(Active).but(bundle), "old-bundle:"),
+        (
+            node("IDLE")
+                .with(Active)
+                .but(bundle)
+                .but(|o| o.slurm_mut().extra = Some("kiln-bundle:abcd".into())),
+            "-",
+        ),
+        (node("IDLE").with(Active), "-"),
+        (up().with(Active), "-"),
+    ]
+}
+
+#[test]
+fn every_row_of_the_table() {
+    for (observation, expected) in rows() {
+        assert_eq!(verdict(&observation), expected, "{observation:#?}");
+    }
+}
+
+#[test]
+fn no_row_is_without_a_test() {
+    let tested: BTreeSet<String> =
+        rows().iter().filter_map(|(o, _)| Some(judge(o)?.0.name.to_string())).collect();
+    let of_nodes = RULES.iter().filter(|rule| matches!(rule.check, Check::Node(_)));
+    assert_eq!(tested, of_nodes.map(|rule| rule.name.to_string()).collect());
+}
+
+#[test]
+fn strays_have_their_rows() {
+    let stray = |is_newer_than_fleet| Stray { instance: instance("i-1", Active, 1), is_newer_than_fleet };
+    let verdict = |stray: &Stray| judge_stray(stray).map(|(rule, found)| short(rule, &found));
+    assert_eq!(verdict(&stray(false)).as_deref(), Some("stray: delete i-1"));
+    assert_eq!(verdict(&stray(true)).as_deref(), Some("newcomer: delete i-1"));
+    let going = Stray { instance: instance("i-1", Deleting, 1), is_newer_than_fleet: false };
+    assert_eq!(verdict(&going), None);
+}
+
+/// Whatever a row would do, these keep it from.
+#[test]
+fn what_is_somebody_elses_is_left_alone() {
+    for (observation, expected) in rows().into_iter().filter(|(o, _)| o.slurm.is_some()) {
+        let hands_off: [fn(&mut Observation); 5] = [
+            |o| o.request = Some(Kind::Resume),
+            |o| o.rollout = Some(7),
+            |o| {
+                let state = &mut o.slurm_mut().state;
+                state.flags.push("DRAIN".into());
+                state.reason = Some("bad fan".into());
+                state.reason_by = Some("root".into());
+            },
+            |o| {
+                let state = &mut o.slurm_mut().state;
+                state.base = "DOWN".into();
+                state.reason = Some("bad fan".into());
+                state.reason_by = Some("alice".into());
+            },
+            // By Slurm itself: its health check, a job that would not die.
+            |o| {
+                let state = &mut o.slurm_mut().state;
+                state.flags.push("DRAIN".into());
+                state.reason = Some("Kill task failed".into());
+                state.reason_by = Some("slurm".into());
+            },
+        ];
+        for change in hands_off {
+            let changed = observation.clone().but(change);
+            assert_eq!(verdict(&changed), "-", "{expected}: {changed:#?}");
+            assert!(changed.hands_off().is_some());
+        }
+    }
+}
+
+/// An instance under a job that runs is only deleted if another one is known to run the job, or if it cannot run anything.
+#[test]
+fn no_instance_is_deleted_under_a_running_job() {
+    for (observation, _) in rows() {
+        let busy = observation.but(|o| {
+            if let Some(node) = o.slurm.as_mut().filter(|n| n.state.base == "IDLE") {
+                node.state.base = "ALLOCATED".into();
+                node.allocated = 1;
+            }
+        });
+        let Some((_, found)) = judge(&busy).filter(|_| busy.runs_jobs()) else { continue };
+        for action in found.actions {
+            let Action::Delete { instance } = action else { continue };
+            let doomed = busy.instances.iter().find(|i| i.id == instance).unwrap();
+            let in_use = busy.reached_at.is_none_or(|at| doomed.address == Some(at));
+            let runs = !matches!(doomed.status, Stopped) && (busy.is_responding() || doomed.status == Active);
+            assert!(!(in_use && runs), "{busy:#?}");
+        }
+    }
+}
+
+#[test]
+fn reasons_are_kilns_own() {
+    for (observation, _) in rows() {
+        let Some((_, found)) = judge(&observation) else { continue };
+        for action in found.actions {
+            if let Action::Down { reason } | Action::Drain { reason } = action {
+                assert!(reason.starts_with("kiln: "), "{reason}");
+            }
+        }
+    }
+}
+
+#[test]
+fn grace_is_given_once_and_an_action_is_not_repeated_at_every_look() {
+    let patience = Patience { reconcile: 30, grace: 120, ..Patience::default() };
+    let times = Times { patience, resume_timeout: 300 };
+    let world = World { nodes: vec![elastic("IDLE+CLOUD+POWERED_DOWN").with(Active)], strays: vec![] };
+    let look = |before: &[Finding], at: i64| plan(&world, before, &times, second(at)).remove(0);
+    let first = look(&[], 1000);
+    assert_eq!((first.since, first.due), (second(1000), Some(second(1120))));
+    assert!(!first.is_due(second(1119)) && first.is_due(second(1120)));
+    let mut finding = Finding {
+        subject: "n-0".into(),
+        rule: "left-running".into(),
+        since: second(1000),
+        text: String::new(),
+        acted: None,
+    };
+    assert!(look(std::slice::from_ref(&finding), 1130).is_due(second(1130)));
+    finding.acted = Some(second(1130));
+    let later = look(std::slice::from_ref(&finding), 1160);
+    assert_eq!(later.due, Some(second(1250)));
+    // Another finding of the same node starts its own clock.
+    finding.rule = "stray".into();
+    assert_eq!(look(&[finding], 1160).since, second(1160));
+}
+
+#[test]
+fn what_is_only_reported_is_never_due() {
+    let world = World {
+        nodes: vec![node("IDLE").with(Active).but(|o| o.image = Some("newer".into()))],
+        strays: vec![],
+    };
+    let times = Times { patience: Patience::default(), resume_timeout: 300 };
+    let verdict = plan(&world, &[], &times, second(0)).remove(0);
+    assert!(verdict.due.is_none() && !verdict.is_due(second(9_999_999)));
+}

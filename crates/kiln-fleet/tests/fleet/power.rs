@@ -1,0 +1,114 @@
+//! Powering nodes up and down: what is asked of the cloud, and what Slurm is told.
+
+use kiln_fleet::hook;
+use kiln_fleet::store::RequestState;
+
+use crate::lab::{Lab, until};
+
+const UP: &str = "ALLOCATED+CLOUD+POWERING_UP";
+const OFF: &str = "IDLE+CLOUD+POWERED_DOWN";
+
+/// An elastic group of this many nodes, all off, that may be in two zones.
+async fn lab(nodes: usize) -> Lab {
+    let lab = Lab::new().await;
+    let node = |at: usize| {
+        format!(
+            r#""e-{at}":{{"group":"e","image":"new","user_data":"u","ssh_key":"k","address":"10.0.0.{at}"}}"#
+        )
+    };
+    let all = (0..nodes).map(node).collect::<Vec<_>>().join(",");
+    let text = format!(
+        r#"{{"cluster":"c","cloud":{{"kind":"local","url":"{}","token":"t"}},"nodes":{{{all}}},
+        "surroundings":{{"network":"n","security_groups":[],"volumes":[]}},
+        "elastic":{{"e":{{"places":[{{"flavor":"f","zone":"a"}},{{"flavor":"f","zone":"b"}}]}}}}}}"#,
+        lab.cloud.url
+    );
+    std::fs::write(lab.path("fleet.json"), text).unwrap();
+    for at in 0..nodes {
+        lab.slurm.node(&format!("e-{at}"), UP, "None");
+    }
+    lab
+}
+
+fn resume(lab: &Lab, nodes: &str) {
+    lab.call(|desk| hook::resume(desk, nodes, None));
+}
+
+#[tokio::test]
+async fn a_hundred_nodes_take_a_handful_of_calls() {
+    let mut lab = lab(100).await;
+    resume(&lab, "e-[0-99]");
+    lab.start();
+    assert_eq!(lab.settled("e-99").await.state, RequestState::Done);
+    lab.stop().await;
+    let creations = lab.cloud.calls();
+    assert_eq!(creations, ["create 10"; 10]);
+    assert_eq!(lab.cloud.instance("e-42").address, Some("10.0.0.42".parse().unwrap()));
+    // Listing goes on until all are there, never once per node.
+    assert!(lab.cloud.listings() < 30, "{} listings", lab.cloud.listings());
+    let told = lab.slurm.calls("scontrol update");
+    assert!(told.iter().any(|call| call.contains("e-42") && call.contains("10.0.0.42")), "{told:?}");
+    assert!(told.len() <= 30, "{} updates", told.len());
+}
+
+#[tokio::test]
+async fn asked_twice_it_is_made_once() {
+    let mut lab = lab(1).await;
+    resume(&lab, "e-0");
+    lab.start();
+    lab.settled("e-0").await;
+    resume(&lab, "e-0");
+    lab.settled("e-0").await;
+    assert_eq!(lab.cloud.calls(), ["create 1"]);
+    lab.stop().await;
+}
+
+#[tokio::test]
+async fn a_cloud_without_room_is_asked_in_each_place_and_then_left_alone() {
+    let mut lab = lab(2).await;
+    lab.cloud.fill(Some(r#"{"code":"quota","message":"quota exceeded"}"#));
+    resume(&lab, "e-0");
+    lab.start();
+    assert_eq!(lab.settled("e-0").await.state, RequestState::Failed);
+    assert_eq!(lab.cloud.calls(), ["create 1"; 2]);
+    let told = lab.slurm.calls("scontrol update nodename=e-0 state=down");
+    assert!(told[0].contains("reason=kiln: the cloud has no room: quota exceeded"), "{told:?}");
+    // The next one is not even tried.
+    resume(&lab, "e-1");
+    let second = lab.settled("e-1").await;
+    assert!(second.error.unwrap().contains("e is paused until"), "{:?}", second.state);
+    assert_eq!(lab.cloud.calls().len(), 2);
+    lab.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_powered_down_is_deleted_unless_it_serves_again() {
+    let mut lab = lab(2).await;
+    resume(&lab, "e-[0-1]");
+    lab.start();
+    lab.settled("e-1").await;
+    lab.slurm.node("e-0", OFF, "None");
+    lab.slurm.node("e-1", "ALLOCATED+CLOUD", "None");
+    lab.call(|desk| hook::suspend(desk, "e-[0-1]"));
+    lab.settled("e-1").await;
+    assert!(!lab.cloud.has("e-0") && lab.cloud.has("e-1"));
+    lab.stop().await;
+}
+
+#[tokio::test]
+async fn powered_down_and_up_again_while_the_daemon_was_away_is_a_fresh_start() {
+    let mut lab = lab(1).await;
+    resume(&lab, "e-0");
+    lab.start();
+    lab.settled("e-0").await;
+    lab.stop().await;
+    let old = lab.cloud.instance("e-0").created;
+    lab.call(|desk| hook::suspend(desk, "e-0"));
+    resume(&lab, "e-0");
+    lab.start();
+    lab.settled("e-0").await;
+    until("there is a new instance", || lab.cloud.has("e-0") && lab.cloud.instance("e-0").created > old)
+        .await;
+    assert_eq!(lab.cloud.calls(), ["create 1", "delete e-0", "create 1"]);
+    lab.stop().await;
+}

@@ -1,0 +1,58 @@
+//! `[limits]`: how many machines of which shape may be used where, turned into elastic groups.
+
+use super::{Elastic, Group, default_text};
+use crate::diagnostic::Findings;
+use crate::written::{At, LimitTable, Text};
+use crate::{ImageUpdate, Role};
+
+/// One group for each zone, with its nodes numbered from 1: `vm-standard2-1-ad1-[0001-0016]`.
+pub(super) fn groups(
+    flavor: &Text,
+    image: Option<&Text>,
+    table: LimitTable,
+    findings: &mut Findings<'_>,
+) -> Vec<Group> {
+    let idle = table.idle.unwrap_or_else(|| default_text(super::DEFAULT_IDLE, &table.at));
+    let features = table.features.map(|list| list.value).unwrap_or_default();
+    let mut groups = Vec::new();
+    for (zone, count) in table.zones.unwrap_or_default() {
+        if !(0..=9999).contains(&count.value) {
+            let message =
+                format!("the limit of `{}` in `{}` cannot be {}", flavor.value, zone.value, count.value);
+            findings.error("out-of-range", count.span.clone(), message).expected("0 to 9999");
+            continue;
+        }
+        // A zone where none may be used yields no group.
+        if count.value == 0 {
+            continue;
+        }
+        let name = format!("{}-{}", plain(&flavor.value), plain(&zone.value));
+        let nodes = format!("{name}-[0001-{:04}]", count.value);
+        groups.push(Group {
+            role: Role::Compute,
+            nodes: Some(At::new(nodes, count.span.clone())),
+            flavor: flavor.clone(),
+            image: image.cloned(),
+            features: features.clone(),
+            image_update: ImageUpdate::Slurm,
+            rebuild_time: default_text(super::DEFAULT_NODE_TIME, &flavor.span),
+            zones: vec![zone.clone()],
+            elastic: Some(Elastic {
+                idle: idle.clone(),
+                min: At::new(0, zone.span.clone()),
+                flavors: Vec::new(),
+                from_limits: true,
+            }),
+            node_config: Vec::new(),
+            overrides: Vec::new(),
+            name: At::new(name, zone.span.clone()),
+        });
+    }
+    groups
+}
+
+/// As a host's name may have it: `VM.Standard2.1` is `vm-standard2-1`.
+fn plain(text: &str) -> String {
+    let letters = text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
+    letters.collect::<String>().trim_matches('-').to_string()
+}

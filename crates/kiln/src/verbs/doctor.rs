@@ -1,0 +1,116 @@
+//! `kiln doctor`
+
+use clap::Args;
+use kiln_fleet::NodeDossier;
+
+use crate::age;
+use crate::cluster;
+use crate::context::Context;
+use crate::exit::Exit;
+
+/// Explain a compute node: what Slurm says, what the cloud says, how it booted, what Kiln will do
+#[derive(Debug, Args)]
+pub struct Doctor {
+    node: String,
+}
+
+impl Doctor {
+    pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let dossier = cluster::with(context, async |deployment| Ok(deployment.dossier(&self.node).await?))?;
+        if context.printer.is_json() {
+            context.printer.json(&dossier)?;
+        } else {
+            context.printer.raw(page(&dossier))?;
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn page(d: &NodeDossier) -> String {
+    let health = &d.health;
+    let kind = if health.elastic { "elastic" } else { "fixed" };
+    let mut lines = vec![format!("{} of group {} ({kind})", health.node, health.group), String::new()];
+    lines.push(format!("Slurm    {}", slurm(d)));
+    if health.instances.is_empty() {
+        lines.push("cloud    no instance".into());
+    }
+    for instance in &health.instances {
+        lines.push(format!(
+            "cloud    instance {} is {}, at {}, image {}, {} old",
+            instance.id,
+            instance.status,
+            instance.address.as_deref().unwrap_or("no address"),
+            instance.image.as_deref().unwrap_or("unknown"),
+            age::between(instance.created, d.observed),
+        ));
+    }
+    if let Some(trouble) = d.trouble.as_ref().filter(|t| t.is_paused) {
+        let until =
+            trouble.trouble.paused_until.map(|until| age::until(until, d.observed)).unwrap_or_default();
+        lines.push(format!("group    paused, to end {until}: {}", trouble.trouble.problem));
+    }
+    for request in &d.requests {
+        let problem = request.error.as_ref().map(|e| format!(", last problem: {e}")).unwrap_or_default();
+        let age = age::between(request.received, d.observed);
+        lines.push(format!("request  {}, {}, {age} old{problem}", request.kind.word(), request.state.word()));
+    }
+    lines.push(format!("verdict  {}", verdict(d)));
+    lines.push(format!("Kiln     {}", next(d)));
+    for console in &d.consoles {
+        lines.extend([String::new(), format!("end of the console of {}:", console.instance)]);
+        lines.extend(console.lines.iter().map(|line| format!("  {line}")));
+    }
+    if !d.events.is_empty() {
+        lines.extend([String::new(), "last events:".into()]);
+    }
+    for event in &d.events {
+        let time = event.time.strftime("%Y-%m-%d %H:%M:%S");
+        let why = if event.why.is_empty() { String::new() } else { format!(" ({})", event.why) };
+        lines.push(format!("  {time}  {}: {}{why}", event.what, event.outcome));
+    }
+    lines.join("\n") + "\n"
+}
+
+fn slurm(d: &NodeDossier) -> String {
+    let health = &d.health;
+    let Some(state) = &health.slurm else { return "does not know it".into() };
+    let jobs = if health.carries_jobs { ", with jobs" } else { "" };
+    let booted = health.booted.map(|at| format!(", booted {} ago", age::between(at, d.observed)));
+    let reason = health.reason.as_ref().map(|reason| {
+        let who = health.reason_by.as_deref().unwrap_or("somebody");
+        format!(", reason by {who}: {reason}")
+    });
+    format!("{state}{jobs}{}{}", booted.unwrap_or_default(), reason.unwrap_or_default())
+}
+
+fn verdict(d: &NodeDossier) -> String {
+    match &d.health.finding {
+        Some(finding) if finding.is_early => {
+            format!("under way, for {}", age::between(finding.since, d.observed))
+        }
+        Some(finding) => {
+            let age = age::between(finding.since, d.observed);
+            format!("{} (rule {}, for {age})", finding.text, finding.rule)
+        }
+        None if d.health.in_order => "ok".into(),
+        None => "nothing that Kiln has a rule for".into(),
+    }
+}
+
+fn next(d: &NodeDossier) -> String {
+    if let Some(why) = &d.health.left_alone {
+        return format!("leaves it alone: {why}");
+    }
+    let looked = d.last_look.map(|at| format!("kilnd last looked {} ago", age::between(at, d.observed)));
+    let looked = looked.unwrap_or_else(|| "kilnd has never looked".into());
+    match d.health.finding.as_ref().map(|f| (f.due, &f.actions)) {
+        Some((Some(due), actions)) => {
+            let lasting =
+                if d.health.finding.as_ref().is_some_and(|f| f.is_early) { ", if it lasts," } else { "" };
+            let when = age::until(due, d.observed);
+            format!("will{lasting} {}, {when} ({looked})", actions.join(", then "))
+        }
+        Some((None, _)) => format!("does nothing about it by itself ({looked})"),
+        None => format!("has nothing to do ({looked})"),
+    }
+}

@@ -1,0 +1,192 @@
+//! A group that grows and shrinks with the queue.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use crate::lab::{Lab, no_more_faults, order, wait};
+use crate::rollout::{use_image, which_image};
+
+const GROUP: &str = "burst";
+
+/// Two fixed nodes and six that come and go.
+pub fn raise(lab: &mut Lab) {
+    let text = lab.example().replace(
+        "[compute.extra]\nnodes = \"extra-[0-1]\"\n",
+        "[compute.burst]\nnodes = \"burst-[0-5]\"\nzones = [\"a\", \"b\"]\nelastic = { idle = \"15s\" }\n",
+    );
+    // The times of a test: nobody waits for a quarter of an hour here.
+    let text = text.replace("KillWait = 30\n", "KillWait = 30\nSuspendTimeout = 10\n");
+    lab.write_file(&format!(
+        "{text}\n[reconcile]\nevery = \"2s\"\ngrace = \"6s\"\npause = \"20s\"\nfailures = 3\n"
+    ));
+    lab.kiln(&["up"]);
+    assert_eq!(states(lab), ["idle~"; 6]);
+    assert_eq!(instances(lab), BTreeSet::new());
+}
+
+/// The group's nodes as Slurm shows them in one word.
+fn states(lab: &mut Lab) -> Vec<String> {
+    let text = lab.on("control", &["sinfo", "--noheader", "--Node", "--partition", GROUP, "--format=%t"]);
+    text.lines().map(str::to_string).collect()
+}
+
+/// The group's nodes that the cloud has an instance of.
+fn instances(lab: &mut Lab) -> BTreeSet<String> {
+    let there = |h: &&serde_json::Value| h["group"] == "compute.burst" && !h["instance_id"].is_null();
+    lab.hosts().iter().filter(there).map(|h| h["name"].as_str().unwrap_or_default().to_string()).collect()
+}
+
+fn wait_all_off(lab: &mut Lab) {
+    wait("all instances of the group are gone", || instances(lab).is_empty());
+    wait("Slurm has the group powered down", || states(lab).iter().all(|state| state == "idle~"));
+}
+
+fn restart_kilnd(lab: &mut Lab, verb: &str) {
+    lab.on("control", &["systemctl", verb, "kilnd.service"]);
+}
+
+/// Four nodes that are off run a job, under the addresses their names have everywhere, and are gone afterwards.
+pub fn grows_and_shrinks(lab: &mut Lab) {
+    let id = lab.submit("--partition=burst --nodes=4 --output=grown.%j", "srun hostname");
+    lab.wait_job(&id, "COMPLETED");
+    let (submitted, started) = (lab.job(&id, "SubmitTime"), lab.job(&id, "StartTime"));
+    println!("  submitted to four nodes that were off at {submitted}, started at {started}");
+    let output = lab.as_user("login-0", &format!("sort grown.{id}"));
+    assert_eq!(output, "burst-0\nburst-1\nburst-2\nburst-3");
+    for node in ["burst-0", "burst-3"] {
+        let address = lab.host(node)["address"].as_str().expect("an address").to_string();
+        let known = lab.on("login-0", &["getent", "hosts", node]);
+        assert!(known.starts_with(&address), "{node} is {address}, and on the login node {known}");
+        let told = lab.on("control", &["scontrol", "show", "node", "--oneliner", node]);
+        assert!(told.contains(&format!("NodeAddr={address} ")), "{told}");
+    }
+    // Users get from node to node with a known key.
+    lab.on("login-0", &["ssh-keygen", "-F", "burst-0", "-f", "/etc/ssh/ssh_known_hosts"]);
+    wait_all_off(lab);
+    let reasons = lab.on("control", &["sinfo", "--noheader", "-R"]);
+    assert_eq!(reasons, "");
+}
+
+/// Twenty jobs while nodes are powered down under them: every one runs, and nothing is left behind.
+pub fn racing(lab: &mut Lab) {
+    let mut jobs = Vec::new();
+    for round in 0..20 {
+        let nodes = 1 + round % 2;
+        jobs.push(lab.submit(&format!("--partition=burst --nodes={nodes} --output=/dev/null"), "sleep 1"));
+        // What is idle just now goes, perhaps with the next job on its way there.
+        let idle = ["sinfo", "--noheader", "--Node", "--partition", GROUP, "--states=idle", "--format=%N %t"];
+        let idle = lab.on("control", &idle);
+        for line in idle.lines().filter(|line| line.ends_with(" idle")) {
+            let node = format!("nodename={}", line.split(' ').next().unwrap_or_default());
+            lab.on("control", &["scontrol", "update", &node, "state=power_down"]);
+        }
+    }
+    for id in &jobs {
+        wait(&format!("job {id} is over"), || {
+            let state = lab.job(id, "JobState");
+            assert!(
+                !matches!(state.as_str(), "FAILED" | "NODE_FAIL" | "CANCELLED" | "BOOT_FAIL"),
+                "{id}: {state}"
+            );
+            state == "COMPLETED"
+        });
+    }
+    wait_all_off(lab);
+}
+
+/// kilnd is away while Slurm resumes and suspends, and killed ten times in the midst.
+pub fn without_kilnd(lab: &mut Lab) {
+    restart_kilnd(lab, "stop");
+    let id = lab.submit("--partition=burst --nodes=2 --output=/dev/null", "sleep 15");
+    wait("Slurm powers nodes up", || states(lab).iter().filter(|s| s.ends_with('#')).count() == 2);
+    assert!(instances(lab).is_empty());
+    restart_kilnd(lab, "start");
+    let mut kills = 0;
+    wait("the job is over", || {
+        if kills < 10 {
+            lab.on("control", &["systemctl", "kill", "--signal=KILL", "kilnd.service"]);
+            kills += 1;
+        }
+        lab.job(&id, "JobState") == "COMPLETED"
+    });
+    assert_eq!(kills, 10, "the job was over too soon");
+    assert_eq!(instances(lab).len(), 2);
+    wait("kilnd is back", || {
+        lab.try_kiln(&["ssh", "control", "systemctl", "--quiet", "is-active", "kilnd"]).status.success()
+    });
+    restart_kilnd(lab, "stop");
+    wait("Slurm has powered them down", || states(lab).iter().all(|state| state == "idle~"));
+    assert_eq!(instances(lab).len(), 2, "nobody can have deleted them");
+    restart_kilnd(lab, "start");
+    wait_all_off(lab);
+}
+
+/// The cloud throttles, then has no room in one zone: the job runs all the same.
+pub fn short_of_room(lab: &mut Lab) {
+    order(
+        r#"{"create": {"fail": 2, "status": 429, "retry_after": 1},
+              "zone a": {"fail": 99, "status": 403, "message": "no capacity in a"}}"#,
+    );
+    let id = lab.submit("--partition=burst --nodes=2 --output=/dev/null", "true");
+    lab.wait_job(&id, "COMPLETED");
+    no_more_faults();
+    wait_all_off(lab);
+}
+
+/// No room anywhere: Slurm has the cloud's words within seconds, the group pauses, and afterwards the job runs.
+pub fn no_room(lab: &mut Lab) {
+    order(
+        r#"{"zone a": {"fail": 99, "status": 403, "message": "no capacity in a"},
+              "zone b": {"fail": 99, "status": 403, "message": "no capacity in b"}}"#,
+    );
+    let start = Instant::now();
+    let id = lab.submit("--partition=burst --nodes=1 --output=/dev/null", "true");
+    let reasons = |lab: &mut Lab| lab.on("control", &["sinfo", "--noheader", "-R", "--format=%E"]);
+    wait("Slurm is told why", || reasons(lab).contains("no capacity in b"));
+    println!("  told Slurm of a node that cannot be made after {:.1} s", start.elapsed().as_secs_f64());
+    wait("the job waits again", || lab.job(&id, "JobState") == "PENDING");
+    let waits = lab.job(&id, "Restarts");
+    assert_eq!(waits, "1", "requeued once, and not sent from node to node");
+    no_more_faults();
+    // Slurm lets a requeued job wait for two minutes; an administrator may know better.
+    wait("the group is no longer paused", || reasons(lab).is_empty());
+    lab.on("control", &["scontrol", "update", &format!("jobid={id}"), "starttime=now"]);
+    lab.wait_job(&id, "COMPLETED");
+    wait_all_off(lab);
+}
+
+/// A new image: what is idle goes at once, what is busy when its job is over, and all come back on the new one. The
+/// fixed nodes are rebuilt in the same rollout.
+pub fn new_image(lab: &mut Lab) {
+    // Built before, and with nodes that do not leave by themselves meanwhile.
+    let text = crate::lab::read(&lab.path("cluster.toml")).replace("idle = \"15s\"", "idle = \"10m\"");
+    let image = "[image.second]\nsource = \"default\"\ncommands = [\"echo second >/etc/which-image\"]\n\n";
+    lab.write_file(&format!("{image}{text}"));
+    lab.kiln(&["image", "build", "second"]);
+    lab.kiln(&["up"]);
+    let busy = lab.submit("--partition=burst --nodes=1 --nodelist=burst-0 --output=/dev/null", "sleep 60");
+    lab.wait_job(&busy, "RUNNING");
+    let idle = lab.submit("--partition=burst --nodes=1 --nodelist=burst-1 --output=/dev/null", "true");
+    lab.wait_job(&idle, "COMPLETED");
+    use_image(lab, "second");
+    assert_eq!(which_image(lab, "burst-0"), "default");
+    lab.kiln(&["rebuild", "--detach"]);
+    wait("the idle node is gone", || !instances(lab).contains("burst-1"));
+    assert_eq!(lab.job(&busy, "JobState"), "RUNNING");
+    let report = lab.watch();
+    assert_eq!(
+        (&report["done"], &report["failed"], &report["skipped"]),
+        (&4.into(), &0.into(), &4.into()),
+        "{report}"
+    );
+    lab.wait_job(&busy, "COMPLETED");
+    assert_eq!(lab.job(&busy, "Restarts"), "0");
+    for node in ["standard-0", "standard-1"] {
+        assert_eq!(which_image(lab, node), "second");
+    }
+    let again = lab.submit("--partition=burst --nodes=2 --output=second.%j", "srun cat /etc/which-image");
+    lab.wait_job(&again, "COMPLETED");
+    assert_eq!(lab.as_user("login-0", &format!("cat second.{again}")), "second\nsecond");
+    // Left up, for `destroy` to find.
+    assert_eq!(instances(lab).len(), 2);
+}

@@ -1,0 +1,73 @@
+//! Suites side by side: each lane is this program again, on a local cloud of its own.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use crate::lab::cloud_root;
+use crate::{Suite, leftovers};
+
+/// Says that this run is one lane, named behind it.
+pub const FLAG: &str = "--lane";
+
+pub fn run<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
+    let mut lanes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for suite in suites {
+        lanes.entry(suite.lane).or_default().push(suite.name);
+    }
+    let roots: Vec<PathBuf> = lanes.keys().map(|lane| cloud_root().join(lane)).collect();
+    let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
+    let others = leftovers::other_clouds(&roots);
+    let before = leftovers::look_at_host();
+    let running: Vec<Lane> = lanes.iter().map(|(name, suites)| Lane::start(name, suites)).collect();
+    let ended: Vec<bool> = std::thread::scope(|scope| {
+        let waits: Vec<_> = running.into_iter().map(|lane| scope.spawn(|| lane.wait())).collect();
+        waits.into_iter().map(|wait| wait.join().unwrap_or(false)).collect()
+    });
+    if others || leftovers::other_clouds(&roots) {
+        println!("NOT COMPARED: the whole machine before and after, because other local clouds run on it");
+    } else {
+        leftovers::assert_same(&before, &leftovers::look_at_host());
+        println!("the machine is as it was before");
+    }
+    if ended.iter().all(|well| *well) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+struct Lane {
+    name: String,
+    start: Instant,
+    child: Child,
+    printer: JoinHandle<()>,
+}
+
+impl Lane {
+    fn start(name: &str, suites: &[&str]) -> Lane {
+        // One pipe for all it prints: lines stay whole and in order.
+        let (output, input) = std::io::pipe().expect("a pipe");
+        let child = Command::new(std::env::current_exe().expect("this program"))
+            .args([FLAG, name])
+            .args(suites)
+            .env("KILN_TEST_ROOT", cloud_root().join(name))
+            .stdout(input.try_clone().expect("a pipe"))
+            .stderr(input)
+            .spawn()
+            .expect("this program runs again");
+        let prefix = format!("{name:>8} | ");
+        let printer = std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                println!("{prefix}{line}");
+            }
+        });
+        Lane { name: name.into(), start: Instant::now(), child, printer }
+    }
+
+    fn wait(mut self) -> bool {
+        let status = self.child.wait().expect("the lane ends");
+        let _ = self.printer.join();
+        println!("lane {}: {status} after {} s", self.name, self.start.elapsed().as_secs());
+        status.success()
+    }
+}
