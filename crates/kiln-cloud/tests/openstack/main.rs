@@ -206,7 +206,7 @@ async fn a_failed_build_is_told_in_novas_words() {
     let error = site.cloud.wait_active(std::slice::from_ref(&made.id), deadline(), |_| {}).await.unwrap_err();
     assert!(error.to_string().contains("the disk is on fire"), "{error}");
     let mut slow = site.wanted("b-1");
-    slow.labels.insert("fake:spawn_seconds".into(), "2".into());
+    slow.labels.insert("fake:spawn_seconds".into(), "10".into());
     let made = site.cloud.create(vec![slow]).await.remove(0).unwrap();
     assert_eq!(site.cloud.instance(&made.id).await.unwrap().status, InstanceStatus::Building);
     let soon = tokio::time::Instant::now() + Duration::from_millis(10);
