@@ -69,7 +69,7 @@ fn accept(
     let received = now();
     // Without the list nothing is lost: the daemon checks again when it has it.
     let known = FleetNames::beside(desk.fleet).ok();
-    let opened = Store::open_with_patience(desk.store, PATIENCE);
+    let opened = Store::open_for_a_moment(desk.store, PATIENCE);
     let log = |node: &str, why: &str, outcome: &str| {
         if let Ok(store) = &opened {
             let _ = store.log(node, who, why, outcome);

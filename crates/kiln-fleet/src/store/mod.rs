@@ -16,6 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::watch;
 
@@ -41,7 +42,15 @@ impl Store {
         Self::open_with_patience(path, PATIENCE)
     }
 
-    pub fn open_with_patience(path: &Path, patience: Duration) -> Result<Store> {
+    /// For one who writes a line and is gone: bringing the log into the file, which the last to leave does otherwise,
+    /// is left to the daemon. What was written is on the disk all the same.
+    pub fn open_for_a_moment(path: &Path, patience: Duration) -> Result<Store> {
+        let store = Self::open_with_patience(path, patience)?;
+        store.lock().set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        Ok(store)
+    }
+
+    fn open_with_patience(path: &Path, patience: Duration) -> Result<Store> {
         let mut connection =
             Connection::open(path).map_err(|source| Error::OpenStore { path: path.into(), source })?;
         let prepared = connection.busy_timeout(patience).map_err(Error::from).and_then(|()| {

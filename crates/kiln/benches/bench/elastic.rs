@@ -31,7 +31,7 @@ fn started_after(lab: &mut Lab, id: &str) -> Duration {
 
 /// As a batch job, which waits for Slurm's own sweep, and with `srun`, which does not.
 fn one_node(lab: &mut Lab) -> Vec<Row> {
-    let (_, interactive) = crate::timed(|| {
+    let ((), interactive) = crate::timed(|| {
         lab.as_user("login-0", "srun --partition=burst --nodes=1 --nodelist=burst-0 true");
     });
     let id = lab.submit("--partition=burst --nodes=1 --nodelist=burst-1 --output=/dev/null", "true");

@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 use lab::Lab;
 
+/// Measures on a cluster of its own.
+type Measure = fn(&mut Lab) -> Vec<Row>;
+
 struct Row {
     what: String,
     value: String,
@@ -30,7 +33,7 @@ fn main() {
     rows.extend(large_plan());
     rows.extend(reconcile::look());
     let wanted = |what: &str| !std::env::args().any(|a| a == format!("--skip-{what}"));
-    let measures: [(&str, fn(&mut Lab) -> Vec<Row>); 3] =
+    let measures: [(&str, Measure); 3] =
         [("cluster", cluster), ("rollout", rollout::rollouts), ("elastic", elastic::elastic)];
     for (name, measure) in measures {
         if wanted(name) {
@@ -44,7 +47,7 @@ fn main() {
 }
 
 /// Nothing of it is left, also when measuring fails.
-fn on_a_cluster(measure: fn(&mut Lab) -> Vec<Row>) -> Vec<Row> {
+fn on_a_cluster(measure: Measure) -> Vec<Row> {
     let mut lab = Lab::new("bookworm");
     // A run that was cut off may have left its cluster; it has the same name.
     lab.destroy();
