@@ -164,7 +164,8 @@ pub fn new_image(lab: &mut Lab) {
     lab.write_file(&format!("{image}{text}"));
     lab.kiln(&["image", "build", "second"]);
     lab.kiln(&["up"]);
-    let busy = lab.submit("--partition=burst --nodes=1 --nodelist=burst-0 --output=/dev/null", "sleep 60");
+    let until_told = "until test -e go-on; do sleep 0.2; done";
+    let busy = lab.submit("--partition=burst --nodes=1 --nodelist=burst-0 --output=/dev/null", until_told);
     lab.wait_job(&busy, "RUNNING");
     let idle = lab.submit("--partition=burst --nodes=1 --nodelist=burst-1 --output=/dev/null", "true");
     lab.wait_job(&idle, "COMPLETED");
@@ -173,6 +174,8 @@ pub fn new_image(lab: &mut Lab) {
     lab.kiln(&["rebuild", "--detach"]);
     wait("the idle node is gone", || !instances(lab).contains("burst-1"));
     assert_eq!(lab.job(&busy, "JobState"), "RUNNING");
+    assert!(instances(lab).contains("burst-0"));
+    lab.as_user("login-0", "touch go-on");
     let report = lab.watch();
     assert_eq!(
         (&report["done"], &report["failed"], &report["skipped"]),
