@@ -31,7 +31,8 @@ pub fn fleet_file(runtime: &Runtime, lab: &Lab) -> String {
     })
 }
 
-const FAKE_SCONTROL: &str = "#!/bin/sh\ncase \"$1 $2\" in\n'--version ') echo 'slurm-wlm 24.11.5' ;;\nesac\n";
+const FAKE_SCONTROL: &str = "#!/bin/sh\ncase \"$1 $2\" in\n'--version ') echo 'slurm-wlm 24.11.5' ;;\n\
+    'show node') grep -sw \"NodeName=${3#--*}\" \"${0%/*}/nodes\" || cat \"${0%/*}/nodes\" 2>/dev/null ;;\nesac\nexit 0\n";
 
 impl ControlNode {
     pub fn of(lab: &Lab) -> ControlNode {
@@ -66,11 +67,30 @@ impl ControlNode {
         self.daemon = Some((stop, task));
     }
 
-    /// What Slurm does.
-    pub fn reboot(&self, nodes: &str) {
+    /// What Slurm shows of these nodes.
+    pub fn nodes_are(&self, nodes: &[&str], state: &str) {
+        let line = |node: &&str| format!("NodeName={node} State={state} BootTime=None\n");
+        let text: Vec<String> = nodes.iter().map(line).collect();
+        std::fs::write(self.dir.path().join("fake-slurm/nodes"), text.concat()).unwrap();
+    }
+
+    pub fn power_up(&self, nodes: &str) {
+        self.call(|desk| hook::resume(desk, nodes, None).map(drop));
+    }
+
+    pub fn power_down(&self, nodes: &str) {
+        self.call(|desk| hook::suspend(desk, nodes).map(drop));
+    }
+
+    fn call(&self, hook: impl FnOnce(hook::Desk<'_>) -> kiln_fleet::Result<()>) {
         let [store, spool, fleet] =
             ["store.db", "spool", "fleet.json"].map(|name| self.dir.path().join(name));
-        hook::reboot(hook::Desk { store: &store, spool: &spool, fleet: &fleet }, nodes).unwrap();
+        hook(hook::Desk { store: &store, spool: &spool, fleet: &fleet }).unwrap();
+    }
+
+    /// What Slurm does.
+    pub fn reboot(&self, nodes: &str) {
+        self.call(|desk| hook::reboot(desk, nodes).map(drop));
     }
 
     /// Until kilnd has nothing more to do.

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
 mod control_node;
+mod elastic;
 mod faults;
 mod lab;
 mod life;
