@@ -201,7 +201,8 @@ fn run_all<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
 fn run(suite: &Suite) -> (usize, usize) {
     println!("suite {}", suite.name);
     let mut lab = Lab::new(suite.debian);
-    // A run that was cut off may have left its cluster; it has the same name.
+    // A run that was cut off may have left its cluster, which has the same name, and its faults.
+    lab::no_more_faults();
     lab.destroy();
     let before = leftovers::look();
     let (mut passed, mut failed) = (0, 0);
