@@ -35,6 +35,8 @@ fn main() {
     let many: usize = std::env::var("KILN_BENCH_SERVERS").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
     let groups = "[compute.first]\nnodes = \"first-0\"\nflavor = \"tiny\"\n";
     let lab = Lab::new(CLUSTER, groups);
+    // Room for them all, beside those of the others.
+    lab.edit("10.41.0.0/24", "10.42.0.0/20");
     let outcome = std::panic::catch_unwind(|| measure(&lab, many));
     lab.kiln(&["destroy", "--yes"]);
     let Ok((rows, decisions)) = outcome else { std::process::exit(1) };
