@@ -117,7 +117,7 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         ("SlurmdPort", "6818".into()),
         // Nodes fetch this file from slurmctld; only the control node and login nodes hold a copy.
         // And it is slurmctld, not the node itself, that has a node rebooted.
-        ("SlurmctldParameters", slurmctld_parameters(spec)),
+        ("SlurmctldParameters", "enable_configless,reboot_from_controller".into()),
         ("StateSaveLocation", STATE.into()),
         ("SlurmdSpoolDir", "/var/spool/slurmd".into()),
         ("SlurmctldPidFile", "/run/slurmctld.pid".into()),
@@ -167,15 +167,6 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
     }
     own.extend(power::parameters(spec));
     merge(own, &spec.slurm.config)
-}
-
-fn slurmctld_parameters(spec: &Spec) -> String {
-    let mut words = vec!["enable_configless", "reboot_from_controller"];
-    if power::is_elastic(spec) {
-        // A node that was down when it was powered down can be powered up again.
-        words.push("idle_on_node_suspend");
-    }
-    words.join(",")
 }
 
 fn merge(own: Vec<(&str, String)>, site: &BTreeMap<String, ConfigValue>) -> Vec<(String, String)> {
