@@ -36,9 +36,18 @@ fn default_text(value: &str, at: &Range<usize>) -> Text {
 pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
     let cluster = file.cluster.unwrap_or_default();
     let limits = file.limits.unwrap_or_default();
-    if file.compute.as_ref().is_none_or(Vec::is_empty) && limits.is_empty() {
-        (findings.error("missing-key", 0..0, "the cluster has no compute group"))
-            .expected("a table [compute.NAME]");
+    match &file.compute {
+        _ if !limits.is_empty() => {}
+        None => {
+            findings
+                .error("missing-key", 0..0, "the file has no [compute.NAME] table")
+                .expected("[compute.NAME]");
+        }
+        Some(groups) if groups.is_empty() => {
+            (findings.error("missing-key", 0..0, "the cluster has no compute group"))
+                .expected("a table [compute.NAME]");
+        }
+        Some(_) => {}
     }
     let images = images(file.image.unwrap_or_default());
     let usual_image = UsualImage::of(&images);
