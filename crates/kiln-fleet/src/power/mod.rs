@@ -36,8 +36,15 @@ pub async fn run(
     mut stop: watch::Receiver<bool>,
     poll: Duration,
 ) {
-    let mut engine =
-        Engine { store, slurm, working: JoinSet::new(), busy: HashSet::new(), seen: HashSet::new() };
+    let mut engine = Engine {
+        store,
+        slurm,
+        working: JoinSet::new(),
+        busy: HashSet::new(),
+        seen: HashSet::new(),
+        creating: Arc::new(Semaphore::new(1)),
+        deleting: (0, Arc::new(Semaphore::new(0))),
+    };
     let mut next_look = Instant::now();
     while !*stop.borrow() {
         engine.reap();
@@ -65,6 +72,10 @@ struct Engine {
     busy: HashSet<String>,
     /// Requests that were looked at before; a new one is looked at without delay.
     seen: HashSet<i64>,
+    /// One batch of instances is asked for at a time, over all looks.
+    creating: Arc<Semaphore>,
+    /// Made for a fleet's concurrency.
+    deleting: (usize, Arc<Semaphore>),
 }
 
 impl Engine {
@@ -132,7 +143,11 @@ impl Engine {
 
     fn execute(&mut self, fleet: &Arc<Fleet>, view: &View, plan: Vec<(Request, Step)>) {
         let act = Act { store: self.store.clone(), slurm: self.slurm.clone(), fleet: fleet.clone() };
-        let room = Arc::new(Semaphore::new(fleet.file.concurrency.max(1)));
+        let at_a_time = fleet.file.concurrency.max(1);
+        if self.deleting.0 != at_a_time {
+            self.deleting = (at_a_time, Arc::new(Semaphore::new(at_a_time)));
+        }
+        let room = self.deleting.1.clone();
         let mut to_create: BTreeMap<String, Vec<Request>> = BTreeMap::new();
         let mut failed: BTreeMap<String, Vec<Request>> = BTreeMap::new();
         let mut done: BTreeMap<&'static str, Vec<Request>> = BTreeMap::new();
@@ -166,8 +181,9 @@ impl Engine {
         }
         // As many in one call as are made at a time: the first are known to Slurm before the last are asked for.
         for (group, requests) in to_create {
-            for batch in requests.chunks(fleet.file.concurrency.max(1)) {
-                let (act, room, batch, group) = (act.clone(), room.clone(), batch.to_vec(), group.clone());
+            for batch in requests.chunks(at_a_time) {
+                let (act, room, batch, group) =
+                    (act.clone(), self.creating.clone(), batch.to_vec(), group.clone());
                 self.spawn(names(&batch), async move { act.create(&group, batch, &room).await });
             }
         }
