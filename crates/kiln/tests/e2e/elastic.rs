@@ -67,6 +67,21 @@ pub fn grows_and_shrinks(lab: &mut Lab) {
     assert_eq!(reasons, "");
 }
 
+/// What an administrator drained stays drained over being powered down, and is free again when that is lifted.
+pub fn drained(lab: &mut Lab) {
+    let id = lab.submit("--partition=burst --nodes=1 --nodelist=burst-5 --output=/dev/null", "true");
+    lab.wait_job(&id, "COMPLETED");
+    lab.on("control", &["scontrol", "update", "nodename=burst-5", "state=drain", "reason=bad fan"]);
+    wait("Slurm has powered it down", || states(lab)[5] == "drain~");
+    wait("its instance is gone", || instances(lab).is_empty());
+    let record = lab.on("control", &["scontrol", "show", "node", "--oneliner", "burst-5"]);
+    assert!(record.contains("Reason=bad fan"), "{record}");
+    lab.on("control", &["scontrol", "update", "nodename=burst-5", "state=resume"]);
+    wait_all_off(lab);
+    let id = lab.submit("--partition=burst --nodes=1 --nodelist=burst-5 --output=/dev/null", "true");
+    lab.wait_job(&id, "COMPLETED");
+}
+
 /// Twenty jobs while nodes are powered down under them: every one runs, and nothing is left behind.
 pub fn racing(lab: &mut Lab) {
     let mut jobs = Vec::new();

@@ -91,6 +91,7 @@ const RECONCILE_SHORT: &[Scenario] = &[
 const ELASTIC: &[Scenario] = &[
     ("from nothing to a group that is off", elastic::raise),
     ("four nodes appear for a job and go", elastic::grows_and_shrinks),
+    ("an administrator's drain outlasts being powered down", elastic::drained),
     ("jobs race with nodes being powered down", elastic::racing),
     ("kilnd is away, and killed ten times", elastic::without_kilnd),
     ("a cloud that is short of room", elastic::short_of_room),
