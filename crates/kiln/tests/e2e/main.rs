@@ -33,7 +33,7 @@ struct Suite {
     name: &'static str,
     /// Debian release of the images.
     debian: &'static str,
-    /// Suites of different lanes run side by side.
+    /// Suites of different lanes run side by side; the lanes take about as long as one another.
     lane: &'static str,
     /// In order, on one cluster.
     scenarios: &'static [&'static [Scenario]],
@@ -165,7 +165,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "forky",
         debian: "forky",
-        lane: "newer",
+        lane: "bookworm",
         scenarios: &[RAISE, &[("up again changes nothing", raise::up_again)]],
     },
 ];
