@@ -265,7 +265,8 @@ impl Cloud {
         Ok(all)
     }
 
-    fn poll_interval(&self) -> std::time::Duration {
+    /// Between two listings of those who wait for something.
+    pub fn poll_interval(&self) -> std::time::Duration {
         match self {
             Cloud::Local(_) => std::time::Duration::from_millis(50),
             Cloud::OpenStack(_) => std::time::Duration::from_secs(1),

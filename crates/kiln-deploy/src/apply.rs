@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kiln_cloud::{
-    Attachment, Instance, InstanceStatus, Labels, NewInstance, NewNetwork, NewSecurityGroup, NewVolume,
-    Rebuild, Rule, label,
+    Attachment, Instance, Labels, NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Rule, label,
 };
 use kiln_image::Event;
 use kiln_site::bundle::MountSource;
 use kiln_site::{Identity, UserData, volume_name};
-use kiln_spec::{ImageUpdate, Node, Role, Volume, hostlist};
+use kiln_spec::{ImageUpdate, Node, Role, Volume};
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
@@ -21,8 +20,6 @@ use crate::plan::{Action, LAST_STAGE, Plan, cluster_group, group_label, login_gr
 use crate::secrets::SecretKind;
 use crate::targets::{Targets, targets};
 
-/// How long the cloud may take to bring instances up.
-const ACTIVE_LIMIT: Duration = Duration::from_secs(900);
 /// How long services on a node may take to end before the node is rebuilt.
 const QUIET_LIMIT: Duration = Duration::from_secs(60);
 
@@ -208,25 +205,6 @@ impl Deployment<'_> {
         self.each(nodes, observed, record, "target recorded").await
     }
 
-    async fn wait_active(&self) -> Result<()> {
-        let instances = self.cloud.instances(&self.spec.name).await?;
-        let wanted: Vec<String> = instances
-            .iter()
-            .filter(|i| matches!(i.status, InstanceStatus::Building | InstanceStatus::Rebuilding))
-            .map(|i| i.id.clone())
-            .collect();
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        let deadline = tokio::time::Instant::now() + ACTIVE_LIMIT;
-        self.cloud.wait_active(&wanted, deadline, |_| {}).await?;
-        let names_of_them: Vec<&str> =
-            instances.iter().filter(|i| wanted.contains(&i.id)).map(node_of).collect();
-        let names = self.spec.nodes().map(|n| n.name).filter(|n| names_of_them.contains(n));
-        (self.progress)(Event::done(hostlist::fold(names), "active"));
-        Ok(())
-    }
-
     fn new_instance(&self, name: &str, observed: &Observed, images: &Targets) -> Result<NewInstance> {
         let node = self.spec.node(name).ok_or_else(|| Error::UnknownNode(name.to_string()))?;
         let network =
@@ -350,7 +328,7 @@ fn target(images: &Targets, node: &Node<'_>) -> Result<String> {
 }
 
 /// One error out of many results; being asked to stop goes before the rest.
-fn collect(results: Vec<Result<()>>) -> Result<()> {
+pub(crate) fn collect(results: Vec<Result<()>>) -> Result<()> {
     let all = results.len();
     let mut errors: Vec<Error> = results.into_iter().filter_map(Result::err).collect();
     if let Some(at) = errors.iter().position(|e| matches!(e, Error::Stopped)) {

@@ -52,7 +52,8 @@ impl<'a> Deployment<'a> {
         matches!(self.spec.cloud, CloudSpec::OpenStack(_))
     }
 
-    pub(crate) fn check_stop(&self) -> Result<()> {
+    /// Between operations.
+    pub fn check_stop(&self) -> Result<()> {
         if (self.stop)() { Err(Error::Stopped) } else { Ok(()) }
     }
 

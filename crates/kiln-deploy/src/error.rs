@@ -16,7 +16,7 @@ pub enum Error {
     #[error(transparent)]
     Cloud(#[from] kiln_cloud::Error),
     #[error(transparent)]
-    Image(#[from] kiln_image::BuildError),
+    Image(kiln_image::BuildError),
     #[error(transparent)]
     Ssh(#[from] kiln_ssh::Error),
     #[error("sealing a bundle for {node}: {message}")]
@@ -39,6 +39,8 @@ pub enum Error {
     Foreign { what: &'static str, name: String },
     #[error("{node} is {status}")]
     NotActive { node: String, status: String },
+    #[error("{node} is broken: {reason}")]
+    Broken { node: String, reason: String },
     #[error("image {image} is used by {nodes}")]
     ImageInUse { image: String, nodes: String },
     #[error("no instance for {0}")]
@@ -61,6 +63,15 @@ pub enum Error {
     Stopped,
 }
 
+impl From<kiln_image::BuildError> for Error {
+    fn from(error: kiln_image::BuildError) -> Self {
+        match error {
+            kiln_image::BuildError::Stopped => Error::Stopped,
+            other => Error::Image(other),
+        }
+    }
+}
+
 impl Error {
     /// What to do about it, where that is known.
     pub fn hint(&self) -> Option<String> {
@@ -75,7 +86,7 @@ impl Error {
             Error::Detached(id) => {
                 Some(format!("`kiln rebuild watch {id}` looks again, `kiln rebuild abort {id}` ends it"))
             }
-            Error::NotActive { .. } => {
+            Error::NotActive { .. } | Error::Broken { .. } => {
                 Some("`kiln apply` starts what is stopped and replaces what is broken".into())
             }
             Error::ImageInUse { .. } => {

@@ -21,6 +21,7 @@ mod rollout;
 mod secrets;
 mod status;
 mod targets;
+mod wait;
 
 pub use configure::Configured;
 pub use deployment::Deployment;
@@ -34,5 +35,4 @@ pub use rollout::Rollouts;
 pub use secrets::{SecretKind, SecretStore};
 pub use status::{NodeStatus, StatusReport};
 
-/// Asked between operations: should the work end here?
-pub type Stop<'a> = &'a (dyn Fn() -> bool + Send + Sync);
+pub use kiln_image::Stop;

@@ -47,6 +47,7 @@ impl Deployment<'_> {
             kiln: &self.kiln_bytes()?,
             keep_on_failure,
             progress: self.progress,
+            stop: self.stop,
         };
         let image = builder.ensure(&recipe, force).await?;
         (self.progress)(Event::done(format!("image {name}"), image.name.clone()));

@@ -13,7 +13,7 @@ use kiln_ssh::{Host, Ssh};
 
 use crate::catalog::{built_image, images_of_kiln, property};
 use crate::manifest::Manifest;
-use crate::progress::{Event, Progress};
+use crate::progress::{Event, Progress, Stop, unless_stopped};
 use crate::recipe::{Recipe, Source};
 use crate::steps::{self, Step};
 
@@ -35,6 +35,7 @@ pub struct Builder<'a> {
     pub kiln: &'a [u8],
     pub keep_on_failure: bool,
     pub progress: Progress<'a>,
+    pub stop: Stop<'a>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +48,8 @@ pub enum BuildError {
     Step { step: String, message: String },
     #[error("the image's facts could not be written down")]
     Manifest(#[from] serde_json::Error),
+    #[error("stopped as asked")]
+    Stopped,
     #[error("building image {image} failed")]
     Failed {
         image: String,
@@ -87,6 +90,9 @@ impl Builder<'_> {
     }
 
     async fn build(&self, recipe: &Recipe, source: &Image) -> Result<Image, BuildError> {
+        if (self.stop)() {
+            return Err(BuildError::Stopped);
+        }
         self.clear().await?;
         let network = self.network().await?;
         let group = self
@@ -100,6 +106,11 @@ impl Builder<'_> {
         let place = Place { network: network.id, security_group: group.id };
         let result = self.build_on(recipe, source, place).await;
         if let Err(error) = result {
+            if matches!(error, BuildError::Stopped) {
+                self.say(&recipe.name, "stopping: the build instance goes");
+                self.clear().await?;
+                return Err(error);
+            }
             for line in self.console().await.lines() {
                 self.say(&recipe.name, &format!("console: {}", line.trim_end()));
             }
@@ -195,13 +206,14 @@ impl Builder<'_> {
             None => return Err(kiln_cloud::Error::Failed("the cloud created nothing".into()).into()),
         };
         let deadline = tokio::time::Instant::now() + Duration::from_secs(300);
-        let active = self.cloud.wait_active(std::slice::from_ref(&instance.id), deadline, |_| {}).await?;
+        let ids = [instance.id.clone()];
+        let active = self.unless_stopped(self.cloud.wait_active(&ids, deadline, |_| {})).await??;
         let address: IpAddr = active
             .iter()
             .find_map(kiln_cloud::Instance::reach)
             .ok_or_else(|| kiln_cloud::Error::Failed("the build instance has no address".into()))?;
         let host = Host::new(name, address);
-        self.ssh.wait_output(&host, &["true"], Duration::from_secs(120)).await?;
+        self.unless_stopped(self.ssh.wait_output(&host, &["true"], Duration::from_secs(120))).await??;
         Ok((instance.id, host))
     }
 
@@ -260,7 +272,7 @@ impl Builder<'_> {
     ) -> Result<(), BuildError> {
         let argv: Vec<&str> =
             ["sh", "-c", script, "sh"].into_iter().chain(arguments.iter().copied()).collect();
-        let output = self.ssh.output(host, &argv, stdin).await?;
+        let output = self.unless_stopped(self.ssh.output(host, &argv, stdin)).await??;
         if output.status == 0 {
             return Ok(());
         }
@@ -268,6 +280,11 @@ impl Builder<'_> {
         let lines: Vec<&str> = output.stdout.lines().chain(output.stderr.lines()).collect();
         let tail = lines[lines.len().saturating_sub(15)..].join("\n");
         Err(BuildError::Step { step: says.to_string(), message: format!("exit {}\n{tail}", output.status) })
+    }
+
+    /// Nothing that is in the build instance is of use without the rest, so a step need not end.
+    async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, BuildError> {
+        unless_stopped(self.stop, work).await.ok_or(BuildError::Stopped)
     }
 
     fn labels(&self) -> Labels {

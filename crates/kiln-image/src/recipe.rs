@@ -7,7 +7,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 /// Raised when the build sequence itself changes what ends up in an image.
-const SEQUENCE: u32 = 1;
+const SEQUENCE: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recipe {

@@ -67,6 +67,9 @@ apt-get -q clean
 rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/debconf/*-old /var/lib/dpkg/*-old
 rm -rf /var/lib/mysql && install -d -o mysql -g mysql -m 0755 /var/lib/mysql 2>/dev/null || true
 rm -rf /root/.ssh /root/.bash_history /etc/munge/munge.key /etc/ssh/ssh_host_* /var/lib/kiln /tmp/* /var/tmp/*
+# cloud-init keeps what it was told, host key and all, and has given the builder's key to its own user.
+rm -rf /var/lib/cloud/instance /var/lib/cloud/instances /var/lib/cloud/data /var/lib/cloud/sem /home/*/.ssh
+rm -f /etc/sudoers.d/90-cloud-init-users
 rm -f /etc/hostname /var/lib/dbus/machine-id /var/lib/systemd/random-seed /etc/slurm/slurm.conf
 find /var/log -type f -delete
 rm -rf /var/log/journal

@@ -38,6 +38,8 @@ impl UserData {
         }
         let mut data = serde_json::to_value(self)?;
         data["disable_root"] = json!(false);
+        // No user of its own that the key also opens, with sudo.
+        data["users"] = json!([]);
         data["preserve_hostname"] = json!(true);
         data["manage_etc_hosts"] = json!(false);
         if let Some(key) = &self.kiln.ssh_host_key {
@@ -69,6 +71,7 @@ mod tests {
         let text = data.to_text(true).unwrap();
         assert!(text.starts_with("#cloud-config\n{"), "{text}");
         assert!(text.contains(r#""disable_root":false"#) && text.contains("ed25519_private"), "{text}");
+        assert!(text.contains(r#""users":[]"#), "{text}");
         assert_eq!(UserData::from_text(text.as_bytes()), Some(data));
         assert_eq!(UserData::from_text(b"#cloud-config\npackages: [vim]"), None);
     }

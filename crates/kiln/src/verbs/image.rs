@@ -116,6 +116,7 @@ impl Build {
             };
             let mut built = Vec::new();
             for name in names {
+                deployment.check_stop()?;
                 let image = deployment.build_image(&name, self.force, self.keep_on_failure).await?;
                 built.push(row(&image, deployment));
             }

@@ -1,6 +1,6 @@
 //! Changing a living cluster.
 
-use crate::lab::{Lab, wait};
+use crate::lab::{Lab, no_more_faults, order, wait};
 
 pub fn parameter(lab: &mut Lab) {
     let before = lab.json(&["inventory"]);
@@ -79,7 +79,15 @@ pub fn resize(lab: &mut Lab) {
     assert_eq!(nodes, "extra-0");
 
     lab.edit("nodes = \"extra-0\"", "nodes = \"extra-[0-2]\"");
-    lab.kiln(&["up"]);
+    order(r#"{"build extra-2": {"fail": 1, "status": 500, "message": "no valid host was found"}}"#);
+    let broken = lab.try_kiln(&["apply"]);
+    no_more_faults();
+    let words = String::from_utf8_lossy(&broken.stderr).into_owned();
+    assert!(
+        !broken.status.success() && words.contains("extra-2 is broken: no valid host was found"),
+        "{words}"
+    );
+    lab.kiln(&["up", "--yes"]);
     let id = lab.submit("--nodes=3 --partition=extra --output=grown.%j", "srun hostname");
     lab.wait_job(&id, "COMPLETED");
     assert_eq!(lab.as_user("login-0", &format!("sort grown.{id}")), "extra-0\nextra-1\nextra-2");

@@ -39,11 +39,22 @@ pub fn ten_moments(lab: &mut Lab) {
 
 /// The first Ctrl-C lets running operations end and says how to go on.
 pub fn interrupted(lab: &mut Lab) {
-    let mut child = lab.kiln_command(&["up", "--yes"]).stderr(Stdio::piped()).spawn().expect("kiln runs");
+    let (code, said) = interrupt(lab, &["up", "--yes"], "network e2e: created");
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("stopping after the running operations"), "{said}");
+    assert!(said.contains("run the same command again to go on"), "{said}");
+    lab.kiln(&["up", "--yes"]);
+    let status = lab.json(&["status"]);
+    assert!(status["nodes"].as_array().expect("nodes").iter().all(|n| n["verdict"] == "ok"), "{status}");
+}
+
+/// Runs `kiln` until it has said something, presses Ctrl-C, and waits for its end: the exit code and all it said.
+pub fn interrupt(lab: &Lab, arguments: &[&str], at: &str) -> (Option<i32>, String) {
+    let mut child = lab.kiln_command(arguments).stderr(Stdio::piped()).spawn().expect("kiln runs");
     let mut lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
     let mut seen = Vec::new();
     for line in lines.by_ref().map_while(Result::ok) {
-        let now = line.contains("network e2e: created");
+        let now = line.contains(at);
         seen.push(line);
         if now {
             break;
@@ -52,13 +63,7 @@ pub fn interrupted(lab: &mut Lab) {
     let interrupt = ["-INT".to_string(), child.id().to_string()];
     assert!(std::process::Command::new("kill").args(interrupt).status().expect("kill runs").success());
     seen.extend(lines.map_while(Result::ok));
-    let said = seen.join("\n");
-    assert_eq!(child.wait().expect("the child ends").code(), Some(130), "{said}");
-    assert!(said.contains("stopping after the running operations"), "{said}");
-    assert!(said.contains("run the same command again to go on"), "{said}");
-    lab.kiln(&["up", "--yes"]);
-    let status = lab.json(&["status"]);
-    assert!(status["nodes"].as_array().expect("nodes").iter().all(|n| n["verdict"] == "ok"), "{status}");
+    (child.wait().expect("the child ends").code(), seen.join("\n"))
 }
 
 fn lines_of_a_run(lab: &mut Lab) -> usize {

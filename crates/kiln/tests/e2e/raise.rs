@@ -95,6 +95,12 @@ pub fn failed_build(lab: &mut Lab) {
     assert_eq!(before, lab.json(&["image", "list"]));
     lab.write_file(&file);
 
+    lab.edit("[control]\n", "[image.long]\nsource = \"default\"\ncommands = [\"sleep 600\"]\n\n[control]\n");
+    let (code, said) = crate::cut::interrupt(lab, &["image", "build", "long"], "running: sleep 600");
+    assert_eq!(code, Some(130), "{said}");
+    assert_eq!(before, lab.json(&["image", "list"]));
+    lab.write_file(&file);
+
     lab.edit("[control]\n", "[image.spare]\nsource = \"default\"\ncommands = [\"true\"]\n\n[control]\n");
     lab.kiln(&["image", "build", "spare"]);
     lab.kiln(&["image", "delete", "spare", "--yes"]);
