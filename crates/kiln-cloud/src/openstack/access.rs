@@ -13,7 +13,7 @@ use super::client::encode;
 use super::driver::Driver;
 use super::labels::{describe, of_cluster};
 use super::login::{Identity, Login, Named};
-use super::session::{Service, Session, Token};
+use super::session::{Caller, Service, Session, Token};
 use super::settings::Settings;
 use crate::{Error, Result};
 
@@ -68,7 +68,7 @@ impl Driver {
             origin: "the fleet file".into(),
             overrides: std::collections::BTreeMap::default(),
         };
-        Driver::with_login(login, access.settings.clone())
+        Driver::with_login(login, access.settings.clone(), Caller::Daemon)
     }
 
     pub async fn access(&self, cluster: &str, token: &str) -> Result<Access> {

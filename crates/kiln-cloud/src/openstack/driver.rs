@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::client::{Client, TIMEOUT};
 use super::login::Login;
-use super::session::{Service, Session};
+use super::session::{Caller, Service, Session};
 use super::settings::Settings;
 use super::wire::WireFlavor;
 use crate::http::{self, Trust};
@@ -55,25 +55,25 @@ impl Driver {
     /// With the credentials of the person at the deploy host. Nothing is sent yet.
     pub fn new(settings: Settings) -> Result<Driver> {
         let login = Login::find(settings.cloud.as_deref(), settings.region.as_deref())?;
-        Self::with_login(login, settings)
+        Self::with_login(login, settings, Caller::Person)
     }
 
-    pub(super) fn with_login(login: Login, settings: Settings) -> Result<Driver> {
+    pub(super) fn with_login(login: Login, settings: Settings, caller: Caller) -> Result<Driver> {
         let trust = match &login.ca_bundle {
             _ if !login.verify => Trust::Anybody,
             Some(pem) => Trust::Bundle(pem),
             None => Trust::System,
         };
         let http = http::secure(TIMEOUT, trust)?;
-        let client = Client::new(Session::new(login, http.clone()), http);
+        let client = Client::new(Session::new(login, http.clone(), caller), http);
         Ok(Driver { client: Arc::new(client), settings: Arc::new(settings), known: Arc::default() })
     }
 
     /// Asks for this many at a time in listings, to see that pages are put together.
     #[must_use]
     pub fn with_page(self, page: usize) -> Driver {
-        let Session { login, .. } = &self.client.session;
-        let again = Self::with_login(login.clone(), (*self.settings).clone());
+        let session = &self.client.session;
+        let again = Self::with_login(session.login.clone(), (*self.settings).clone(), session.caller());
         match again {
             Ok(mut driver) => {
                 if let Some(client) = Arc::get_mut(&mut driver.client) {

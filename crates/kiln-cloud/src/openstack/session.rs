@@ -107,11 +107,25 @@ pub struct Session {
     pub login: Login,
     http: reqwest::Client,
     token: Mutex<Option<Arc<Token>>>,
+    caller: Caller,
+}
+
+/// Who waits for the answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// At a terminal, with credentials that may be wrong.
+    Person,
+    /// With credentials that worked before. An outage of Keystone is like one of any service.
+    Daemon,
 }
 
 impl Session {
-    pub fn new(login: Login, http: reqwest::Client) -> Session {
-        Session { login, http, token: Mutex::new(None) }
+    pub fn new(login: Login, http: reqwest::Client, caller: Caller) -> Session {
+        Session { login, http, token: Mutex::new(None), caller }
+    }
+
+    pub fn caller(&self) -> Caller {
+        self.caller
     }
 
     /// Callers that come while one is being fetched wait for that one.
@@ -123,9 +137,11 @@ impl Session {
         let token = if held.is_some() {
             retry(&Policy::REMOTE, |_| self.log_in()).await?
         } else {
-            // Final for whoever called: they would try again for minutes.
             retry(&FIRST, |_| self.log_in()).await.map_err(|error| match error {
-                Error::Transient(why) => Error::Unsupported(format!("no answer from {why}")),
+                // Final: whoever called would try again for minutes.
+                Error::Transient(why) if self.caller == Caller::Person => {
+                    Error::Unsupported(format!("no answer from {why}"))
+                }
                 other => other,
             })?
         };
@@ -260,7 +276,7 @@ mod tests {
     fn session(region: Option<&str>) -> Session {
         let mut login = Login::test("https://id.example.org/v3");
         login.region = region.map(String::from);
-        Session::new(login, crate::http::plain(Duration::from_secs(1)))
+        Session::new(login, crate::http::plain(Duration::from_secs(1)), Caller::Person)
     }
 
     const TWO: &str = r#"{"token": {"expires_at": "2026-11-15T07:00:00.000000Z", "user": {"id": "u"}, "catalog": [
@@ -280,6 +296,19 @@ mod tests {
         assert_eq!(at(Service::Network), "https://net:9696/v2.0");
         assert_eq!(at(Service::Volume), "https://vol/v3/p");
         assert_eq!(at(Service::Identity), "https://id.example.org/v3");
+    }
+
+    /// kilnd must not take an outage of Keystone for something that trying again cannot help.
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_at_the_first_login_is_final_for_people_only() {
+        let told = async |caller| {
+            // Nobody listens there.
+            let login = Login::test("http://127.0.0.1:1/v3");
+            let session = Session::new(login, crate::http::plain(Duration::from_secs(1)), caller);
+            session.token().await.err()
+        };
+        assert!(matches!(told(Caller::Person).await, Some(Error::Unsupported(_))));
+        assert!(matches!(told(Caller::Daemon).await, Some(Error::Transient(_))));
     }
 
     #[test]
