@@ -1,5 +1,6 @@
 //! Takes the cluster down, in reverse order. Everything is found by label, also what a crashed run left behind.
 
+use kiln_cloud::{Labels, label};
 use kiln_image::Event;
 
 use crate::deployment::Deployment;
@@ -26,6 +27,16 @@ impl Belongings {
     }
 }
 
+/// In which wave an instance goes. Control goes last: while it is there, a run that was cut off leaves a cluster that can
+/// still be looked at.
+fn wave(labels: &Labels) -> u8 {
+    match labels.get(label::ROLE).map(String::as_str) {
+        Some("control") => 2,
+        Some("login") => 1,
+        _ => 0,
+    }
+}
+
 impl Deployment<'_> {
     pub async fn belongings(&self, keep_volumes: bool) -> Result<Belongings> {
         let cluster = self.spec.name.as_str();
@@ -48,21 +59,20 @@ impl Deployment<'_> {
         // From here on kilnd makes nothing new.
         self.cloud.revoke(&self.spec.name).await?;
         let gone = |what: &str, name: &str| (self.progress)(Event::done(format!("{what}{name}"), "deleted"));
-        // What it made between the listing and this moment goes too.
-        let mut instances = belongings.instances.clone();
-        let late = self.cloud.instances(&self.spec.name).await?;
-        instances.extend(
-            late.into_iter()
-                .filter(|i| belongings.instances.iter().all(|b| b.0 != i.id))
-                .map(|i| (i.id, i.name)),
-        );
-        for batch in instances.chunks(BATCH) {
-            self.check_stop()?;
-            let ids: Vec<String> = batch.iter().map(|(id, _)| id.clone()).collect();
-            let name =
-                |id: &str| batch.iter().find(|(i, _)| i == id).map_or(id.to_string(), |(_, n)| n.clone());
-            let deleted = self.cloud.delete_all(&ids, &|id| gone("", &name(id))).await;
-            deleted.into_iter().collect::<kiln_cloud::Result<Vec<()>>>()?;
+        // Listed anew: what it made meanwhile goes too.
+        let mut instances = self.cloud.instances(&self.spec.name).await?;
+        instances.sort_by_key(|i| wave(&i.labels));
+        for together in instances.chunk_by(|a, b| wave(&a.labels) == wave(&b.labels)) {
+            for batch in together.chunks(BATCH) {
+                self.check_stop()?;
+                let ids: Vec<String> = batch.iter().map(|i| i.id.clone()).collect();
+                let is_gone = |id: &str| {
+                    let name = batch.iter().find(|i| i.id == id).map_or(id, |i| i.name.as_str());
+                    gone("", name);
+                };
+                let deleted = self.cloud.delete_all(&ids, &is_gone).await;
+                deleted.into_iter().collect::<kiln_cloud::Result<Vec<()>>>()?;
+            }
         }
         self.check_stop()?;
         self.cloud.sweep(&self.spec.name).await?;
@@ -80,5 +90,18 @@ impl Deployment<'_> {
         }
         self.cloud.retire().await?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_goes_last_and_strangers_go_first() {
+        let mut roles = ["control", "login", "compute", "build", ""];
+        roles.sort_by_key(|role| wave(&Labels::from([(label::ROLE.to_string(), (*role).to_string())])));
+        assert_eq!(roles, ["compute", "build", "", "login", "control"]);
+        assert_eq!(wave(&Labels::new()), 0);
     }
 }
