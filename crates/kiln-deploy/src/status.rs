@@ -144,6 +144,7 @@ impl From<FleetHealth> for Answer {
             Some(at) => format!("kilnd last looked at {}", at.strftime("%Y-%m-%d %H:%M:%S UTC")),
             None => "kilnd has never looked".into(),
         });
+        let blind = health.cloud_problem.map(|problem| format!("kilnd cannot ask the cloud: {problem}"));
         let says = |n: &NodeHealth| {
             let short = n.slurm.clone()?;
             Some((n.node.clone(), SlurmSays { short, reason: n.reason.clone(), in_order: n.in_order }))
@@ -153,8 +154,8 @@ impl From<FleetHealth> for Answer {
             health: health.nodes.into_iter().map(|n| (n.node.clone(), n)).collect(),
             troubles: health.troubles,
             strays: health.strays,
-            slurm_error: health.problem,
-            kilnd_error: unattended,
+            slurm_error: health.slurm_problem,
+            kilnd_error: blind.or(unattended),
         }
     }
 }

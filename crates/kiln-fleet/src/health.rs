@@ -14,8 +14,10 @@ use crate::store::{Event, Request, Store, Trouble, now};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FleetHealth {
     pub observed: Timestamp,
-    /// Why nothing could be observed, if nothing could.
-    pub problem: Option<String>,
+    /// Why Slurm could not be asked, if it could not. There are no findings then.
+    pub slurm_problem: Option<String>,
+    /// Why the cloud could not be asked, if it could not. There are no findings then.
+    pub cloud_problem: Option<String>,
     /// When kilnd last looked; `None` if it never did.
     pub last_look: Option<Timestamp>,
     /// Seconds between two of its looks.
@@ -90,6 +92,9 @@ pub struct FindingReport {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NodeDossier {
     pub observed: Timestamp,
+    /// As in [`FleetHealth`].
+    pub slurm_problem: Option<String>,
+    pub cloud_problem: Option<String>,
     pub health: NodeHealth,
     /// The end of its instances' consoles, by instance.
     pub consoles: Vec<Console>,
@@ -120,35 +125,27 @@ pub struct Sources<'a> {
 
 impl Sources<'_> {
     pub async fn health(&self) -> Result<FleetHealth> {
-        let looked = look_only(self.store, self.slurm, self.fleet, self.share).await;
-        let mut health = FleetHealth {
+        let (glimpse, verdicts) = look_only(self.store, self.slurm, self.fleet, self.share).await?;
+        let mut findings: std::collections::HashMap<String, FindingReport> =
+            verdicts.into_iter().map(|v| (v.subject.clone(), FindingReport::from(v))).collect();
+        let nodes = glimpse.world.nodes.iter();
+        let nodes = nodes.map(|o| NodeHealth::new(o, findings.remove(&o.node))).collect();
+        let mut strays: Vec<FindingReport> = findings.into_values().collect();
+        strays.sort_by(|a, b| a.subject.cmp(&b.subject));
+        Ok(FleetHealth {
             observed: now(),
-            problem: None,
+            slurm_problem: glimpse.slurm_problem,
+            cloud_problem: glimpse.cloud_problem,
             last_look: self.store.last_look()?.map(|(time, _)| time),
             every: self.fleet.file.patience.reconcile,
             troubles: self.troubles()?,
-            nodes: Vec::new(),
-            strays: Vec::new(),
-        };
-        match looked {
-            Ok((world, verdicts)) => {
-                let mut findings: std::collections::HashMap<String, FindingReport> =
-                    verdicts.into_iter().map(|v| (v.subject.clone(), FindingReport::from(v))).collect();
-                health.nodes =
-                    world.nodes.iter().map(|o| NodeHealth::new(o, findings.remove(&o.node))).collect();
-                health.strays = findings.into_values().collect();
-                health.strays.sort_by(|a, b| a.subject.cmp(&b.subject));
-            }
-            Err(error) => health.problem = Some(error.chain()),
-        }
-        Ok(health)
+            nodes,
+            strays,
+        })
     }
 
     pub async fn dossier(&self, node: &str) -> Result<NodeDossier> {
         let health = self.health().await?;
-        if let Some(problem) = health.problem {
-            return Err(Error::Refused(format!("nothing can be said of {node} at present: {problem}")));
-        }
         let (observed, last_look) = (health.observed, health.last_look);
         let found = health.nodes.into_iter().find(|n| n.node == node);
         let found = found.ok_or_else(|| Error::Refused(format!("{node} is no compute node of the fleet")))?;
@@ -164,6 +161,8 @@ impl Sources<'_> {
         }
         Ok(NodeDossier {
             observed,
+            slurm_problem: health.slurm_problem,
+            cloud_problem: health.cloud_problem,
             last_look,
             trouble: health.troubles.into_iter().find(|t| t.group == found.group),
             health: found,

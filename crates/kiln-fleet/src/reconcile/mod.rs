@@ -25,6 +25,7 @@ use crate::slurm::Slurm;
 use crate::store::{Finding, Store, now};
 
 pub use observation::{Observation, Pause, Stray};
+pub use observe::Glimpse;
 pub use plan::{Verdict, World, plan};
 pub use rules::{Action, RULES, Times, table};
 
@@ -142,8 +143,12 @@ pub async fn look_only(
     slurm: &Slurm,
     fleet: &Fleet,
     share: &Path,
-) -> Result<(World, Vec<Verdict>)> {
-    let world = World::observe(store, slurm, fleet, share).await?;
-    let verdicts = plan(&world, &store.findings()?, &Times::of(&fleet.file), now());
-    Ok((world, verdicts))
+) -> Result<(Glimpse, Vec<Verdict>)> {
+    let glimpse = Glimpse::catch(store, slurm, fleet, share).await?;
+    let verdicts = if glimpse.is_whole() {
+        plan(&glimpse.world, &store.findings()?, &Times::of(&fleet.file), now())
+    } else {
+        Vec::new()
+    };
+    Ok((glimpse, verdicts))
 }

@@ -16,6 +16,9 @@ use crate::rollout::NodeStep;
 use crate::slurm::{Node, Slurm};
 use crate::store::{Deed, Kind, Store, now};
 
+/// How long either side may take to answer when somebody waits for it.
+const SOON: Duration = Duration::from_secs(20);
+
 /// What Kiln itself knows of nodes.
 struct Notes {
     requests: HashMap<String, Kind>,
@@ -30,17 +33,17 @@ struct Notes {
 impl World {
     /// Fails if either side cannot be read, or shows what cannot be the whole truth.
     pub async fn observe(store: &Store, slurm: &Slurm, fleet: &Fleet, share: &Path) -> Result<World> {
-        let (nodes, instances) =
-            tokio::try_join!(slurm.nodes(), async { Ok(fleet.cloud.instances(&fleet.file.cluster).await?) })?;
-        if nodes.is_empty() {
-            return Err(Error::Refused("Slurm shows no nodes at all".into()));
-        }
-        let is_control = |i: &Instance| i.labels.get(label::ROLE).is_some_and(|role| role == "control");
-        if !instances.iter().any(is_control) {
-            return Err(Error::Refused(
-                "the cloud does not even show the control node: it cannot be believed".into(),
-            ));
-        }
+        let (nodes, instances) = tokio::try_join!(slurm_side(slurm), cloud_side(fleet))?;
+        World::of(store, fleet, share, nodes, instances).await
+    }
+
+    async fn of(
+        store: &Store,
+        fleet: &Fleet,
+        share: &Path,
+        nodes: BTreeMap<String, Node>,
+        instances: Vec<Instance>,
+    ) -> Result<World> {
         // Last: a hook that came meanwhile has left its request.
         let notes = Notes::read(store, share)?;
         Ok(assemble(fleet, nodes, instances, &notes).resolved().await)
@@ -55,6 +58,60 @@ impl World {
         }
         self
     }
+}
+
+/// What can be seen at present, for people: half a world is better than none, but nothing follows from it.
+pub struct Glimpse {
+    pub world: World,
+    /// Why Slurm's half is missing.
+    pub slurm_problem: Option<String>,
+    /// Why the cloud's half is missing.
+    pub cloud_problem: Option<String>,
+}
+
+impl Glimpse {
+    pub async fn catch(store: &Store, slurm: &Slurm, fleet: &Fleet, share: &Path) -> Result<Glimpse> {
+        let (nodes, instances) = tokio::join!(soon(slurm_side(slurm)), soon(cloud_side(fleet)));
+        let (nodes, slurm_problem) = half(nodes);
+        let (instances, cloud_problem) = half(instances);
+        let world = World::of(store, fleet, share, nodes, instances).await?;
+        Ok(Glimpse { world, slurm_problem, cloud_problem })
+    }
+
+    pub fn is_whole(&self) -> bool {
+        self.slurm_problem.is_none() && self.cloud_problem.is_none()
+    }
+}
+
+/// People wait for it.
+async fn soon<T>(side: impl Future<Output = Result<T>>) -> Result<T> {
+    let late = |_| Error::Refused(format!("no answer within {} s", SOON.as_secs()));
+    tokio::time::timeout(SOON, side).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
+}
+
+fn half<T: Default>(side: Result<T>) -> (T, Option<String>) {
+    match side {
+        Ok(seen) => (seen, None),
+        Err(error) => (T::default(), Some(error.chain())),
+    }
+}
+
+async fn slurm_side(slurm: &Slurm) -> Result<BTreeMap<String, Node>> {
+    let nodes = slurm.nodes().await?;
+    if nodes.is_empty() {
+        return Err(Error::Refused("Slurm shows no nodes at all".into()));
+    }
+    Ok(nodes)
+}
+
+async fn cloud_side(fleet: &Fleet) -> Result<Vec<Instance>> {
+    let instances = fleet.cloud.instances(&fleet.file.cluster).await?;
+    let is_control = |i: &Instance| i.labels.get(label::ROLE).is_some_and(|role| role == "control");
+    if !instances.iter().any(is_control) {
+        let text = "the cloud does not even show the control node: it cannot be believed";
+        return Err(Error::Refused(text.into()));
+    }
+    Ok(instances)
 }
 
 impl Notes {

@@ -31,8 +31,10 @@ fn page(d: &NodeDossier) -> String {
     let kind = if health.elastic { "elastic" } else { "fixed" };
     let mut lines = vec![format!("{} of group {} ({kind})", health.node, health.group), String::new()];
     lines.push(format!("Slurm    {}", slurm(d)));
-    if health.instances.is_empty() {
-        lines.push("cloud    no instance".into());
+    match &d.cloud_problem {
+        Some(problem) => lines.push(format!("cloud    cannot be asked: {problem}")),
+        None if health.instances.is_empty() => lines.push("cloud    no instance".into()),
+        None => {}
     }
     for instance in &health.instances {
         lines.push(format!(
@@ -73,6 +75,9 @@ fn page(d: &NodeDossier) -> String {
 
 fn slurm(d: &NodeDossier) -> String {
     let health = &d.health;
+    if let Some(problem) = &d.slurm_problem {
+        return format!("cannot be asked: {problem}");
+    }
     let Some(state) = &health.slurm else { return "does not know it".into() };
     let jobs = if health.carries_jobs { ", with jobs" } else { "" };
     let booted = health.booted.map(|at| format!(", booted {} ago", age::between(at, d.observed)));
@@ -83,8 +88,13 @@ fn slurm(d: &NodeDossier) -> String {
     format!("{state}{jobs}{}{}", booted.unwrap_or_default(), reason.unwrap_or_default())
 }
 
+fn is_half(d: &NodeDossier) -> bool {
+    d.slurm_problem.is_some() || d.cloud_problem.is_some()
+}
+
 fn verdict(d: &NodeDossier) -> String {
     match &d.health.finding {
+        None if is_half(d) => "none without both Slurm and the cloud".into(),
         Some(finding) if finding.is_early => {
             format!("under way, for {}", age::between(finding.since, d.observed))
         }
@@ -98,6 +108,9 @@ fn verdict(d: &NodeDossier) -> String {
 }
 
 fn next(d: &NodeDossier) -> String {
+    if is_half(d) {
+        return "does nothing until both can be asked".into();
+    }
     if let Some(why) = &d.health.left_alone {
         return format!("leaves it alone: {why}");
     }
