@@ -53,6 +53,8 @@ pub enum Error {
     Operations { failed: usize, all: usize, details: String },
     #[error("{0}")]
     Fleet(String),
+    #[error("the last rotation of {0} has not reached all nodes yet")]
+    RotationPending(&'static str),
     #[error("there was no rollout yet")]
     NoRollout,
     #[error("rollout {0} goes on without being watched")]
@@ -82,6 +84,7 @@ impl Error {
             Error::Cloud(kiln_cloud::Error::Unsupported(what)) if what.contains("needs root") => {
                 Some("run it again as root, for example with sudo".into())
             }
+            Error::RotationPending(_) => Some("`kiln configure` brings it to them; then rotate again".into()),
             Error::NoRollout => Some("`kiln rebuild` starts one".into()),
             Error::Detached(id) => {
                 Some(format!("`kiln rebuild watch {id}` looks again, `kiln rebuild abort {id}` ends it"))

@@ -104,16 +104,17 @@ impl SecretStore {
         Ok(())
     }
 
-    /// Replaces one secret. It reaches the nodes with the next `configure`.
+    /// Replaces one secret. It reaches the nodes with the next `configure`; until then it is not replaced again, because only
+    /// one earlier value is kept, and it may be the only way onto some nodes.
     pub fn rotate(&self, kind: SecretKind) -> Result<()> {
         self.ensure()?;
         let previous = self.previous_path(kind);
+        if previous.exists() {
+            return Err(Error::RotationPending(kind.name()));
+        }
         let temporary = self.write_temporary(kind, &kind.generate()?)?;
         let path = self.path(kind);
         let failed = |path: &Path, source| Error::File { path: path.to_path_buf(), did: "written", source };
-        if previous.exists() {
-            remove(&previous)?;
-        }
         fs::hard_link(&path, &previous).map_err(|e| failed(&previous, e))?;
         fs::rename(&temporary, &path).map_err(|e| failed(&path, e))
     }
@@ -196,6 +197,10 @@ mod tests {
         assert_ne!(store.read(SecretKind::MungeKey).unwrap(), before[0]);
         assert_eq!(store.read_previous(SecretKind::MungeKey).as_deref(), Some(before[0].as_str()));
         assert_eq!(store.read(SecretKind::SshKey).unwrap(), before[4]);
+
+        let refused = store.rotate(SecretKind::MungeKey).unwrap_err();
+        assert!(matches!(refused, Error::RotationPending("munge-key")), "{refused}");
+        assert_eq!(store.read_previous(SecretKind::MungeKey).as_deref(), Some(before[0].as_str()));
 
         for kind in SecretKind::ALL {
             let mode = fs::metadata(store.path(kind)).unwrap().permissions().mode();
