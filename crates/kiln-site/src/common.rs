@@ -165,6 +165,8 @@ pub fn sshd() -> Vec<Resource> {
          PermitRootLogin prohibit-password\nUsePAM yes\n\
          AuthorizedKeysFile .ssh/authorized_keys /etc/ssh/kiln-keys/%u\n\
          HostKey /etc/ssh/ssh_host_ed25519_key\n\
+         # Kiln reaches all nodes at once, where need be through one of them.\n\
+         MaxStartups 300:30:600\n\
          # Root's keys are Kiln's alone, so that a rotated one is really gone.\n\
          Match User root\n    AuthorizedKeysFile /etc/ssh/kiln-keys/root\n",
     );

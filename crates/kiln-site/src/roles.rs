@@ -69,6 +69,7 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
                 .retry(60),
         ),
     ]);
+    resources.extend(accounting::account_of_slurm(spec));
     resources.extend(fleet::kilnd(inventory));
     resources.extend(common::extras(spec, Role::Control));
     resources

@@ -12,13 +12,21 @@ use crate::{fleet, power};
 /// Parameters that `scontrol reconfigure` does not apply: a change of one of them restarts slurmctld (and
 /// slurmd where it matters to it), which harms no job.
 const NEEDS_RESTART: &[&str] = &[
-    "accountingstoragetype",
+    "accountingstorageenforce",
     "accountingstoragehost",
+    "accountingstoragetype",
     "authtype",
     "authinfo",
+    "corespecplugin",
     "credtype",
+    "grestypes",
     "jobacctgathertype",
     "jobcomptype",
+    "jobcontainertype",
+    "maxjobcount",
+    "maxnodecount",
+    "plugindir",
+    "powerplugin",
     "preempttype",
     "prioritytype",
     "proctracktype",
@@ -37,12 +45,29 @@ const NEEDS_RESTART: &[&str] = &[
 ];
 
 /// What slurmd itself only reads when it starts.
-const SLURMD_NEEDS_RESTART: &[&str] =
-    &["authtype", "credtype", "jobacctgathertype", "proctracktype", "slurmdport", "taskplugin"];
+const SLURMD_NEEDS_RESTART: &[&str] = &[
+    "authtype",
+    "corespecplugin",
+    "credtype",
+    "grestypes",
+    "jobacctgathertype",
+    "jobcontainertype",
+    "plugindir",
+    "proctracktype",
+    "slurmdport",
+    "taskplugin",
+];
 
 /// Kiln's own values of these stay when the file adds more.
-const ADDITIVE: &[&str] =
-    &["licenses", "privatedata", "slurmctldparameters", "slurmdparameters", "suspendexcnodes"];
+const ADDITIVE: &[&str] = &[
+    "licenses",
+    "priorityflags",
+    "privatedata",
+    "schedulerparameters",
+    "slurmctldparameters",
+    "slurmdparameters",
+    "suspendexcnodes",
+];
 
 pub const STATE: &str = "/var/lib/state/slurmctld";
 
@@ -164,6 +189,12 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
             ("PriorityWeightPartition", "1000".into()),
             ("PriorityFlags", "NO_NORMAL_PART".into()),
         ]);
+        // Else a node that falls idle while its rebuild job waits for a licence goes to the next user job.
+        let rebuilt = spec.rebuild.iter().flat_map(|partition| &partition.groups);
+        let nodes: usize = rebuilt.filter_map(|name| spec.compute_group(name)).map(|g| g.nodes.len()).sum();
+        if nodes > concurrency {
+            own.push(("SchedulerParameters", "bf_licenses".into()));
+        }
     }
     own.extend(power::parameters(spec));
     merge(own, &spec.slurm.config)
@@ -255,7 +286,8 @@ fn partition_lines(spec: &Spec, inventory: &Inventory) -> Vec<String> {
             partition.max_time.as_deref().unwrap_or("INFINITE"),
         );
         // Without a default a job that names no memory takes the whole node's.
-        let names_memory = partition.config.keys().any(|k| k.to_lowercase().starts_with("defmemper"));
+        let mut keys = partition.config.keys().chain(spec.slurm.config.keys());
+        let names_memory = keys.any(|k| k.to_lowercase().starts_with("defmemper"));
         if let Some(mib) = memory_per_cpu(spec, inventory, partition).filter(|_| !names_memory) {
             let _ = write!(line, " DefMemPerCPU={mib}");
         }

@@ -263,3 +263,37 @@ fn volumes_of_one_node_are_shared_over_nfs() {
     };
     insta::assert_snapshot!(["control", "login-0", "standard-0"].map(shown).join("\n"));
 }
+
+#[test]
+fn what_the_site_sets_is_neither_lost_nor_in_the_way() {
+    let text = |file: &str| {
+        let spec = kiln_spec::parse(file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let inventory = inventory(&spec, Release::new(22, 5, 8));
+        site(&spec, &inventory, &secrets()).slurm_conf().to_string()
+    };
+    let line = |text: &str, key: &str| {
+        text.lines().find_map(|l| l.strip_prefix(&format!("{key}=")).map(String::from)).unwrap()
+    };
+    // Without it rebuild jobs lose to anybody's fair share.
+    let flags = text(&FILE.replace("MpiDefault = false", "PriorityFlags = \"MAX_TRES\""));
+    assert_eq!(line(&flags, "PriorityFlags"), "NO_NORMAL_PART,MAX_TRES");
+    // More nodes than may be rebuilt at a time: those that wait hold their nodes.
+    assert_eq!(line(&text(FILE), "SchedulerParameters"), "bf_continue,defer");
+    let many = text(&FILE.replace("standard-[0-1]", "standard-[0-30]"));
+    assert_eq!(line(&many, "SchedulerParameters"), "bf_licenses,bf_continue,defer");
+    assert!(text(FILE).contains(" DefMemPerCPU="));
+    let memory = text(&FILE.replace("MpiDefault = false", "DefMemPerNode = 500"));
+    assert!(memory.contains("\nDefMemPerNode=500\n") && !memory.contains("DefMemPerCPU="), "{memory}");
+}
+
+#[test]
+fn rebuild_jobs_have_an_account_where_one_is_asked_for() {
+    let bundle = |file: &str| {
+        let spec = kiln_spec::parse(file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let inventory = inventory(&spec, Release::new(22, 5, 8));
+        let bundle = site(&spec, &inventory, &secrets()).bundle("control", &keys("control")).unwrap();
+        bundle.resources.iter().any(|r| r.id() == "command:an account for rebuild jobs")
+    };
+    assert!(!bundle(FILE));
+    assert!(bundle(&FILE.replace("MpiDefault = false", "AccountingStorageEnforce = \"limits\"")));
+}

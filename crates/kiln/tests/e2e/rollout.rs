@@ -145,6 +145,8 @@ pub fn worked_with_rebuild(lab: &mut Lab) {
 
 /// User jobs run and wait all the while: none fails, none starts again, none sees two images.
 pub fn under_load(lab: &mut Lab) {
+    // Half of the nodes have to wait for the other half.
+    lab.edit("name = \"e2e\"\n", "name = \"e2e\"\nconcurrency = 2\n");
     use_image(lab, "third");
     let script = "srun cat /etc/which-image; sleep 2";
     let mut jobs = Vec::new();
@@ -162,14 +164,23 @@ pub fn under_load(lab: &mut Lab) {
     for node in COMPUTE {
         assert_eq!(which_image(lab, node), "third");
     }
+    lab.edit("concurrency = 2\n", "");
+    let number =
+        |text: String| text.lines().filter_map(|line| line.parse::<i64>().ok()).max().unwrap_or_default();
+    let epoch = ["env", "SLURM_TIME_FORMAT=%s", "sacct", "-aXnP", "-S", "now-1hour"];
+    let submitted = lab.on("control", &[epoch.as_slice(), &["-r", "rebuild", "-o", "submit"]].concat());
+    let submitted = number(submitted);
     for id in &jobs {
         wait("the job is in the records", || {
             lab.as_user("login-0", &format!("sacct -nXP -j {id} -o state")) == "COMPLETED"
         });
+        let started = number(lab.on("control", &[epoch.as_slice(), &["-j", id, "-o", "start"]].concat()));
         let output = lab.as_user("login-0", &format!("cat load.{id}"));
         let seen: Vec<&str> = output.lines().collect();
         assert_eq!(seen.len(), 2, "job {id}: {output}");
         assert_eq!(seen[0], seen[1], "job {id} saw two images");
+        let waited = started > submitted;
+        assert!(!waited || seen[0] == "third", "job {id} overtook a rebuild that waited for its turn");
         let restarts = lab.as_user("login-0", &format!("sacct -nXP --duplicates -j {id} -o state | wc -l"));
         assert_eq!(restarts.trim(), "1", "job {id} was started again");
     }
@@ -181,13 +192,19 @@ pub fn nothing_to_do(lab: &mut Lab) {
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(words.contains("all 4 nodes have their image; there is nothing to do"), "{words}");
 
-    // To the same image: a reboot, which keeps the disk.
+    // To the same image: a reboot, which keeps the disk. Also where nobody may submit without an account.
+    lab.edit("KillWait = 30\n", "KillWait = 30\nAccountingStorageEnforce = \"associations\"\n");
+    lab.kiln(&["configure"]);
+    let refused = lab.try_as_user("login-0", "sbatch --wrap true");
+    assert!(!refused.status.success(), "the user has no account");
     let before = images(lab);
     lab.on("extra-1", &["touch", "/root/on-this-disk", "/run/in-this-boot"]);
     lab.kiln(&["rebuild", "--force", "--nodes", "extra-1"]);
     assert_eq!(before, images(lab));
     lab.on("extra-1", &["test", "-e", "/root/on-this-disk"]);
     lab.on("extra-1", &["test", "!", "-e", "/run/in-this-boot"]);
+    lab.edit("AccountingStorageEnforce = \"associations\"\n", "");
+    lab.kiln(&["configure"]);
 }
 
 /// A canary that fails its check: everybody else stays as they are, and it goes back.
