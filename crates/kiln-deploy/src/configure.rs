@@ -2,16 +2,16 @@
 //! Slurm itself says that the compute nodes are in service.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kiln_cloud::InstanceStatus;
+use kiln_cloud::{Instance, InstanceStatus};
 use kiln_image::Event;
 use kiln_node::ApplyReport;
 use kiln_site::{Bundle, NodeKeys, Site, site};
 use kiln_slurm::{NodeState, parse_node_states};
-use kiln_spec::{Role, hostlist};
+use kiln_spec::Role;
 use kiln_ssh::{Host, Ssh};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -20,10 +20,8 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::{bounded, node_of};
 use crate::observe::Observed;
-use crate::secrets::SecretKind;
 
 const SSH_LIMIT: Duration = Duration::from_secs(180);
-const SLURM_LIMIT: Duration = Duration::from_secs(180);
 
 /// What configuration did to the nodes.
 #[derive(Debug, Serialize)]
@@ -51,7 +49,7 @@ impl Deployment<'_> {
     pub async fn configure(&self, dry_run: bool) -> Result<Configured> {
         self.secrets.ensure()?;
         let observed = self.observe().await?;
-        self.check_active(&observed)?;
+        let asleep = self.asleep(&observed)?;
         let ring = self.keys()?;
         let names: Vec<&str> = self.spec.nodes().map(|n| n.name).collect();
         let keys =
@@ -72,11 +70,10 @@ impl Deployment<'_> {
             self.grant().await?;
         }
         let hosts = self.hosts(&observed, self.present(&observed))?;
-        let results =
-            bounded(hosts.clone(), self.spec.concurrency, |host| self.configure_node(&task, host)).await;
+        let results = self.configure_all(&task, &hosts).await;
         let mut configured = Configured { nodes: BTreeMap::new() };
         let mut failures = Vec::new();
-        let all = results.len();
+        let all = results.len() + asleep.len();
         for (host, result) in hosts.iter().zip(results) {
             match result {
                 Ok(report) => _ = configured.nodes.insert(host.name.clone(), report),
@@ -91,23 +88,46 @@ impl Deployment<'_> {
                 }
             }
         }
+        if failures.is_empty() && !dry_run {
+            self.wait_for_slurm(&ssh, &hosts).await?;
+        }
+        for (node, status) in asleep {
+            (self.progress)(Event::failed(&node, format!("left out: it is {status}")));
+            failures.push(format!("  {}", Error::NotActive { node, status }));
+        }
         if !failures.is_empty() {
             return Err(Error::Operations { failed: failures.len(), all, details: failures.join("\n") });
         }
         if !dry_run {
-            self.wait_for_slurm(&ssh, &hosts[0]).await?;
             // Every node has the new secrets by now.
             self.secrets.forget_previous()?;
         }
         Ok(configured)
     }
 
-    /// All nodes but those of elastic groups that Slurm has powered down.
+    /// Control first: from it slurmds fetch the configuration that they are restarted for. Where it cannot be configured, the
+    /// others stay as they are.
+    async fn configure_all(&self, task: &Task<'_>, hosts: &[Host]) -> Vec<Result<ApplyReport>> {
+        let Some((control, others)) = hosts.split_first() else { return Vec::new() };
+        let mut results = vec![self.configure_node(task, control.clone()).await];
+        if results[0].is_ok() {
+            let others = others.to_vec();
+            results
+                .extend(bounded(others, self.spec.concurrency, |host| self.configure_node(task, host)).await);
+        }
+        results
+    }
+
+    /// All nodes but those of elastic groups that Slurm has powered down, and those that are off.
     fn present<'o>(&'o self, observed: &'o Observed) -> impl Iterator<Item = &'o str> {
         let instances = observed.nodes();
         self.spec.nodes().map(|node| (node.name, node.elastic)).filter_map(move |(name, elastic)| {
-            let active = || instances.get(name).is_some_and(|i| i.status == InstanceStatus::Active);
-            (!elastic || active()).then_some(name)
+            let there = match instances.get(name) {
+                Some(instance) if elastic => instance.status == InstanceStatus::Active,
+                Some(instance) => !is_asleep(instance),
+                None => !elastic,
+            };
+            there.then_some(name)
         })
     }
 
@@ -120,22 +140,17 @@ impl Deployment<'_> {
         !instances.iter().any(|i| node_of(i) == host.name && i.status == InstanceStatus::Active)
     }
 
-    /// There is no use in waiting for a node that is off.
-    fn check_active(&self, observed: &Observed) -> Result<()> {
+    /// Fixed nodes that are off or broken, with their state: there is no use in waiting for them, and they keep nobody else
+    /// from being configured. Without control nothing can be done.
+    fn asleep(&self, observed: &Observed) -> Result<Vec<(String, String)>> {
         let instances = observed.nodes();
         let fixed = self.spec.nodes().filter(|node| !node.elastic);
-        let asleep = fixed.filter_map(|node| instances.get(node.name).copied()).find(|i| {
-            !matches!(
-                i.status,
-                InstanceStatus::Active | InstanceStatus::Building | InstanceStatus::Rebuilding
-            )
-        });
-        match asleep {
-            None => Ok(()),
-            Some(instance) => Err(Error::NotActive {
-                node: node_of(instance).to_string(),
-                status: instance.status.word().into(),
-            }),
+        let asleep = fixed.filter_map(|node| instances.get(node.name).copied()).filter(|i| is_asleep(i));
+        let asleep: Vec<(String, String)> =
+            asleep.map(|i| (node_of(i).to_string(), i.status.word().to_string())).collect();
+        match asleep.iter().find(|(node, _)| *node == self.spec.control.node) {
+            Some((node, status)) => Err(Error::NotActive { node: node.clone(), status: status.clone() }),
+            None => Ok(asleep),
         }
     }
 
@@ -148,7 +163,8 @@ impl Deployment<'_> {
         // Nodes run the same binary as the deploy host, whatever their image brought.
         if !task.dry_run && !sum.stdout.starts_with(task.kiln_digest) {
             (self.progress)(Event::working(&host.name, "copying kiln"));
-            task.ssh.run(&host, &["sh", "-c", kiln_image::INSTALL_KILN], task.kiln).await?;
+            let install = ["sh", "-c", kiln_image::INSTALL_KILN, "sh", task.kiln_digest];
+            task.ssh.run(&host, &install, task.kiln).await?;
         }
         (self.progress)(Event::working(&host.name, "configuring"));
         let report = push(task, &host, &bundle).await?;
@@ -190,66 +206,11 @@ impl Deployment<'_> {
         task.ssh.run(control, &["kiln", "node", "publish"], &json).await?;
         Ok(())
     }
-
-    async fn wait_for_slurm(&self, ssh: &Ssh, control: &Host) -> Result<()> {
-        // Nodes of elastic groups are there when Slurm wants them.
-        let fixed = self.spec.compute.iter().filter(|group| group.elastic.is_none());
-        let wanted: Vec<&str> = fixed.flat_map(|g| &g.nodes).map(String::as_str).collect();
-        let start = Instant::now();
-        loop {
-            self.check_stop()?;
-            let states = slurm_states(ssh, control).await.unwrap_or_default();
-            let known: BTreeMap<&str, &NodeState> = states.iter().map(|s| (s.node.as_str(), s)).collect();
-            // A drained node waits for a person; it does not hold up the rest.
-            let ready = |name: &str| {
-                known.get(name).is_some_and(|s| s.in_service() || is_drained(s) || is_rebooting(s))
-            };
-            let waiting: Vec<&str> = wanted.iter().copied().filter(|name| !ready(name)).collect();
-            if waiting.is_empty() {
-                let drained = |name: &&str| known.get(name).is_some_and(|s| is_drained(s));
-                let (drained, serving): (Vec<&str>, Vec<&str>) = wanted.into_iter().partition(drained);
-                let mut text = match serving.as_slice() {
-                    [] => "answers".to_string(),
-                    serving => format!("{} in service", hostlist::fold(serving.iter().copied())),
-                };
-                if !drained.is_empty() {
-                    text = format!("{text}, {} drained", hostlist::fold(drained));
-                }
-                (self.progress)(Event::done("slurm", text));
-                return Ok(());
-            }
-            (self.progress)(Event::working(
-                "slurm",
-                format!("waiting for {}", hostlist::fold(waiting.iter().copied())),
-            ));
-            if start.elapsed() > SLURM_LIMIT {
-                let describe = |name: &&str| match known.get(name) {
-                    Some(s) => format!(
-                        "  {name} is {}: {}",
-                        s.short(),
-                        s.reason.as_deref().unwrap_or("no reason given")
-                    ),
-                    None => format!("  {name} is unknown to slurmctld"),
-                };
-                let details: Vec<String> = waiting.iter().map(describe).collect();
-                return Err(Error::NotReady(format!(
-                    "Slurm does not see these nodes in service:\n{}",
-                    details.join("\n")
-                )));
-            }
-            tokio::time::sleep(Duration::from_millis(300)).await;
-        }
-    }
 }
 
-/// Slurm has asked for the node to be rebuilt or rebooted, and waits for it itself.
-fn is_rebooting(state: &NodeState) -> bool {
-    const SIGNS: [&str; 3] = ["POWERING_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED"];
-    state.flags.iter().any(|f| SIGNS.contains(&f.as_str()))
-}
-
-fn is_drained(state: &NodeState) -> bool {
-    state.flags.iter().any(|f| f == "DRAIN")
+fn is_asleep(instance: &Instance) -> bool {
+    use InstanceStatus::{Active, Building, Rebuilding};
+    !matches!(instance.status, Active | Building | Rebuilding)
 }
 
 pub(crate) async fn slurm_states(ssh: &Ssh, control: &Host) -> Result<Vec<NodeState>> {
@@ -275,11 +236,4 @@ async fn push(task: &Task<'_>, host: &Host, bundle: &Bundle) -> Result<ApplyRepo
         return Ok(report);
     }
     Err(Error::NotReady(format!("{}:\n    {}", host.name, failed.join("\n    "))))
-}
-
-impl Deployment<'_> {
-    /// True when a rotated secret still waits for the next `configure`.
-    pub fn has_pending_rotation(&self) -> bool {
-        SecretKind::ALL.iter().any(|k| self.secrets.previous_path(*k).exists())
-    }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kiln_cloud::Image;
 use kiln_image::{Builder, Event, Recipe, built_image};
 use kiln_spec::{ImageSource, Spec, hostlist};
+use sha2::{Digest as _, Sha256};
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
@@ -35,6 +36,7 @@ impl Deployment<'_> {
         let recipe = Recipe::of(self.spec, name).ok_or_else(|| Error::ImageNotBuilt(name.to_string()))?;
         let ssh = self.ssh()?;
         let instance = kiln_image::instance_name(&self.spec.name);
+        let kiln = self.kiln_bytes()?;
         let builder = Builder {
             cloud: &self.cloud,
             ssh: &ssh,
@@ -44,7 +46,8 @@ impl Deployment<'_> {
             flavor: &self.spec.control.flavor,
             network: self.spec.cloud.existing_network(),
             cloud_init: self.has_cloud_init(),
-            kiln: &self.kiln_bytes()?,
+            kiln_digest: &hex::encode(Sha256::digest(&kiln)),
+            kiln: &kiln,
             keep_on_failure,
             progress: self.progress,
             stop: self.stop,

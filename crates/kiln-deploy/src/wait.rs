@@ -1,20 +1,25 @@
-//! Waiting for instances that the cloud has promised.
+//! Waiting: for instances that the cloud has promised, and for nodes that Slurm is to have in service.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_image::{Event, unless_stopped};
-use kiln_spec::hostlist;
+use kiln_slurm::NodeState;
+use kiln_spec::{Node, Role, hostlist};
+use kiln_ssh::{Host, Ssh};
 use tokio::time::{Instant, sleep};
 
 use crate::apply::collect;
+use crate::configure::slurm_states;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::node_of;
 
 /// How long the cloud may take to build, or rebuild, all instances.
 const ACTIVE_LIMIT: Duration = Duration::from_secs(900);
+/// How long nodes may take to join once they are configured.
+const SLURM_LIMIT: Duration = Duration::from_secs(180);
 
 impl Deployment<'_> {
     /// Until no instance is being built. Those that broke meanwhile are told, each in the cloud's words.
@@ -51,6 +56,60 @@ impl Deployment<'_> {
         }
     }
 
+    /// Control, and the nodes that were configured.
+    pub(crate) async fn wait_for_slurm(&self, ssh: &Ssh, hosts: &[Host]) -> Result<()> {
+        let Some((control, others)) = hosts.split_first() else { return Ok(()) };
+        // Nodes of elastic groups are there when Slurm wants them.
+        let is_fixed = |node: &Node<'_>| node.role == Role::Compute && !node.elastic;
+        let names = others.iter().map(|host| host.name.as_str());
+        let wanted: Vec<&str> =
+            names.filter(|name| self.spec.node(name).is_some_and(|n| is_fixed(&n))).collect();
+        let start = Instant::now();
+        loop {
+            self.check_stop()?;
+            let states = slurm_states(ssh, control).await.unwrap_or_default();
+            let known: BTreeMap<&str, &NodeState> = states.iter().map(|s| (s.node.as_str(), s)).collect();
+            // A drained node waits for a person; it does not hold up the rest.
+            let ready = |name: &str| {
+                known.get(name).is_some_and(|s| s.in_service() || is_drained(s) || is_rebooting(s))
+            };
+            let waiting: Vec<&str> = wanted.iter().copied().filter(|name| !ready(name)).collect();
+            if waiting.is_empty() {
+                let drained = |name: &&str| known.get(name).is_some_and(|s| is_drained(s));
+                let (drained, serving): (Vec<&str>, Vec<&str>) = wanted.into_iter().partition(drained);
+                let mut text = match serving.as_slice() {
+                    [] => "answers".to_string(),
+                    serving => format!("{} in service", hostlist::fold(serving.iter().copied())),
+                };
+                if !drained.is_empty() {
+                    text = format!("{text}, {} drained", hostlist::fold(drained));
+                }
+                (self.progress)(Event::done("slurm", text));
+                return Ok(());
+            }
+            (self.progress)(Event::working(
+                "slurm",
+                format!("waiting for {}", hostlist::fold(waiting.iter().copied())),
+            ));
+            if start.elapsed() > SLURM_LIMIT {
+                let describe = |name: &&str| match known.get(name) {
+                    Some(s) => format!(
+                        "  {name} is {}: {}",
+                        s.short(),
+                        s.reason.as_deref().unwrap_or("no reason given")
+                    ),
+                    None => format!("  {name} is unknown to slurmctld"),
+                };
+                let details: Vec<String> = waiting.iter().map(describe).collect();
+                return Err(Error::NotReady(format!(
+                    "Slurm does not see these nodes in service:\n{}",
+                    details.join("\n")
+                )));
+            }
+            sleep(Duration::from_millis(300)).await;
+        }
+    }
+
     fn is_whole(&self, instance: &Instance) -> Result<()> {
         let InstanceStatus::Error { reason } = &instance.status else { return Ok(()) };
         let node = node_of(instance);
@@ -61,4 +120,14 @@ impl Deployment<'_> {
 
 fn is_building(instance: &Instance) -> bool {
     matches!(instance.status, InstanceStatus::Building | InstanceStatus::Rebuilding)
+}
+
+/// Slurm has asked for the node to be rebuilt or rebooted, and waits for it itself.
+fn is_rebooting(state: &NodeState) -> bool {
+    const SIGNS: [&str; 3] = ["POWERING_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED"];
+    state.flags.iter().any(|f| SIGNS.contains(&f.as_str()))
+}
+
+fn is_drained(state: &NodeState) -> bool {
+    state.flags.iter().any(|f| f == "DRAIN")
 }

@@ -32,7 +32,7 @@ pub use rollout::{
     step_text,
 };
 pub use slurm::{Job, JobState, Node, Slurm};
-pub use start::{abort, list, pause, report, resume, start};
+pub use start::{WELL_AS_IT_IS, abort, list, pause, report, resume, start};
 pub use store::Store;
 
 /// Where things are on the control node.

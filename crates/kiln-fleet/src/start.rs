@@ -16,6 +16,11 @@ use crate::rollout::{
 use crate::slurm::{Node, Slurm};
 use crate::store::{Store, now};
 
+const HAS_IMAGE: &str = "has its image already";
+const IS_OFF: &str = "is off, and comes up on its image";
+/// Why nodes are skipped that need nothing.
+pub const WELL_AS_IT_IS: [&str; 2] = [HAS_IMAGE, IS_OFF];
+
 /// Writes a rollout down; the daemon carries it out.
 pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Options) -> Result<RolloutId> {
     if options.strategy == Strategy::Job && !options.no_reboot {
@@ -181,10 +186,10 @@ fn elastic_skip(
         return Some("its group is elastic: without being powered down nothing happens to it".into());
     }
     let Some(instance) = instance else {
-        return Some("is off, and comes up on its image".into());
+        return Some(IS_OFF.into());
     };
     if !options.force && target.is_some() && image_of(instance) == target {
-        return Some("has its image already".into());
+        return Some(HAS_IMAGE.into());
     }
     let foreign = slurm.filter(|n| n.is_drained_by_others());
     foreign.map(|n| format!("drained by others: {}", n.state.reason.as_deref().unwrap_or("no reason given")))
@@ -206,7 +211,7 @@ fn reason_to_skip(
         return Some("no image is recorded for it".into());
     }
     if !options.force && image == target {
-        return Some("has its image already".into());
+        return Some(HAS_IMAGE.into());
     }
     // A reboot of Slurm's own would end the drain with it.
     let foreign = slurm.filter(|n| options.strategy == Strategy::Drain && n.is_drained_by_others());

@@ -33,6 +33,8 @@ pub struct Builder<'a> {
     pub cloud_init: bool,
     /// The binary that goes into the image.
     pub kiln: &'a [u8],
+    /// Its SHA-256.
+    pub kiln_digest: &'a str,
     pub keep_on_failure: bool,
     pub progress: Progress<'a>,
     pub stop: Stop<'a>,
@@ -138,7 +140,7 @@ impl Builder<'_> {
     async fn build_on(&self, recipe: &Recipe, source: &Image, place: Place) -> Result<Image, BuildError> {
         self.say(&recipe.name, "booting the build instance");
         let (id, host) = self.boot(source, place).await?;
-        self.step(recipe, &host, &steps::INSTALL_KILN, &[], self.kiln).await?;
+        self.step(recipe, &host, &steps::INSTALL_KILN, &[self.kiln_digest], self.kiln).await?;
         if let Some(mirror) = &recipe.mirror {
             self.step(recipe, &host, &steps::PIN_MIRROR, &[mirror], b"").await?;
         }

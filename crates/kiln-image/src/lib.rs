@@ -13,5 +13,5 @@ pub use manifest::{Manifest, Package};
 pub use progress::{Event, Progress, State, Stop, unless_stopped};
 pub use recipe::Recipe;
 
-/// A script that installs the binary from its standard input.
+/// A script that installs the binary from its standard input; its argument is the SHA-256.
 pub const INSTALL_KILN: &str = steps::INSTALL_KILN.script;

@@ -6,10 +6,19 @@ pub struct Step {
     pub script: &'static str,
 }
 
-/// Standard input: the binary.
+/// Standard input: the binary; argument: its SHA-256. A connection that breaks ends the input like a whole one does.
 pub const INSTALL_KILN: Step = Step {
     says: "copying kiln",
-    script: "cat >/usr/local/bin/.kiln.new && chmod 755 /usr/local/bin/.kiln.new && mv /usr/local/bin/.kiln.new /usr/local/bin/kiln",
+    script: r#"set -eu
+new=$(mktemp /usr/local/bin/.kiln.XXXXXX)
+trap 'rm -f "$new"' EXIT
+cat >"$new"
+printf '%s  %s\n' "$1" "$new" | sha256sum --check --status || {
+    echo 'the copy of kiln is not whole' >&2
+    exit 1
+}
+chmod 755 "$new"
+mv "$new" /usr/local/bin/kiln"#,
 };
 
 /// Argument: the mirror. Every package source is pointed at it; suites and components stay.

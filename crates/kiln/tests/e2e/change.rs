@@ -1,6 +1,7 @@
 //! Changing a living cluster.
 
 use crate::lab::{Lab, no_more_faults, order, wait};
+use crate::reconcile::{cloud, only};
 
 pub fn parameter(lab: &mut Lab) {
     let before = lab.json(&["inventory"]);
@@ -66,6 +67,20 @@ pub fn user_leaves(lab: &mut Lab) {
     lab.kiln(&["configure"]);
     assert!(!enters(lab), "a user who left the file logged in");
     assert_eq!(lab.on("login-0", &["stat", "-c", "%u", "/home/guest"]), "2002", "the home directory stays");
+}
+
+/// One of many nodes is off: the others are configured, and it is told of.
+pub fn node_off(lab: &mut Lab) {
+    let id = only("extra-1").id;
+    cloud(async |cloud| cloud.stop(&id, true).await);
+    lab.edit("KillWait = 47", "KillWait = 53");
+    let output = lab.try_kiln(&["configure"]);
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && words.contains("extra-1 is stopped"), "{words}");
+    assert!(lab.on("control", &["scontrol", "show", "config"]).contains("KillWait                = 53"));
+    assert!(lab.on("login-0", &["cat", "/etc/slurm/slurm.conf"]).contains("KillWait=53\n"));
+    lab.kiln(&["up"]);
+    assert_eq!(lab.on("control", &["sinfo", "-hN", "-p", "extra", "-n", "extra-1", "-o", "%t"]), "idle");
 }
 
 pub fn resize(lab: &mut Lab) {

@@ -122,6 +122,7 @@ const SUITES: &[Suite] = &[
                 ("a failed image build leaves nothing", raise::failed_build),
                 ("a parameter reaches all nodes and kills no job", change::parameter),
                 ("a parameter that Slurm does not know changes nothing", change::bad_parameter),
+                ("a node that is off keeps nobody from being configured", change::node_off),
                 ("a user comes and leaves", change::user_leaves),
                 ("only users with a job reach a compute node", accounts::compute_access),
                 ("only root reaches the metadata", accounts::metadata),

@@ -39,7 +39,8 @@ pub fn raise(lab: &mut Lab) {
     });
 }
 
-fn cloud<T>(work: impl AsyncFnOnce(&Cloud) -> kiln_cloud::Result<T>) -> T {
+/// Does something behind Kiln's back.
+pub fn cloud<T>(work: impl AsyncFnOnce(&Cloud) -> kiln_cloud::Result<T>) -> T {
     let cloud = Cloud::local_with(cloud_root(), env!("CARGO_BIN_EXE_kiln").into());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(work(&cloud)).expect("the cloud does it")
@@ -50,7 +51,8 @@ fn instances(node: &str) -> Vec<Instance> {
     all.into_iter().filter(|i| i.labels.get(label::NODE).is_some_and(|name| name == node)).collect()
 }
 
-fn only(node: &str) -> Instance {
+/// The instance of a node that has one.
+pub fn only(node: &str) -> Instance {
     let mut all = instances(node);
     assert_eq!(all.len(), 1, "{all:?}");
     all.remove(0)

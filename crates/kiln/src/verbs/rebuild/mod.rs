@@ -3,10 +3,14 @@
 mod view;
 mod watch;
 
+use std::collections::BTreeMap;
+
 use anyhow::anyhow;
 use clap::{Args, Subcommand, ValueEnum};
 use kiln_deploy::Rollouts;
-use kiln_fleet::{Options, RolloutId, RolloutReport, RolloutState, Strategy, step_text};
+use kiln_fleet::{
+    NodeStep, Options, RolloutId, RolloutReport, RolloutState, Strategy, WELL_AS_IT_IS, step_text,
+};
 use kiln_spec::hostlist;
 
 use crate::cluster;
@@ -144,10 +148,7 @@ impl Start {
         let id = started.rollout.id;
         let todo = started.rollout.nodes.len() - started.skipped;
         if todo == 0 {
-            context
-                .printer
-                .say(format!("all {} nodes have their image; there is nothing to do", started.skipped));
-            return if context.printer.is_json() { show(context, &started) } else { Ok(Exit::Ok) };
+            return nothing_to_do(context, &started);
         }
         context.printer.say(format!("rollout {id}: {todo} nodes, {} skipped", started.skipped));
         if detach {
@@ -204,6 +205,29 @@ async fn change(
 ) -> anyhow::Result<Exit> {
     let id = rollouts.find(id).await?.rollout.id;
     show(context, &rollouts.change(verb, id).await?)
+}
+
+/// Every node was skipped. Where some have another reason than having their image, it is told.
+fn nothing_to_do(context: &Context, started: &RolloutReport) -> anyhow::Result<Exit> {
+    let mut others: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for node in &started.rollout.nodes {
+        if let NodeStep::Skipped { reason } = &node.step
+            && !WELL_AS_IT_IS.contains(&reason.as_str())
+        {
+            others.entry(reason).or_default().push(&node.node);
+        }
+    }
+    if others.is_empty() {
+        let all = started.skipped;
+        context.printer.say(format!("all {all} nodes have their image; there is nothing to do"));
+    }
+    for (reason, nodes) in &others {
+        context.printer.warn(format!("{} skipped: {reason}", hostlist::fold(nodes.iter().copied())));
+    }
+    if context.printer.is_json() {
+        context.printer.json(started)?;
+    }
+    Ok(if others.is_empty() { Exit::Ok } else { Exit::Failed })
 }
 
 /// How a watched rollout ended decides the exit code.
