@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use kiln_cloud::{Instance, label};
+use kiln_cloud::{Error as CloudError, Instance, label};
 
+use crate::error::{Error, Result};
 use crate::fleet_file::Fleet;
 
 /// By node name.
@@ -12,13 +13,31 @@ pub async fn instances(fleet: &Fleet) -> kiln_cloud::Result<BTreeMap<String, Ins
     Ok(all.into_iter().map(|instance| (node_of(&instance).to_string(), instance)).collect())
 }
 
-/// By node name, also those of which there are several.
+/// Those of compute nodes by node name, also where there are several of one.
 pub async fn by_node(fleet: &Fleet) -> kiln_cloud::Result<BTreeMap<String, Vec<Instance>>> {
     let mut all: BTreeMap<String, Vec<Instance>> = BTreeMap::new();
-    for instance in fleet.cloud.instances(&fleet.file.cluster).await? {
+    let instances = fleet.cloud.instances(&fleet.file.cluster).await?;
+    for instance in instances.into_iter().filter(|i| is_ours(i, &fleet.file.cluster)) {
         all.entry(node_of(&instance).to_string()).or_default().push(instance);
     }
     Ok(all)
+}
+
+/// The only way in which kilnd deletes: what it has labelled for compute nodes of its cluster, and that as it is now, not as
+/// some list had it.
+pub async fn delete(fleet: &Fleet, id: &str) -> Result<()> {
+    match fleet.cloud.instance(id).await {
+        Ok(instance) if is_ours(&instance, &fleet.file.cluster) => Ok(fleet.cloud.delete(id).await?),
+        Ok(_) => Err(Error::Refused(format!("instance {id} has other labels now"))),
+        Err(CloudError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Made for compute nodes of this cluster: Kiln may delete it.
+pub fn is_ours(instance: &Instance, cluster: &str) -> bool {
+    let says = |key: &str, value: &str| instance.labels.get(key).is_some_and(|found| found == value);
+    says(label::CLUSTER, cluster) && says(label::ROLE, "compute")
 }
 
 fn node_of(instance: &Instance) -> &str {

@@ -8,6 +8,7 @@ use kiln_cloud::{Error as CloudError, Instance, Labels, NewInstance, label};
 use tokio::sync::Semaphore;
 
 use super::pause_text;
+use crate::cloud_view;
 use crate::ensure::IMAGE_LABEL;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetNode, Place, Surroundings};
@@ -74,8 +75,8 @@ impl Act {
         let _permit = room.acquire().await;
         self.store.begin(request.id, Deed::Delete)?;
         for id in ids {
-            if let Err(error) = self.fleet.cloud.delete(id).await {
-                return self.later(request, None, &error.to_string());
+            if let Err(error) = cloud_view::delete(&self.fleet, id).await {
+                return self.later(request, None, &error.chain());
             }
         }
         Ok(())
@@ -91,9 +92,9 @@ impl Act {
     ) -> Result<()> {
         let _permit = room.acquire().await;
         self.store.log(&request.node, "build", problem, "once more")?;
-        match self.fleet.cloud.delete(id).await {
+        match cloud_view::delete(&self.fleet, id).await {
             Ok(()) => Ok(()),
-            Err(error) => self.later(request, None, &error.to_string()),
+            Err(error) => self.later(request, None, &error.chain()),
         }
     }
 

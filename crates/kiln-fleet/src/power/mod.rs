@@ -127,10 +127,8 @@ impl Engine {
         for request in self.store.power_requests()? {
             let fixed = fleet.file.nodes.contains_key(&request.node)
                 && fleet.file.elastic_group(&request.node).is_none();
-            if fixed && request.kind == Kind::Resume {
-                // The hook could not know: a node that is never off is to be rebooted.
-                self.store.enqueue(&[NewRequest::new(Kind::Reboot, &request.node, request.received)])?;
-                self.store.finish(request.id)?;
+            if fixed {
+                self.set_aside(&request)?;
                 continue;
             }
             if let Some(older) = latest.insert(request.node.clone(), request) {
@@ -139,6 +137,24 @@ impl Engine {
             }
         }
         Ok(latest.into_values().collect())
+    }
+
+    /// Of a node that is never off. Slurm calls these hooks for it all the same: to have it rebooted, when a rebuild took longer
+    /// than Slurm waits, and when an administrator powers it down by hand. Its instance is not Slurm's to delete.
+    fn set_aside(&self, request: &Request) -> Result<()> {
+        if request.kind == Kind::Resume {
+            self.store.enqueue(&[NewRequest::new(Kind::Reboot, &request.node, request.received)])?;
+        } else {
+            let (node, what) = (request.node.as_str(), request.kind.word());
+            tracing::warn!(node, what, "a fixed node is never powered down");
+            self.store.log(
+                node,
+                what,
+                "asked by Slurm",
+                "passed over: a fixed node is never powered down",
+            )?;
+        }
+        self.store.finish(request.id)
     }
 
     fn execute(&mut self, fleet: &Arc<Fleet>, view: &View, plan: Vec<(Request, Step)>) {

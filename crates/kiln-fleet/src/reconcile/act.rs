@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::observation::{Observation, is_ours};
+use super::observation::Observation;
 use super::plan::Verdict;
 use super::rules::{Action, judge};
+use crate::cloud_view;
 use crate::error::{Error, Result};
 use crate::fleet_file::Fleet;
 use crate::slurm::Slurm;
@@ -61,18 +62,7 @@ impl Actor {
                 self.store.note_deed(subject, Deed::Start)?;
                 Ok(self.fleet.cloud.start(instance).await.map(drop)?)
             }
-            Action::Delete { instance } => self.delete(instance).await,
-        }
-    }
-
-    async fn delete(&self, id: &str) -> Result<()> {
-        match self.fleet.cloud.instance(id).await {
-            Ok(instance) if is_ours(&instance, &self.fleet.file.cluster) => {
-                Ok(self.fleet.cloud.delete(id).await?)
-            }
-            Ok(_) => Err(Error::Refused(format!("instance {id} has other labels now"))),
-            Err(kiln_cloud::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+            Action::Delete { instance } => cloud_view::delete(&self.fleet, instance).await,
         }
     }
 }

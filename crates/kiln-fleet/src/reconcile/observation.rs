@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use jiff::Timestamp;
-use kiln_cloud::{Instance, InstanceStatus, label};
+use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::NodeState;
 
 use crate::slurm::{Node, REASON};
@@ -151,10 +151,4 @@ impl Observation {
         }
         None
     }
-}
-
-/// Made for compute nodes of this cluster: Kiln may delete it.
-pub fn is_ours(instance: &Instance, cluster: &str) -> bool {
-    let says = |key: &str, value: &str| instance.labels.get(key).is_some_and(|found| found == value);
-    says(label::CLUSTER, cluster) && says(label::ROLE, "compute")
 }

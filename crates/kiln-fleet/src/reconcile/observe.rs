@@ -8,8 +8,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kiln_cloud::{Instance, label};
 
-use super::observation::{Observation, Pause, Stray, is_ours};
+use super::observation::{Observation, Pause, Stray};
 use super::plan::World;
+use crate::cloud_view::is_ours;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetNode};
 use crate::rollout::NodeStep;

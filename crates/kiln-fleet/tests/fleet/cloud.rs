@@ -167,8 +167,11 @@ async fn create(State(cloud): State<PretendCloud>, Json(new): Json<Vec<NewInstan
     Json(made)
 }
 
-async fn show(State(cloud): State<PretendCloud>, Path(id): Path<String>) -> Json<Instance> {
-    Json(cloud.instance(&id))
+async fn show(State(cloud): State<PretendCloud>, Path(id): Path<String>) -> Response {
+    match cloud.lock().instances.get(&id) {
+        Some(instance) => Json(instance.clone()).into_response(),
+        None => (StatusCode::NOT_FOUND, r#"{"code":"not_found","message":"instance"}"#).into_response(),
+    }
 }
 
 async fn delete(State(cloud): State<PretendCloud>, Path(id): Path<String>) -> Json<()> {

@@ -1,5 +1,6 @@
 //! Powering nodes up and down: what is asked of the cloud, and what Slurm is told.
 
+use kiln_cloud::label;
 use kiln_fleet::hook;
 use kiln_fleet::store::RequestState;
 
@@ -111,4 +112,34 @@ async fn powered_down_and_up_again_while_the_daemon_was_away_is_a_fresh_start() 
         .await;
     assert_eq!(lab.cloud.calls(), ["create 1", "delete e-0", "create 1"]);
     lab.stop().await;
+}
+
+/// A rebuild that takes longer than Slurm waits, and an administrator's `state=POWER_DOWN`.
+#[tokio::test]
+async fn a_fixed_node_keeps_its_instance_whatever_slurm_calls() {
+    let mut lab = Lab::new().await;
+    lab.slurm.node("n-0", "DOWN+NOT_RESPONDING", "None");
+    lab.slurm.node("n-1", "IDLE+POWERED_DOWN", "None");
+    lab.call(|desk| hook::give_up(desk, "n-0"));
+    lab.call(|desk| hook::suspend(desk, "n-1"));
+    lab.start();
+    for node in ["n-0", "n-1"] {
+        assert_eq!(lab.settled(node).await.state, RequestState::Done);
+        let told = lab.store.events(Some(node), 9).unwrap().remove(0);
+        assert!(told.outcome.contains("a fixed node is never powered down"), "{told:?}");
+    }
+    lab.stop().await;
+    assert!(lab.cloud.calls().is_empty(), "{:?}", lab.cloud.calls());
+}
+
+#[tokio::test]
+async fn what_is_not_labelled_as_a_compute_nodes_is_not_deleted() {
+    let mut lab = lab(1).await;
+    lab.cloud.put("e-0", |i| _ = i.labels.insert(label::ROLE.into(), "login".into()));
+    lab.slurm.node("e-0", OFF, "None");
+    lab.call(|desk| hook::suspend(desk, "e-0"));
+    lab.start();
+    lab.settled("e-0").await;
+    lab.stop().await;
+    assert!(lab.cloud.has("e-0") && lab.cloud.calls().is_empty());
 }
