@@ -84,8 +84,13 @@ fn resume(request: &Request, seen: &Seen<'_>, now: Timestamp) -> Step {
 }
 
 fn suspend(request: &Request, seen: &Seen<'_>) -> Step {
-    if request.kind == Kind::Suspend && seen.slurm.is_some_and(|node| node.state.in_service()) {
-        return Step::Done("left alone: Slurm has the node in service");
+    // The request may have waited for long: a node that came up late takes jobs, whoever gave it up before.
+    match seen.slurm {
+        Some(node) if node.state.in_service() => {
+            return Step::Done("left alone: Slurm has the node in service");
+        }
+        Some(node) if runs_jobs(node) => return Step::Done("left alone: jobs run there"),
+        _ => {}
     }
     // A younger one was made for a later request.
     let doomed: Vec<&Instance> =
@@ -94,6 +99,13 @@ fn suspend(request: &Request, seen: &Seen<'_>) -> Step {
         return Step::Done(if request.deed.is_some() { "deleted" } else { "there was nothing to delete" });
     }
     delete(&doomed)
+}
+
+/// Also on a node that takes no more of them: an administrator drains it, or it does not answer just now.
+fn runs_jobs(node: &Node) -> bool {
+    // Not `POWER_DOWN`: Slurm is to power it down, and calls the hook when its jobs are over.
+    const OFF_OR_ON_THE_WAY: [&str; 3] = ["POWERING_DOWN", "POWERED_DOWN", "POWERING_UP"];
+    node.carries_jobs() && !node.is_down() && !OFF_OR_ON_THE_WAY.iter().any(|flag| node.has_flag(flag))
 }
 
 fn delete(doomed: &[&Instance]) -> Step {
@@ -218,15 +230,12 @@ mod tests {
     fn every_row_of_powering_down() {
         use InstanceStatus::{Active, Deleting};
         let delete = || Step::Delete(vec!["i".into()]);
+        let in_service = || Step::Done("left alone: Slurm has the node in service");
+        let jobs = || Step::Done("left alone: jobs run there");
         let rows = [
             (Kind::Suspend, Some((Active, 40)), "IDLE+CLOUD+POWERING_DOWN", delete()),
             (Kind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD+POWERING_UP", delete()),
-            (
-                Kind::Suspend,
-                Some((Active, 40)),
-                "ALLOCATED+CLOUD",
-                Step::Done("left alone: Slurm has the node in service"),
-            ),
+            (Kind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD", in_service()),
             (Kind::Suspend, Some((Deleting, 40)), "IDLE+CLOUD+POWERED_DOWN", Step::Wait),
             (
                 Kind::Suspend,
@@ -236,6 +245,18 @@ mod tests {
             ),
             (Kind::Suspend, None, "IDLE+CLOUD+POWERED_DOWN", Step::Done("there was nothing to delete")),
             (Kind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+POWERED_DOWN", delete()),
+            (Kind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+NOT_RESPONDING", delete()),
+            // It came all the same.
+            (Kind::GiveUp, Some((Active, 40)), "IDLE+CLOUD", in_service()),
+            (Kind::GiveUp, Some((Active, 40)), "ALLOCATED+CLOUD", in_service()),
+            // Out of service, but not without jobs.
+            (Kind::Suspend, Some((Active, 40)), "MIXED+CLOUD+DRAIN", jobs()),
+            (Kind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD+NOT_RESPONDING", jobs()),
+            (Kind::GiveUp, Some((Active, 40)), "ALLOCATED+CLOUD+DRAIN", jobs()),
+            (Kind::Suspend, Some((Active, 40)), "MIXED+CLOUD+DRAIN+POWER_DOWN", jobs()),
+            (Kind::Suspend, Some((Active, 40)), "IDLE+CLOUD+DRAIN", delete()),
+            // Slurm takes the jobs off it, or has yet to start them.
+            (Kind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD+POWERING_DOWN", delete()),
         ];
         for (kind, there, state, step) in rows {
             let instance = there.map(|(status, created)| instance(status, created));

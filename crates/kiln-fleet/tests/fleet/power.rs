@@ -97,6 +97,19 @@ async fn what_is_powered_down_is_deleted_unless_it_serves_again() {
 }
 
 #[tokio::test]
+async fn a_node_that_came_too_late_and_took_a_job_is_kept() {
+    let mut lab = lab(1).await;
+    lab.cloud.put("e-0", |_| {});
+    // kilnd was away when Slurm gave the node up.
+    lab.call(|desk| hook::give_up(desk, "e-0"));
+    lab.slurm.node("e-0", "ALLOCATED+CLOUD", "None");
+    lab.start();
+    lab.settled("e-0").await;
+    assert!(lab.cloud.has("e-0"));
+    lab.stop().await;
+}
+
+#[tokio::test]
 async fn powered_down_and_up_again_while_the_daemon_was_away_is_a_fresh_start() {
     let mut lab = lab(1).await;
     resume(&lab, "e-0");
