@@ -21,6 +21,7 @@ mod slurm;
 mod spool;
 mod start;
 pub mod store;
+mod trouble;
 mod work;
 
 pub use daemon::{DaemonConfig, run};

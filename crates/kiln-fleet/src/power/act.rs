@@ -1,23 +1,24 @@
 //! Does what a request to power a node up or down needs.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_cloud::{Error as CloudError, Instance, Labels, NewInstance, label};
 use tokio::sync::Semaphore;
 
-use super::pause_text;
 use crate::cloud_view;
 use crate::ensure::IMAGE_LABEL;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetNode, Place, Surroundings};
 use crate::slurm::{REASON, Slurm};
-use crate::store::{Deed, Kind, Request, Store, now};
+use crate::store::{Deed, Request, Store};
+use crate::trouble;
 
 /// How long the cloud may be out of reach before a node is given up. Slurm itself waits as long as its ResumeTimeout.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// Why a group pauses whose nodes boot and do not join.
+const NEVER_CAME: &str = "its nodes do not come up in time";
 
 #[derive(Clone)]
 pub struct Act {
@@ -48,27 +49,19 @@ impl Act {
         addresses: &[(String, String)],
     ) -> Result<()> {
         self.slurm.tell_addresses(addresses).await?;
-        let mut groups: BTreeSet<&str> = BTreeSet::new();
         for request in requests {
             tracing::info!(node = request.node, kind = request.kind.word(), outcome, "power request done");
             self.log(request, outcome)?;
             self.store.finish(request.id)?;
-            let made = request.kind == Kind::Resume && request.deed == Some(Deed::Create);
-            groups.extend(
-                self.fleet.file.nodes.get(&request.node).filter(|_| made).map(|node| node.group.as_str()),
-            );
-        }
-        for group in groups {
-            if self.store.clear_trouble(group)? {
-                self.store.log(
-                    "",
-                    &format!("group {group}"),
-                    "an instance was made",
-                    "no longer in trouble",
-                )?;
-            }
         }
         Ok(())
+    }
+
+    /// What came too late. Its group is charged with it, once.
+    pub async fn give_up(&self, request: &Request, ids: &[String], room: &Semaphore) -> Result<()> {
+        self.store.begin(request.id, Deed::Delete)?;
+        trouble::count(&self.store, &self.fleet.file, self.group(request), 1, NEVER_CAME)?;
+        self.delete(request, ids, room).await
     }
 
     pub async fn delete(&self, request: &Request, ids: &[String], room: &Semaphore) -> Result<()> {
@@ -146,7 +139,7 @@ impl Act {
         if waiting.is_empty() {
             return Ok(());
         }
-        self.pause(group, &no_room)?;
+        trouble::pause(&self.store, &self.fleet.file, group, &no_room)?;
         self.fail(&waiting, &no_room).await
     }
 
@@ -210,7 +203,7 @@ impl Act {
         }
     }
 
-    /// For good: Slurm takes its job elsewhere now instead of when it would have stopped waiting.
+    /// For good: Slurm takes its job elsewhere now instead of when it would have stopped waiting. All are of one group.
     pub async fn fail(&self, requests: &[Request], problem: &str) -> Result<()> {
         let Some(first) = requests.first() else { return Ok(()) };
         let nodes: Vec<&str> = requests.iter().map(|request| request.node.as_str()).collect();
@@ -226,23 +219,11 @@ impl Act {
             self.log(request, &format!("failed: {problem}"))?;
             self.store.fail(request.id, problem)?;
         }
-        let group = self.fleet.file.nodes.get(&first.node).map(|node| node.group.clone()).unwrap_or_default();
-        let paused = self.store.troubles()?.get(&group).is_some_and(crate::store::Trouble::is_paused);
-        let failures = self.store.add_failure(&group, problem)?;
-        if !paused && failures >= self.fleet.file.patience.failures {
-            self.pause(&group, problem)?;
-        }
-        Ok(())
+        trouble::count(&self.store, &self.fleet.file, self.group(first), requests.len(), problem)
     }
 
-    fn pause(&self, group: &str, problem: &str) -> Result<()> {
-        let until = now() + Duration::from_secs(self.fleet.file.patience.pause);
-        self.store.pause_group(group, until, problem)?;
-        if let Some(trouble) = self.store.troubles()?.get(group) {
-            tracing::warn!(group, problem, "paused");
-            self.store.log("", &format!("group {group}"), problem, &pause_text(group, trouble))?;
-        }
-        Ok(())
+    fn group(&self, request: &Request) -> &str {
+        self.fleet.file.nodes.get(&request.node).map_or("", |node| node.group.as_str())
     }
 
     fn later(&self, request: &Request, wait: Option<Duration>, problem: &str) -> Result<()> {

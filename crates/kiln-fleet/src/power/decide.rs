@@ -17,6 +17,8 @@ pub enum Step {
     Create,
     /// These instances, by id; then look again.
     Delete(Vec<String>),
+    /// The same, of a node that did not come up: its group is charged with it.
+    GiveUp(Vec<String>),
     /// Delete the instance that the cloud could not build, and try anew.
     BuildAgain {
         id: String,
@@ -36,6 +38,8 @@ pub struct Seen<'a> {
     pub paused: Option<String>,
     /// How many places the group may be in.
     pub places: usize,
+    /// When the youngest instance of the group was made whose node is in service.
+    pub proven: Option<Timestamp>,
 }
 
 pub fn decide(request: &Request, seen: &Seen<'_>, now: Timestamp) -> Step {
@@ -98,7 +102,14 @@ fn suspend(request: &Request, seen: &Seen<'_>) -> Step {
     if doomed.is_empty() {
         return Step::Done(if request.deed.is_some() { "deleted" } else { "there was nothing to delete" });
     }
-    delete(&doomed)
+    // Where a later one came up, it is not the group's fault. Nor is it where kilnd was away, and made none.
+    let in_vain = doomed.iter().all(|i| seen.proven.is_none_or(|proven| proven < i.created));
+    match delete(&doomed) {
+        Step::Delete(ids) if request.kind == Kind::GiveUp && request.deed.is_none() && in_vain => {
+            Step::GiveUp(ids)
+        }
+        step => step,
+    }
 }
 
 /// Also on a node that takes no more of them: an administrator drains it, or it does not answer just now.
@@ -217,6 +228,7 @@ mod tests {
                 powered_down: down.map(second),
                 paused: None,
                 places: 1,
+                proven: None,
             };
             assert_eq!(
                 decide(&request(Kind::Resume, attempts), &seen, second(at)),
@@ -230,6 +242,7 @@ mod tests {
     fn every_row_of_powering_down() {
         use InstanceStatus::{Active, Deleting};
         let delete = || Step::Delete(vec!["i".into()]);
+        let give_up = || Step::GiveUp(vec!["i".into()]);
         let in_service = || Step::Done("left alone: Slurm has the node in service");
         let jobs = || Step::Done("left alone: jobs run there");
         let rows = [
@@ -244,8 +257,8 @@ mod tests {
                 Step::Done("there was nothing to delete"),
             ),
             (Kind::Suspend, None, "IDLE+CLOUD+POWERED_DOWN", Step::Done("there was nothing to delete")),
-            (Kind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+POWERED_DOWN", delete()),
-            (Kind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+NOT_RESPONDING", delete()),
+            (Kind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+POWERED_DOWN", give_up()),
+            (Kind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+NOT_RESPONDING", give_up()),
             // It came all the same.
             (Kind::GiveUp, Some((Active, 40)), "IDLE+CLOUD", in_service()),
             (Kind::GiveUp, Some((Active, 40)), "ALLOCATED+CLOUD", in_service()),
@@ -267,9 +280,32 @@ mod tests {
                 powered_down: Some(second(100)),
                 paused: None,
                 places: 1,
+                proven: None,
             };
             assert_eq!(decide(&request(kind, 0), &seen, second(101)), step, "{kind:?} {instance:?} {state}");
         }
+    }
+
+    #[test]
+    fn a_group_is_charged_once_and_only_where_none_came_up() {
+        let slurm = node("DOWN+CLOUD");
+        let late = instance(InstanceStatus::Active, 40);
+        let asked = |deed, proven: Option<i64>| {
+            let seen = Seen {
+                instances: vec![&late],
+                slurm: Some(&slurm),
+                powered_down: None,
+                paused: None,
+                places: 1,
+                proven: proven.map(second),
+            };
+            decide(&Request { deed, ..request(Kind::GiveUp, 0) }, &seen, second(101))
+        };
+        let ids = || vec!["i".to_string()];
+        assert_eq!(asked(None, None), Step::GiveUp(ids()));
+        assert_eq!(asked(None, Some(39)), Step::GiveUp(ids()));
+        assert_eq!(asked(None, Some(41)), Step::Delete(ids()));
+        assert_eq!(asked(Some(crate::store::Deed::Delete), None), Step::Delete(ids()));
     }
 
     #[test]
@@ -281,6 +317,7 @@ mod tests {
             powered_down: None,
             paused: Some("no room".into()),
             places: 1,
+            proven: None,
         };
         assert_eq!(decide(&request(Kind::Resume, 0), &seen, second(101)), Step::Fail("no room".into()));
     }

@@ -21,6 +21,7 @@ use crate::error::Result;
 use crate::fleet_file::Fleet;
 use crate::slurm::{Node, Slurm};
 use crate::store::{Kind, NewRequest, Request, Store, Trouble, now};
+use crate::trouble::pause_text;
 use act::Act;
 use decide::{Seen, Step, decide};
 
@@ -165,20 +166,24 @@ impl Engine {
         }
         let room = self.deleting.1.clone();
         let mut to_create: BTreeMap<String, Vec<Request>> = BTreeMap::new();
-        let mut failed: BTreeMap<String, Vec<Request>> = BTreeMap::new();
+        let mut failed: BTreeMap<(String, String), Vec<Request>> = BTreeMap::new();
         let mut done: BTreeMap<&'static str, Vec<Request>> = BTreeMap::new();
+        let group = |request: &Request| {
+            fleet.file.nodes.get(&request.node).map(|node| node.group.clone()).unwrap_or_default()
+        };
         for (request, step) in plan {
             match step {
                 Step::Wait => {}
-                Step::Create => {
-                    let group = fleet.file.nodes.get(&request.node).map(|node| node.group.clone());
-                    to_create.entry(group.unwrap_or_default()).or_default().push(request);
-                }
-                Step::Fail(problem) => failed.entry(problem).or_default().push(request),
+                Step::Create => to_create.entry(group(&request)).or_default().push(request),
+                Step::Fail(problem) => failed.entry((group(&request), problem)).or_default().push(request),
                 Step::Done(outcome) => done.entry(outcome).or_default().push(request),
                 Step::Delete(ids) => self.spawn(vec![request.node.clone()], {
                     let (act, room) = (act.clone(), room.clone());
                     async move { act.delete(&request, &ids, &room).await }
+                }),
+                Step::GiveUp(ids) => self.spawn(vec![request.node.clone()], {
+                    let (act, room) = (act.clone(), room.clone());
+                    async move { act.give_up(&request, &ids, &room).await }
                 }),
                 Step::BuildAgain { id, problem } => self.spawn(vec![request.node.clone()], {
                     let (act, room) = (act.clone(), room.clone());
@@ -191,7 +196,7 @@ impl Engine {
             let addresses = view.addresses(&requests);
             self.spawn(names(&requests), async move { act.done(&requests, outcome, &addresses).await });
         }
-        for (problem, requests) in failed {
+        for ((_, problem), requests) in failed {
             let act = act.clone();
             self.spawn(names(&requests), async move { act.fail(&requests, &problem).await });
         }
@@ -226,14 +231,18 @@ struct View {
     nodes: BTreeMap<String, Node>,
     powered_down: BTreeMap<String, jiff::Timestamp>,
     troubles: BTreeMap<String, Trouble>,
+    /// By group: when the youngest instance was made whose node is in service.
+    proven: BTreeMap<String, jiff::Timestamp>,
 }
 
 impl View {
     async fn read(store: &Store, slurm: &Slurm, fleet: &Fleet) -> Result<View> {
         let (nodes, instances) = tokio::join!(slurm.nodes(), async { cloud_view::by_node(fleet).await });
+        let (nodes, instances) = (nodes?, instances?);
         Ok(View {
-            nodes: nodes?,
-            instances: instances?,
+            proven: proven(fleet, &nodes, &instances),
+            nodes,
+            instances,
             powered_down: store.powered_down()?,
             troubles: store.troubles()?,
         })
@@ -262,14 +271,27 @@ impl View {
             powered_down: self.powered_down.get(&request.node).copied(),
             paused,
             places: group.map_or(1, |group| group.places.len()),
+            proven: self.proven.get(&node.group).copied(),
         };
         decide(request, &seen, now())
     }
 }
 
-/// Why a group is left alone, and until when.
-pub fn pause_text(group: &str, trouble: &Trouble) -> String {
-    let until =
-        trouble.paused_until.map_or_else(String::new, |t| format!(" until {}", t.strftime("%H:%M:%S UTC")));
-    format!("{group} is paused{until}: {}", trouble.problem)
+fn proven(
+    fleet: &Fleet,
+    nodes: &BTreeMap<String, Node>,
+    instances: &BTreeMap<String, Vec<Instance>>,
+) -> BTreeMap<String, jiff::Timestamp> {
+    let mut youngest = BTreeMap::new();
+    for (name, node) in fleet.file.nodes.iter().filter(|(_, n)| fleet.file.elastic.contains_key(&n.group)) {
+        let serves = nodes.get(name).is_some_and(|n| n.state.in_service());
+        let Some(created) =
+            instances.get(name).filter(|_| serves).and_then(|all| all.first()).map(|i| i.created)
+        else {
+            continue;
+        };
+        let known = youngest.entry(node.group.clone()).or_insert(created);
+        *known = created.max(*known);
+    }
+    youngest
 }

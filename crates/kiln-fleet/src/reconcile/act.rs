@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::fleet_file::Fleet;
 use crate::slurm::Slurm;
 use crate::store::{Deed, Store};
+use crate::trouble;
 
 #[derive(Clone)]
 pub struct Actor {
@@ -56,6 +57,10 @@ impl Actor {
             Action::Down { reason } => self.slurm.down(&[subject], reason).await,
             Action::Drain { reason } => self.slurm.drain(subject, reason).await,
             Action::Resume => self.slurm.resume(subject).await,
+            Action::Charge { problem } => {
+                let group = self.fleet.file.nodes.get(subject).map_or("", |node| node.group.as_str());
+                trouble::count(&self.store, &self.fleet.file, group, 1, problem)
+            }
             Action::PowerDown => self.slurm.power_down_force(subject).await,
             Action::PowerUp => self.slurm.power_up(subject).await,
             Action::Start { instance } => {

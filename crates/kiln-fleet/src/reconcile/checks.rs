@@ -158,7 +158,8 @@ pub fn never_came_up(o: &Observation) -> Option<Found> {
     }
     let text = "Slurm still waits for it to come up";
     let why = "it did not come up in time";
-    Some(found(text, vec![down(why), delete(instance), Action::Resume, Action::PowerDown]))
+    let charge = Action::Charge { problem: format!("{}: {why}", o.node) };
+    Some(found(text, vec![down(why), charge, delete(instance), Action::Resume, Action::PowerDown]))
 }
 
 pub fn down_without_instance(o: &Observation) -> Option<Found> {

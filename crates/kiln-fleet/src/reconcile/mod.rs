@@ -23,6 +23,7 @@ use crate::error::Result;
 use crate::fleet_file::Fleet;
 use crate::slurm::Slurm;
 use crate::store::{Finding, Store, now};
+use crate::trouble;
 
 pub use observation::{Observation, Pause, Stray};
 pub use observe::Glimpse;
@@ -92,6 +93,7 @@ impl Reconciler {
     /// One look at the world and what follows from it.
     async fn look(&self, fleet: &Arc<Fleet>) -> Result<()> {
         let world = World::observe(&self.store, &self.slurm, fleet, &self.share).await?;
+        self.end_troubles(&world)?;
         let before = self.store.findings()?;
         let at = now();
         let verdicts = plan(&world, &before, &Times::of(&fleet.file), at);
@@ -116,6 +118,16 @@ impl Reconciler {
             });
         }
         acting.join_all().await;
+        Ok(())
+    }
+
+    fn end_troubles(&self, world: &World) -> Result<()> {
+        for (group, node) in trouble::over(&world.nodes, &self.store.troubles()?) {
+            self.store.clear_trouble(group)?;
+            tracing::info!(group, node, "no longer in trouble");
+            let why = format!("{node} came into service");
+            self.store.log("", &format!("group {group}"), &why, "no longer in trouble")?;
+        }
         Ok(())
     }
 

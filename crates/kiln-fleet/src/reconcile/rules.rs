@@ -43,6 +43,10 @@ pub enum Action {
     },
     /// Takes back a drain of Kiln's own, or being down.
     Resume,
+    /// Its group is charged with a failure; several in a row pause it.
+    Charge {
+        problem: String,
+    },
     /// Behind a `Resume` it ends in a node that Slurm may power up again, whatever it was before. Alone, `Resume` leaves a
     /// node of a cloud "not responding", up to 24.11, and `PowerDown` leaves one that is down, down.
     PowerDown,
@@ -62,6 +66,7 @@ impl Action {
             Action::Down { reason } => format!("set it down in Slurm ({reason})"),
             Action::Drain { reason } => format!("drain it ({reason})"),
             Action::Resume => "put it back into service".into(),
+            Action::Charge { .. } => "charge its group with a failure".into(),
             Action::PowerDown => "let Slurm power it down".into(),
             Action::PowerUp => "let Slurm power it up".into(),
             Action::Start { instance } => format!("start instance {instance}"),
@@ -204,7 +209,7 @@ pub const RULES: &[Rule] = &[
         name: "never-came-up",
         when: "Slurm waits for a node of an elastic group to come up for longer than it should",
         grace: Grace::Boot,
-        does: "node set down, so that its jobs are requeued; instance deleted; node made available again",
+        does: "node set down, so that its jobs are requeued; its group charged with a failure; instance deleted; node made available again",
         check: Check::Node(checks::never_came_up),
     },
     Rule {

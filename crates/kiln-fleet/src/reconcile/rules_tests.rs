@@ -88,6 +88,7 @@ fn short(rule: &Rule, found: &Found) -> String {
         Action::Down { .. } => " down".into(),
         Action::Drain { .. } => " drain".into(),
         Action::Resume => " resume".into(),
+        Action::Charge { .. } => " charge".into(),
         Action::PowerDown => " power-down".into(),
         Action::PowerUp => " power-up".into(),
         Action::Start { instance } => format!(" start {instance}"),
@@ -163,11 +164,11 @@ fn rows() -> Vec<(Observation, &'static str)> {
         (elastic("ALLOCATED+CLOUD+POWERING_UP"), "nothing-comes: down resume power-down"),
         (
             elastic("ALLOCATED+CLOUD+POWERING_UP").with(Active),
-            "never-came-up: down delete i-1 resume power-down",
+            "never-came-up: down charge delete i-1 resume power-down",
         ),
         (
             elastic("IDLE+CLOUD+NOT_RESPONDING+POWERING_UP").with(Building),
-            "never-came-up: down delete i-1 resume power-down",
+            "never-came-up: down charge delete i-1 resume power-down",
         ),
         (node("ALLOCATED+POWERING_UP").with(Active), "-"),
         (down("DOWN+CLOUD"), "down-without-instance: resume power-down"),

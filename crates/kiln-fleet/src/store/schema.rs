@@ -85,6 +85,9 @@ const MIGRATIONS: &[&str] = &["
         time INTEGER NOT NULL,
         problem TEXT
     ) STRICT;
+", "
+    -- A success counts only if it is younger.
+    ALTER TABLE troubles ADD COLUMN last_failure INTEGER NOT NULL DEFAULT 0;
 "];
 
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

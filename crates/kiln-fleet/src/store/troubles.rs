@@ -16,6 +16,8 @@ pub struct Trouble {
     pub paused_until: Option<Timestamp>,
     /// In the cloud's words.
     pub problem: String,
+    #[serde(default)]
+    pub last_failure: Timestamp,
 }
 
 impl Trouble {
@@ -29,39 +31,42 @@ impl Store {
     pub fn troubles(&self) -> Result<BTreeMap<String, Trouble>> {
         let connection = self.lock();
         let mut statement =
-            connection.prepare("SELECT grp, failures, paused_until, problem FROM troubles")?;
+            connection.prepare("SELECT grp, failures, paused_until, problem, last_failure FROM troubles")?;
         let rows = statement.query_map([], |row| {
             let trouble = Trouble {
                 failures: row.get(1)?,
                 paused_until: row.get::<_, Option<i64>>(2)?.map(time),
                 problem: row.get(3)?,
+                last_failure: time(row.get(4)?),
             };
             Ok((row.get(0)?, trouble))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// One more failure of a group. Returns how many there are in a row.
-    pub fn add_failure(&self, group: &str, problem: &str) -> Result<u32> {
+    /// Nodes of a group failed. Returns how many did in a row.
+    pub fn add_failures(&self, group: &str, nodes: usize, problem: &str) -> Result<u32> {
         let connection = self.lock();
+        let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
         Ok(connection.query_row(
-            "INSERT INTO troubles (grp, failures, problem) VALUES (?1, 1, ?2)
-             ON CONFLICT (grp) DO UPDATE SET failures = failures + 1, problem = ?2 RETURNING failures",
-            params![group, problem],
+            "INSERT INTO troubles (grp, failures, problem, last_failure) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (grp) DO UPDATE SET failures = failures + ?2, problem = ?3, last_failure = ?4
+             RETURNING failures",
+            params![group, nodes, problem, millis(now())],
             |row| row.get(0),
         )?)
     }
 
     pub fn pause_group(&self, group: &str, until: Timestamp, problem: &str) -> Result<()> {
         self.lock().execute(
-            "INSERT INTO troubles (grp, failures, paused_until, problem) VALUES (?1, 1, ?2, ?3)
-             ON CONFLICT (grp) DO UPDATE SET paused_until = ?2, problem = ?3",
-            params![group, millis(until), problem],
+            "INSERT INTO troubles (grp, failures, paused_until, problem, last_failure) VALUES (?1, 1, ?2, ?3, ?4)
+             ON CONFLICT (grp) DO UPDATE SET paused_until = ?2, problem = ?3, last_failure = ?4",
+            params![group, millis(until), problem, millis(now())],
         )?;
         Ok(())
     }
 
-    /// A success, or the end of a pause. Returns whether there was trouble.
+    /// A success. Returns whether there was trouble.
     pub fn clear_trouble(&self, group: &str) -> Result<bool> {
         Ok(self.lock().execute("DELETE FROM troubles WHERE grp = ?", [group])? > 0)
     }
@@ -75,12 +80,12 @@ mod tests {
     fn failures_count_until_a_success() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("store.db")).unwrap();
-        assert_eq!(store.add_failure("gpu", "no host").unwrap(), 1);
-        assert_eq!(store.add_failure("gpu", "no host").unwrap(), 2);
+        assert_eq!(store.add_failures("gpu", 1, "no host").unwrap(), 1);
+        assert_eq!(store.add_failures("gpu", 3, "no host").unwrap(), 4);
         assert!(!store.troubles().unwrap()["gpu"].is_paused());
         store.pause_group("gpu", now() + std::time::Duration::from_secs(60), "quota").unwrap();
         let trouble = &store.troubles().unwrap()["gpu"];
-        assert!(trouble.is_paused() && trouble.problem == "quota" && trouble.failures == 2);
+        assert!(trouble.is_paused() && trouble.problem == "quota" && trouble.failures == 4);
         assert!(store.clear_trouble("gpu").unwrap());
         assert!(!store.clear_trouble("gpu").unwrap());
     }

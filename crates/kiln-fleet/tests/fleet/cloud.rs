@@ -31,6 +31,8 @@ struct Inner {
     listings: usize,
     /// Creations are refused with this answer.
     full: Option<&'static str>,
+    /// What is created ends in its error state.
+    breaks: bool,
 }
 
 impl PretendCloud {
@@ -50,6 +52,7 @@ impl PretendCloud {
             blind: false,
             listings: 0,
             full: None,
+            breaks: false,
         };
         let cloud = PretendCloud { inner: Arc::new(Mutex::new(inner)), url };
         let router = Router::new()
@@ -103,6 +106,11 @@ impl PretendCloud {
     /// Refuses creations with this error of the API, or takes them again.
     pub fn fill(&self, answer: Option<&'static str>) {
         self.lock().full = answer;
+    }
+
+    /// Takes orders, and fails to build.
+    pub fn break_builds(&self) {
+        self.lock().breaks = true;
     }
 
     pub fn refuse(&self) {
@@ -159,9 +167,11 @@ async fn create(State(cloud): State<PretendCloud>, Json(new): Json<Vec<NewInstan
         made.push(json!({"ok": instance}));
         inner.instances.insert(new.name.clone(), instance);
         let (later, time) = (cloud.clone(), inner.build_time);
+        let broken = InstanceStatus::Error { reason: "no host".into() };
+        let status = if inner.breaks { broken } else { InstanceStatus::Active };
         tokio::spawn(async move {
             tokio::time::sleep(time).await;
-            later.put(&new.name, |instance| instance.status = InstanceStatus::Active);
+            later.put(&new.name, |instance| instance.status = status);
         });
     }
     Json(made)

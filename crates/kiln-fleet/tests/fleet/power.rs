@@ -31,6 +31,13 @@ async fn lab(nodes: usize) -> Lab {
     lab
 }
 
+fn edit(lab: &Lab, from: &str, to: &str) {
+    let path = lab.path("fleet.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains(from), "{text}");
+    std::fs::write(path, text.replace(from, to)).unwrap();
+}
+
 fn resume(lab: &Lab, nodes: &str) {
     lab.call(|desk| hook::resume(desk, nodes, None));
 }
@@ -125,6 +132,60 @@ async fn powered_down_and_up_again_while_the_daemon_was_away_is_a_fresh_start() 
         .await;
     assert_eq!(lab.cloud.calls(), ["create 1", "delete e-0", "create 1"]);
     lab.stop().await;
+}
+
+/// An image whose slurmd does not start: the cloud makes instances, and none of them joins.
+#[tokio::test]
+async fn a_group_whose_nodes_never_come_up_pauses_until_one_does() {
+    let mut lab = lab(7).await;
+    edit(&lab, r#""surroundings""#, r#""patience":{"reconcile":1},"surroundings""#);
+    resume(&lab, "e-[0-6]");
+    lab.start();
+    let failed = |node: usize| {
+        lab.slurm.node(&format!("e-{node}"), "DOWN+CLOUD+NOT_RESPONDING", "None");
+        lab.call(|desk| hook::give_up(desk, &format!("e-{node}")));
+    };
+    let troubles = || lab.store.troubles().unwrap();
+    lab.settled("e-6").await;
+    assert!(troubles().is_empty());
+    (0..4).for_each(failed);
+    lab.settled("e-3").await;
+    // An instance is no proof.
+    assert_eq!(troubles()["e"].failures, 4);
+    assert!(!troubles()["e"].is_paused());
+    failed(4);
+    lab.settled("e-4").await;
+    assert!(troubles()["e"].is_paused());
+    resume(&lab, "e-0");
+    lab.slurm.node("e-0", UP, "None");
+    let refused = lab.settled("e-0").await.error.unwrap();
+    assert!(
+        refused.contains("e is paused until") && refused.ends_with("do not come up in time"),
+        "{refused}"
+    );
+    assert_eq!(troubles()["e"].failures, 5, "what is not tried does not fail");
+    // One from before proves nothing either; one that was made since does.
+    lab.slurm.node("e-6", "IDLE+CLOUD", "None");
+    lab.cloud.put("e-5", |i| i.created = jiff::Timestamp::now());
+    lab.slurm.node("e-5", "IDLE+CLOUD", "None");
+    until("the trouble is over", || lab.store.troubles().unwrap().is_empty()).await;
+    let told = lab.store.events(Some(""), 99).unwrap();
+    assert!(told.iter().any(|e| e.why == "e-5 came into service"), "{told:?}");
+    lab.stop().await;
+}
+
+#[tokio::test]
+async fn each_group_is_charged_with_its_own_failures() {
+    let mut lab = lab(3).await;
+    edit(&lab, r#""e-0":{"group":"e""#, r#""e-0":{"group":"f""#);
+    edit(&lab, r#""elastic":{"#, r#""elastic":{"f":{"places":[{"flavor":"f"}]},"#);
+    lab.cloud.break_builds();
+    resume(&lab, "e-[0-2]");
+    lab.start();
+    lab.settled("e-0").await;
+    lab.stop().await;
+    let troubles = lab.store.troubles().unwrap();
+    assert_eq!((troubles["e"].failures, troubles["f"].failures), (2, 1), "{troubles:?}");
 }
 
 /// A rebuild that takes longer than Slurm waits, and an administrator's `state=POWER_DOWN`.
