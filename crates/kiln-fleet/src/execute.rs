@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::fleet_file::Fleet;
 use crate::rollout::{Action, CANCELLED, NodeStep, Rollout, RolloutNode, Strategy};
-use crate::slurm::{REASON, Slurm, Submission};
+use crate::slurm::{Node, REASON, Slurm, Submission};
 use crate::store::{Kind, NewRequest, Request, Store, now};
 
 pub struct Executor<'a> {
@@ -98,6 +98,9 @@ impl Executor<'_> {
     }
 
     async fn submit(&mut self, name: &str) -> Result<()> {
+        if let Some(reason) = self.foreign_drain(name).await? {
+            return self.step(name, NodeStep::Skipped { reason }, None);
+        }
         let wanted = self.fleet.file.nodes.get(name).and_then(|n| n.image.clone());
         self.change(name, |node| {
             // A pending node with a time was announced before: it is the same try.
@@ -130,6 +133,18 @@ impl Executor<'_> {
             }
         };
         self.submitted(name, outcome)
+    }
+
+    /// A node that somebody drained since the rollout began. A job in the rebuild partition waits for the end of that; what
+    /// Slurm reboots or powers down by itself would be put back into service with it.
+    async fn foreign_drain(&self, name: &str) -> Result<Option<String>> {
+        let drains = self.rollout.options.strategy == Strategy::Drain && !self.rollout.options.no_reboot;
+        let node = self.rollout.nodes.iter().find(|n| n.node == name);
+        if !node.is_some_and(|node| !node.direct && (node.elastic || drains)) {
+            return Ok(None);
+        }
+        let seen = self.slurm.node(name).await?;
+        Ok(seen.as_ref().and_then(Node::foreign_drain))
     }
 
     async fn submit_check(&mut self, name: &str) -> Result<()> {

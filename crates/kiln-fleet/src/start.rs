@@ -191,8 +191,7 @@ fn elastic_skip(
     if !options.force && target.is_some() && image_of(instance) == target {
         return Some(HAS_IMAGE.into());
     }
-    let foreign = slurm.filter(|n| n.is_drained_by_others());
-    foreign.map(|n| format!("drained by others: {}", n.state.reason.as_deref().unwrap_or("no reason given")))
+    slurm.and_then(Node::foreign_drain)
 }
 
 fn reason_to_skip(
@@ -214,8 +213,7 @@ fn reason_to_skip(
         return Some(HAS_IMAGE.into());
     }
     // A reboot of Slurm's own would end the drain with it.
-    let foreign = slurm.filter(|n| options.strategy == Strategy::Drain && n.is_drained_by_others());
-    foreign.map(|n| format!("drained by others: {}", n.state.reason.as_deref().unwrap_or("no reason given")))
+    slurm.filter(|_| options.strategy == Strategy::Drain).and_then(Node::foreign_drain)
 }
 
 pub fn report(store: &Store, id: RolloutId) -> Result<RolloutReport> {

@@ -60,6 +60,12 @@ impl Node {
         self.is_drained() && !self.has_reason(REASON)
     }
 
+    /// Why a rollout leaves the node out that somebody else drained.
+    pub fn foreign_drain(&self) -> Option<String> {
+        let reason = self.state.reason.as_deref().unwrap_or("no reason given");
+        self.is_drained_by_others().then(|| format!("drained by others: {reason}"))
+    }
+
     /// Jobs are on it, or about to begin there.
     pub fn carries_jobs(&self) -> bool {
         self.allocated > 0

@@ -1,7 +1,7 @@
 //! Rollouts from start to end; the test plays slurmctld and the nodes.
 
 use kiln_cloud::InstanceStatus;
-use kiln_fleet::{NodeStep, Options, RolloutId, RolloutReport, RolloutState, report, start};
+use kiln_fleet::{NodeStep, Options, RolloutId, RolloutReport, RolloutState, Strategy, report, start};
 
 use crate::lab::{Lab, until};
 
@@ -164,4 +164,38 @@ async fn jobs_are_submitted_as_a_user_who_may() {
     assert!(call.starts_with("sudo --non-interactive --user=alice -- /"), "{call}");
     assert!(call.contains("/sbatch --parsable") && call.contains("--partition=test"), "{call}");
     lab.stop().await;
+}
+
+/// Drained an hour after the rollout began, and before its turn came.
+#[tokio::test]
+async fn what_somebody_drains_meanwhile_is_left_out() {
+    const BAD: &str = "None Reason=bad DIMM [root@2020-01-01T00:00:00]";
+    for elastic in [true, false] {
+        let mut lab = Lab::new().await;
+        if elastic {
+            lab.fleet_file("new", r#","elastic":{"g":{"places":[]}}"#);
+        }
+        lab.start();
+        let strategy = if elastic { Strategy::Job } else { Strategy::Drain };
+        let nodes = vec!["n-0".into(), "n-1".into()];
+        let id = begin(&lab, Options { max_unavailable: 1, nodes, strategy, ..Options::default() }).await;
+        let step = |at: usize| report(&lab.store, id).unwrap().rollout.nodes[at].step.clone();
+        until("the first has its turn", || step(0) == NodeStep::Draining).await;
+        lab.slurm.node("n-1", "IDLE+DRAIN", BAD);
+        if elastic {
+            lab.cloud.lose("n-0");
+            lab.slurm.node("n-0", "IDLE+CLOUD+POWERED_DOWN", "None");
+        } else {
+            lab.hook("n-0");
+            until("it is built", || lab.cloud.instance("n-0").image.as_deref() == Some("new")).await;
+            until("it is there", || lab.cloud.instance("n-0").status == InstanceStatus::Active).await;
+            lab.slurm.registers("n-0");
+        }
+        let report = ended(&lab, id).await;
+        let reason = "drained by others: bad DIMM".to_string();
+        assert_eq!(report.rollout.nodes[1].step, NodeStep::Skipped { reason }, "{report:?}");
+        let touched = [lab.slurm.calls("scontrol update"), lab.slurm.calls("scontrol reboot")].concat();
+        assert!(touched.iter().all(|call| !call.contains("n-1")), "{touched:?}");
+        lab.stop().await;
+    }
 }
