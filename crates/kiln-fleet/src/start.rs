@@ -51,19 +51,13 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
                 reason_to_skip(&options, target.as_deref(), previous.as_deref(), state)
             };
             RolloutNode {
-                partition,
                 previous,
                 target,
-                since: now(),
-                begun: None,
                 finished: skipped.is_some().then(now),
                 step: skipped.map_or(NodeStep::Pending, |reason| NodeStep::Skipped { reason }),
-                tries: 0,
-                remark: None,
-                rolling_back: false,
                 direct,
                 elastic,
-                node: name,
+                ..RolloutNode::pending(&name, &partition, now())
             }
         })
         .collect();

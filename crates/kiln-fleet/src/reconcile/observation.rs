@@ -34,7 +34,7 @@ pub struct Observation {
     pub bundle: Option<(String, Timestamp)>,
     /// A hook's or a rollout's, that Kiln is at work on.
     pub request: Option<Kind>,
-    /// The open rollout it is in.
+    /// The open rollout that has it in work.
     pub rollout: Option<i64>,
     /// What Kiln last did to its instance.
     pub deed: Option<(Deed, Timestamp)>,

@@ -13,7 +13,7 @@ use super::plan::World;
 use crate::cloud_view::is_ours;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetNode};
-use crate::rollout::NodeStep;
+use crate::rollout::RolloutNode;
 use crate::slurm::{Node, Slurm};
 use crate::store::{Deed, Kind, Store, now};
 
@@ -23,6 +23,7 @@ const SOON: Duration = Duration::from_secs(20);
 /// What Kiln itself knows of nodes.
 struct Notes {
     requests: HashMap<String, Kind>,
+    /// Nodes that one has in work.
     rollouts: HashMap<String, i64>,
     deeds: BTreeMap<String, (Deed, Timestamp)>,
     pauses: BTreeMap<String, Pause>,
@@ -118,14 +119,13 @@ async fn cloud_side(fleet: &Fleet) -> Result<Vec<Instance>> {
 impl Notes {
     fn read(store: &Store, share: &Path) -> Result<Notes> {
         let open = store.rollouts()?.into_iter().filter(|r| r.state.is_open());
-        let touched = open.flat_map(|r| {
+        let in_work = open.flat_map(|r| {
             let id = r.id;
-            let touched = r.nodes.into_iter().filter(|n| !matches!(n.step, NodeStep::Skipped { .. }));
-            touched.map(move |n| (n.node, id))
+            r.nodes.into_iter().filter(RolloutNode::is_in_work).map(move |n| (n.node, id))
         });
         let pauses = store.troubles()?.into_iter().filter(|(_, t)| t.is_paused());
         Ok(Notes {
-            rollouts: touched.collect(),
+            rollouts: in_work.collect(),
             requests: store.open_requests()?.into_iter().map(|r| (r.node, r.kind)).collect(),
             deeds: store.deeds()?,
             pauses: pauses

@@ -60,21 +60,8 @@ mod tests {
     }
 
     fn node(step: NodeStep, begun: Option<i64>, finished: Option<i64>) -> RolloutNode {
-        RolloutNode {
-            node: "n".into(),
-            partition: "rebuild".into(),
-            previous: None,
-            target: None,
-            step,
-            since: second(0),
-            begun: begun.map(second),
-            finished: finished.map(second),
-            tries: 1,
-            remark: None,
-            rolling_back: false,
-            direct: false,
-            elastic: false,
-        }
+        let (begun, finished) = (begun.map(second), finished.map(second));
+        RolloutNode { step, begun, finished, ..RolloutNode::pending("n", "rebuild", second(0)) }
     }
 
     fn rollout(max_unavailable: usize, nodes: Vec<RolloutNode>) -> Rollout {

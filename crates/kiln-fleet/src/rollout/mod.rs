@@ -227,6 +227,43 @@ pub struct RolloutNode {
     pub elastic: bool,
 }
 
+impl RolloutNode {
+    /// One that waits for its turn.
+    pub fn pending(node: &str, partition: &str, since: Timestamp) -> Self {
+        RolloutNode {
+            node: node.into(),
+            partition: partition.into(),
+            previous: None,
+            target: None,
+            step: NodeStep::Pending,
+            since,
+            begun: None,
+            finished: None,
+            tries: 0,
+            remark: None,
+            rolling_back: false,
+            direct: false,
+            elastic: false,
+        }
+    }
+
+    /// Something happens to it on the rollout's account, or may. A node that waits for its turn, or had it, is like any
+    /// other; so is one whose job waits in the queue.
+    pub fn is_in_work(&self) -> bool {
+        match self.step {
+            NodeStep::Draining
+            | NodeStep::Rebuilding { .. }
+            | NodeStep::Booting { .. }
+            | NodeStep::Checking { .. } => true,
+            NodeStep::Pending => self.begun.is_some(),
+            NodeStep::Submitted { .. }
+            | NodeStep::Done
+            | NodeStep::Failed { .. }
+            | NodeStep::Skipped { .. } => false,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rollout {
     pub id: RolloutId,
@@ -282,4 +319,30 @@ pub fn step_text(node: &RolloutNode) -> String {
     };
     let remark = node.remark.as_ref().map(|r| format!("; {r}")).unwrap_or_default();
     format!("{}{more}{back}{remark}", node.step.word())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_in_work_from_its_turn_to_its_end() {
+        let (job, reason) = (7, String::new());
+        for (step, begun, in_work) in [
+            (NodeStep::Pending, false, false),
+            (NodeStep::Pending, true, true),
+            (NodeStep::Submitted { job }, true, false),
+            (NodeStep::Draining, true, true),
+            (NodeStep::Rebuilding { job: None }, true, true),
+            (NodeStep::Booting { job: None }, true, true),
+            (NodeStep::Checking { job }, true, true),
+            (NodeStep::Done, true, false),
+            (NodeStep::Failed { reason: reason.clone() }, true, false),
+            (NodeStep::Skipped { reason }, false, false),
+        ] {
+            let waiting = RolloutNode::pending("n-0", "rebuild", Timestamp::UNIX_EPOCH);
+            let node = RolloutNode { step, begun: begun.then_some(waiting.since), ..waiting };
+            assert_eq!(node.is_in_work(), in_work, "{node:?}");
+        }
+    }
 }

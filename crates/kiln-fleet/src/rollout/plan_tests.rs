@@ -21,19 +21,12 @@ fn now() -> Timestamp {
 
 fn node(name: &str, step: NodeStep) -> RolloutNode {
     RolloutNode {
-        node: name.into(),
-        partition: "rebuild".into(),
         previous: Some("old".into()),
         target: Some("new".into()),
         begun: step.is_in_flight().then(|| second(START)),
         step,
-        since: second(START),
-        finished: None,
         tries: 1,
-        remark: None,
-        rolling_back: false,
-        direct: false,
-        elastic: false,
+        ..RolloutNode::pending(name, "rebuild", second(START))
     }
 }
 

@@ -149,21 +149,8 @@ mod tests {
     use crate::rollout::NodeStep;
 
     fn node(name: &str) -> RolloutNode {
-        RolloutNode {
-            node: name.into(),
-            partition: "rebuild".into(),
-            previous: Some("old".into()),
-            target: Some("new".into()),
-            step: NodeStep::Pending,
-            since: now(),
-            begun: None,
-            finished: None,
-            tries: 0,
-            remark: None,
-            rolling_back: false,
-            direct: false,
-            elastic: false,
-        }
+        let (previous, target) = (Some("old".into()), Some("new".into()));
+        RolloutNode { previous, target, ..RolloutNode::pending(name, "rebuild", now()) }
     }
 
     fn store() -> (tempfile::TempDir, Store) {

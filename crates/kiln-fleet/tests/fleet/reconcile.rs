@@ -129,6 +129,31 @@ async fn a_node_in_work_is_left_alone_until_the_work_is_done() {
     lab.stop().await;
 }
 
+/// However long a rollout is paused.
+#[tokio::test]
+async fn of_a_rollouts_nodes_only_those_in_work_are_left_alone() {
+    use kiln_fleet::{NodeStep, Options, start};
+    let mut lab = lab(false).await;
+    lab.fleet_file("new", QUICK);
+    let id = start(&lab.store, &lab.fleet(), &lab.commands(), Options::default()).await.unwrap();
+    kiln_fleet::pause(&lab.store, id).unwrap();
+    let mut nodes = lab.store.rollout(id).unwrap().unwrap().nodes;
+    (nodes[0].step, nodes[0].begun) = (NodeStep::Done, Some(nodes[0].since));
+    // kilnd was ended while it handed the node to Slurm.
+    nodes[1].begun = Some(nodes[1].since);
+    for node in &nodes {
+        lab.store.save_rollout_node(id, node).unwrap();
+        lab.cloud.lose(&node.node);
+    }
+    lab.start();
+    until("both are set down", || updates(&lab).len() >= 2).await;
+    looked(&lab).await;
+    let updates = updates(&lab);
+    let about = |node: &str| updates.iter().any(|call| call.contains(&format!("nodename={node} state=down")));
+    assert_eq!(["n-0", "n-1", "n-2"].map(about), [true, false, true], "{updates:?}");
+    lab.stop().await;
+}
+
 #[tokio::test]
 async fn a_node_that_somebody_drained_is_left_alone() {
     let mut lab = lab(false).await;

@@ -104,21 +104,8 @@ mod tests {
     }
 
     fn node(name: &str, step: NodeStep, begun: Option<i64>, finished: Option<i64>) -> RolloutNode {
-        RolloutNode {
-            node: name.into(),
-            partition: "rebuild".into(),
-            previous: None,
-            target: None,
-            step,
-            since: second(80),
-            begun: begun.map(second),
-            finished: finished.map(second),
-            tries: 1,
-            remark: None,
-            rolling_back: false,
-            direct: false,
-            elastic: false,
-        }
+        let (begun, finished) = (begun.map(second), finished.map(second));
+        RolloutNode { step, begun, finished, ..RolloutNode::pending(name, "rebuild", second(80)) }
     }
 
     fn report(nodes: Vec<RolloutNode>) -> RolloutReport {
