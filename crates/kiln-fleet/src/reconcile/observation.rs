@@ -11,6 +11,8 @@ use crate::store::{Deed, Kind};
 
 /// Reasons given by slurmctld itself, and by kilnd, are this user's.
 const SLURM_USER: &str = "slurm";
+/// Shown by `scontrol show node`, the first under either name.
+const OUT_OF_HAND: [&str; 3] = ["MAINTENANCE", "MAINT", "FAIL"];
 
 /// One node, as it was at one moment.
 #[derive(Debug, Clone, Default)]
@@ -145,6 +147,10 @@ impl Observation {
         let reason = node.state.reason.as_deref().unwrap_or("no reason given");
         if node.is_drained() && !self.is_drained_for_pause() {
             return Some(format!("drained by {}: {reason}", who.unwrap_or("somebody")));
+        }
+        // Somebody has taken it out for a while: a reservation for maintenance, or `scontrol update state=fail`.
+        if let Some(flag) = OUT_OF_HAND.iter().find(|flag| node.has_flag(flag)) {
+            return Some(format!("Slurm has it as {}", flag.to_lowercase()));
         }
         if node.is_down() && who.is_some_and(|who| who != SLURM_USER) {
             return Some(format!("set down by {}: {reason}", who.unwrap_or_default()));

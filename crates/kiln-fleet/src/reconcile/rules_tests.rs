@@ -243,7 +243,7 @@ fn strays_have_their_rows() {
 #[test]
 fn what_is_somebody_elses_is_left_alone() {
     for (observation, expected) in rows().into_iter().filter(|(o, _)| o.slurm.is_some()) {
-        let hands_off: [fn(&mut Observation); 5] = [
+        let hands_off: [fn(&mut Observation); 8] = [
             |o| o.request = Some(Kind::Resume),
             |o| o.rollout = Some(7),
             |o| {
@@ -265,6 +265,10 @@ fn what_is_somebody_elses_is_left_alone() {
                 state.reason = Some("Kill task failed".into());
                 state.reason_by = Some("slurm".into());
             },
+            // In a reservation for maintenance, and about to fail.
+            |o| o.slurm_mut().state.flags.push("MAINTENANCE".into()),
+            |o| o.slurm_mut().state.flags.push("MAINT".into()),
+            |o| o.slurm_mut().state.flags.push("FAIL".into()),
         ];
         for change in hands_off {
             let changed = observation.clone().but(change);
