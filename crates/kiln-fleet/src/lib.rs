@@ -4,6 +4,7 @@
 //! Slurm, and does the slow work. Everything here runs as Slurm's own user.
 
 mod cloud_view;
+mod crew;
 pub mod daemon;
 mod engine;
 pub mod ensure;

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use kiln_cloud::Instance;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::cloud_view;
+use crate::crew::Crew;
 use crate::error::Result;
 use crate::fleet_file::Fleet;
 use crate::slurm::{Node, Slurm};
@@ -40,15 +40,13 @@ pub async fn run(
     let mut engine = Engine {
         store,
         slurm,
-        working: JoinSet::new(),
-        busy: HashSet::new(),
+        crew: Crew::new("power request"),
         seen: HashSet::new(),
         creating: Arc::new(Semaphore::new(1)),
-        deleting: (0, Arc::new(Semaphore::new(0))),
     };
     let mut next_look = Instant::now();
     while !*stop.borrow() {
-        engine.reap();
+        engine.crew.reap();
         let fleet = fleet.borrow().clone();
         if let Some(fleet) = fleet {
             match engine.look(&fleet, &mut next_look).await {
@@ -61,40 +59,20 @@ pub async fn run(
         }
         let _ = tokio::time::timeout(poll, stop.wait_for(|stop| *stop)).await;
     }
-    // What is being asked of the cloud is let finish.
-    while engine.working.join_next().await.is_some() {}
+    engine.crew.finish().await;
 }
 
 struct Engine {
     store: Arc<Store>,
     slurm: Slurm,
-    /// Each returns the nodes it was busy with.
-    working: JoinSet<Vec<String>>,
-    busy: HashSet<String>,
+    crew: Crew,
     /// Requests that were looked at before; a new one is looked at without delay.
     seen: HashSet<i64>,
     /// One batch of instances is asked for at a time, over all looks.
     creating: Arc<Semaphore>,
-    /// Made for a fleet's concurrency.
-    deleting: (usize, Arc<Semaphore>),
 }
 
 impl Engine {
-    fn reap(&mut self) {
-        while let Some(ended) = self.working.try_join_next() {
-            match ended {
-                Ok(nodes) => nodes.iter().for_each(|node| _ = self.busy.remove(node)),
-                Err(error) => {
-                    tracing::error!(%error, "a task ended early");
-                    // Whose it was is lost with it; requests are looked at again.
-                    if self.working.is_empty() {
-                        self.busy.clear();
-                    }
-                }
-            }
-        }
-    }
-
     async fn look(&mut self, fleet: &Arc<Fleet>, next_look: &mut Instant) -> Result<()> {
         let requests = self.latest(fleet)?;
         let new = requests.iter().any(|request| !self.seen.contains(&request.id));
@@ -103,7 +81,7 @@ impl Engine {
         }
         let at = now();
         let due: Vec<Request> = (requests.into_iter())
-            .filter(|request| !self.busy.contains(&request.node) && request.next_try <= at)
+            .filter(|request| !self.crew.is_busy_with(&request.node) && request.next_try <= at)
             .collect();
         if due.is_empty() {
             return Ok(());
@@ -161,10 +139,7 @@ impl Engine {
     fn execute(&mut self, fleet: &Arc<Fleet>, view: &View, plan: Vec<(Request, Step)>) {
         let act = Act { store: self.store.clone(), slurm: self.slurm.clone(), fleet: fleet.clone() };
         let at_a_time = fleet.file.concurrency.max(1);
-        if self.deleting.0 != at_a_time {
-            self.deleting = (at_a_time, Arc::new(Semaphore::new(at_a_time)));
-        }
-        let room = self.deleting.1.clone();
+        let room = self.crew.room(at_a_time);
         let mut to_create: BTreeMap<String, Vec<Request>> = BTreeMap::new();
         let mut failed: BTreeMap<(String, String), Vec<Request>> = BTreeMap::new();
         let mut done: BTreeMap<&'static str, Vec<Request>> = BTreeMap::new();
@@ -177,15 +152,15 @@ impl Engine {
                 Step::Create => to_create.entry(group(&request)).or_default().push(request),
                 Step::Fail(problem) => failed.entry((group(&request), problem)).or_default().push(request),
                 Step::Done(outcome) => done.entry(outcome).or_default().push(request),
-                Step::Delete(ids) => self.spawn(vec![request.node.clone()], {
+                Step::Delete(ids) => self.crew.spawn(vec![request.node.clone()], {
                     let (act, room) = (act.clone(), room.clone());
                     async move { act.delete(&request, &ids, &room).await }
                 }),
-                Step::GiveUp(ids) => self.spawn(vec![request.node.clone()], {
+                Step::GiveUp(ids) => self.crew.spawn(vec![request.node.clone()], {
                     let (act, room) = (act.clone(), room.clone());
                     async move { act.give_up(&request, &ids, &room).await }
                 }),
-                Step::BuildAgain { id, problem } => self.spawn(vec![request.node.clone()], {
+                Step::BuildAgain { id, problem } => self.crew.spawn(vec![request.node.clone()], {
                     let (act, room) = (act.clone(), room.clone());
                     async move { act.build_again(&request, &id, &problem, &room).await }
                 }),
@@ -194,30 +169,20 @@ impl Engine {
         for (outcome, requests) in done {
             let act = act.clone();
             let addresses = view.addresses(&requests);
-            self.spawn(names(&requests), async move { act.done(&requests, outcome, &addresses).await });
+            self.crew.spawn(names(&requests), async move { act.done(&requests, outcome, &addresses).await });
         }
         for ((_, problem), requests) in failed {
             let act = act.clone();
-            self.spawn(names(&requests), async move { act.fail(&requests, &problem).await });
+            self.crew.spawn(names(&requests), async move { act.fail(&requests, &problem).await });
         }
         // As many in one call as are made at a time: the first are known to Slurm before the last are asked for.
         for (group, requests) in to_create {
             for batch in requests.chunks(at_a_time) {
                 let (act, room, batch, group) =
                     (act.clone(), self.creating.clone(), batch.to_vec(), group.clone());
-                self.spawn(names(&batch), async move { act.create(&group, batch, &room).await });
+                self.crew.spawn(names(&batch), async move { act.create(&group, batch, &room).await });
             }
         }
-    }
-
-    fn spawn(&mut self, nodes: Vec<String>, work: impl Future<Output = Result<()>> + Send + 'static) {
-        self.busy.extend(nodes.iter().cloned());
-        self.working.spawn(async move {
-            if let Err(error) = work.await {
-                tracing::error!(?nodes, error = error.chain(), "power request");
-            }
-            nodes
-        });
     }
 }
 

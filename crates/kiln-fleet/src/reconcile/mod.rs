@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 
+use crate::crew::Crew;
 use crate::error::Result;
 use crate::fleet_file::Fleet;
 use crate::slurm::Slurm;
@@ -47,12 +47,13 @@ impl Reconciler {
     pub async fn run(mut self) {
         let mut settled = self.store.settled();
         let mut blind = None;
+        let mut crew = Crew::new("cannot reconcile");
         while !*self.stop.borrow() {
             let current = self.fleet.borrow_and_update().clone();
             settled.borrow_and_update();
             let every = match &current {
                 Some(fleet) => {
-                    let problem = self.look(fleet).await.err().map(|e| e.chain());
+                    let problem = self.look(fleet, &mut crew).await.err().map(|e| e.chain());
                     self.tell(&mut blind, problem);
                     Duration::from_secs(fleet.file.patience.reconcile.max(1))
                 }
@@ -71,6 +72,7 @@ impl Reconciler {
                 _ = stop.wait_for(|stop| *stop) => {}
             }
         }
+        crew.finish().await;
     }
 
     /// Being blind is told once, and its end.
@@ -90,8 +92,8 @@ impl Reconciler {
         *before = problem;
     }
 
-    /// One look at the world and what follows from it.
-    async fn look(&self, fleet: &Arc<Fleet>) -> Result<()> {
+    /// One look at the world and what follows from it. What takes its time does not keep the next look from the others.
+    async fn look(&self, fleet: &Arc<Fleet>, crew: &mut Crew) -> Result<()> {
         let world = World::observe(&self.store, &self.slurm, fleet, &self.share).await?;
         self.end_troubles(&world)?;
         let before = self.store.findings()?;
@@ -101,23 +103,20 @@ impl Reconciler {
         let mut nodes: HashMap<String, Observation> =
             world.nodes.into_iter().map(|o| (o.node.clone(), o)).collect();
         let actor = act::Actor { store: self.store.clone(), slurm: self.slurm.clone(), fleet: fleet.clone() };
-        let room = Arc::new(Semaphore::new(fleet.file.concurrency.max(1)));
-        let mut acting = JoinSet::new();
+        let room = crew.room(fleet.file.concurrency);
+        crew.reap();
         for verdict in verdicts.into_iter().filter(|v| v.is_due(at)) {
+            if crew.is_busy_with(&verdict.subject) {
+                continue;
+            }
             let (actor, room) = (actor.clone(), room.clone());
             let (seen, stop) = (nodes.remove(&verdict.subject), self.stop.clone());
-            acting.spawn(async move {
+            crew.spawn(vec![verdict.subject.clone()], async move {
                 // The semaphore is never closed.
                 let _permit = room.acquire().await;
-                if *stop.borrow() {
-                    return;
-                }
-                if let Err(error) = actor.carry_out(&verdict, seen).await {
-                    tracing::error!(subject = verdict.subject, error = error.chain(), "cannot reconcile");
-                }
+                if *stop.borrow() { Ok(()) } else { actor.carry_out(&verdict, seen).await }
             });
         }
-        acting.join_all().await;
         Ok(())
     }
 

@@ -31,6 +31,8 @@ struct Inner {
     listings: usize,
     /// Creations are refused with this answer.
     full: Option<&'static str>,
+    /// A deletion of this one takes until it is somebody else's.
+    stuck: Option<&'static str>,
     /// What is created ends in its error state.
     breaks: bool,
 }
@@ -53,6 +55,7 @@ impl PretendCloud {
             listings: 0,
             full: None,
             breaks: false,
+            stuck: None,
         };
         let cloud = PretendCloud { inner: Arc::new(Mutex::new(inner)), url };
         let router = Router::new()
@@ -106,6 +109,11 @@ impl PretendCloud {
     /// Refuses creations with this error of the API, or takes them again.
     pub fn fill(&self, answer: Option<&'static str>) {
         self.lock().full = answer;
+    }
+
+    /// Lets nobody delete this one, and keeps those who ask waiting.
+    pub fn hold(&self, id: Option<&'static str>) {
+        self.lock().stuck = id;
     }
 
     /// Takes orders, and fails to build.
@@ -185,8 +193,11 @@ async fn show(State(cloud): State<PretendCloud>, Path(id): Path<String>) -> Resp
 }
 
 async fn delete(State(cloud): State<PretendCloud>, Path(id): Path<String>) -> Json<()> {
+    cloud.lock().calls.push(format!("delete {id}"));
+    while cloud.lock().stuck == Some(&id) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let mut inner = cloud.lock();
-    inner.calls.push(format!("delete {id}"));
     inner.instances.remove(&id);
     Json(())
 }

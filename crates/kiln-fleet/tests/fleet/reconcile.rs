@@ -114,6 +114,23 @@ async fn what_is_nobodys_goes_once_and_what_is_not_ours_stays() {
 }
 
 #[tokio::test]
+async fn a_deletion_that_hangs_keeps_nobody_waiting() {
+    let mut lab = lab(true).await;
+    lab.cloud.hold(Some("n-0"));
+    lab.cloud.put("n-0", |_| {});
+    lab.start();
+    until("it is to go", || lab.cloud.calls() == ["delete n-0"]).await;
+    looked(&lab).await;
+    lab.cloud.put("n-1", |_| {});
+    until("another one goes", || !lab.cloud.has("n-1")).await;
+    looked(&lab).await;
+    assert_eq!(lab.cloud.calls(), ["delete n-0", "delete n-1"], "and it is asked for once");
+    lab.cloud.hold(None);
+    until("it is gone after all", || !lab.cloud.has("n-0")).await;
+    lab.stop().await;
+}
+
+#[tokio::test]
 async fn a_node_in_work_is_left_alone_until_the_work_is_done() {
     use kiln_fleet::store::{Kind, NewRequest};
     let mut lab = lab(true).await;
