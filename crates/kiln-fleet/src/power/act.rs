@@ -1,5 +1,6 @@
 //! Does what a request to power a node up or down needs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,6 +95,11 @@ impl Act {
     /// One call for all of a batch; those the cloud has no room for are asked for in the group's next place.
     pub async fn create(&self, group: &str, requests: Vec<Request>, room: &Semaphore) -> Result<()> {
         let _permit = room.acquire().await;
+        // Others were asked for while this batch waited for its turn.
+        let requests = self.still_wanted(requests)?;
+        if let Some(trouble) = self.store.troubles()?.get(group).filter(|trouble| trouble.is_paused()) {
+            return self.fail(&requests, &trouble::pause_text(group, trouble)).await;
+        }
         let places = self.fleet.file.elastic.get(group).map(|g| g.places.clone()).unwrap_or_default();
         let Some(surroundings) = self.fleet.file.surroundings.clone() else {
             return self.fail(&requests, "kilnd is not told where to make instances").await;
@@ -141,6 +147,14 @@ impl Act {
         }
         trouble::pause(&self.store, &self.fleet.file, group, &no_room)?;
         self.fail(&waiting, &no_room).await
+    }
+
+    /// Those that no later request of their node has overtaken.
+    fn still_wanted(&self, mut requests: Vec<Request>) -> Result<Vec<Request>> {
+        let open = self.store.power_requests()?;
+        let newest: HashMap<&str, i64> = open.iter().map(|r| (r.node.as_str(), r.id)).collect();
+        requests.retain(|request| newest.get(request.node.as_str()) == Some(&request.id));
+        Ok(requests)
     }
 
     async fn ask(

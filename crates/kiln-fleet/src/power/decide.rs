@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use kiln_cloud::{Instance, InstanceStatus};
 
 use crate::slurm::{Node, ROUNDING};
-use crate::store::{Kind, Request};
+use crate::store::{Kind, PowerTimes, Request};
 
 /// Slurm shows that it waits for a node a moment after, or before, it calls the hook.
 const SETTLING: SignedDuration = SignedDuration::from_secs(10);
@@ -32,8 +32,7 @@ pub struct Seen<'a> {
     /// Of this node alone.
     pub instances: Vec<&'a Instance>,
     pub slurm: Option<&'a Node>,
-    /// When Slurm last powered the node down: an instance from before is no longer wanted.
-    pub powered_down: Option<Timestamp>,
+    pub asked: PowerTimes,
     /// Why the node's group is left alone, if it is.
     pub paused: Option<String>,
     /// How many places the group may be in.
@@ -58,7 +57,7 @@ fn resume(request: &Request, seen: &Seen<'_>, now: Timestamp) -> Step {
         }
         _ => {}
     }
-    let old = |i: &&&Instance| seen.powered_down.is_some_and(|down| i.created < down);
+    let old = |i: &&&Instance| seen.asked.down.is_some_and(|down| i.created < down);
     let doomed: Vec<&Instance> =
         (seen.instances.iter()).filter(|i| old(i) || i.status == InstanceStatus::Stopped).copied().collect();
     if !doomed.is_empty() {
@@ -96,9 +95,10 @@ fn suspend(request: &Request, seen: &Seen<'_>) -> Step {
         Some(node) if runs_jobs(node) => return Step::Done("left alone: jobs run there"),
         _ => {}
     }
-    // A younger one was made for a later request.
-    let doomed: Vec<&Instance> =
-        seen.instances.iter().filter(|i| i.created <= request.received).copied().collect();
+    // A younger one was made for a later request, if there was one: else it was being made when this one came.
+    let asked_since = seen.asked.up.is_some_and(|up| up > request.received);
+    let spared = |i: &Instance| asked_since && i.created > request.received;
+    let doomed: Vec<&Instance> = seen.instances.iter().filter(|i| !spared(i)).copied().collect();
     if doomed.is_empty() {
         return Step::Done(if request.deed.is_some() { "deleted" } else { "there was nothing to delete" });
     }
@@ -225,7 +225,7 @@ mod tests {
             let seen = Seen {
                 instances: instance.iter().collect(),
                 slurm: Some(&slurm),
-                powered_down: down.map(second),
+                asked: PowerTimes { up: Some(second(100)), down: down.map(second) },
                 paused: None,
                 places: 1,
                 proven: None,
@@ -250,12 +250,8 @@ mod tests {
             (Kind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD+POWERING_UP", delete()),
             (Kind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD", in_service()),
             (Kind::Suspend, Some((Deleting, 40)), "IDLE+CLOUD+POWERED_DOWN", Step::Wait),
-            (
-                Kind::Suspend,
-                Some((Active, 101)),
-                "IDLE+CLOUD+POWERING_UP",
-                Step::Done("there was nothing to delete"),
-            ),
+            // It was being made when the request came.
+            (Kind::Suspend, Some((Active, 101)), "IDLE+CLOUD+POWERED_DOWN", delete()),
             (Kind::Suspend, None, "IDLE+CLOUD+POWERED_DOWN", Step::Done("there was nothing to delete")),
             (Kind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+POWERED_DOWN", give_up()),
             (Kind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+NOT_RESPONDING", give_up()),
@@ -277,13 +273,34 @@ mod tests {
             let seen = Seen {
                 instances: instance.iter().collect(),
                 slurm: Some(&slurm),
-                powered_down: Some(second(100)),
+                asked: PowerTimes { up: Some(second(30)), down: Some(second(100)) },
                 paused: None,
                 places: 1,
                 proven: None,
             };
             assert_eq!(decide(&request(kind, 0), &seen, second(101)), step, "{kind:?} {instance:?} {state}");
         }
+    }
+
+    /// A request that lay in the spool while a later one was carried out.
+    #[test]
+    fn what_was_made_for_a_later_request_is_spared() {
+        let slurm = node("IDLE+CLOUD+POWERING_UP");
+        let late = |created: i64, up: i64| {
+            let instance = instance(InstanceStatus::Active, created);
+            let seen = Seen {
+                instances: vec![&instance],
+                slurm: Some(&slurm),
+                asked: PowerTimes { up: Some(second(up)), down: Some(second(100)) },
+                paused: None,
+                places: 1,
+                proven: None,
+            };
+            decide(&request(Kind::Suspend, 0), &seen, second(120))
+        };
+        assert_eq!(late(110, 105), Step::Done("there was nothing to delete"));
+        assert_eq!(late(40, 105), Step::Delete(vec!["i".into()]));
+        assert_eq!(late(110, 30), Step::Delete(vec!["i".into()]));
     }
 
     #[test]
@@ -294,7 +311,7 @@ mod tests {
             let seen = Seen {
                 instances: vec![&late],
                 slurm: Some(&slurm),
-                powered_down: None,
+                asked: PowerTimes::default(),
                 paused: None,
                 places: 1,
                 proven: proven.map(second),
@@ -314,7 +331,7 @@ mod tests {
         let seen = Seen {
             instances: vec![],
             slurm: Some(&slurm),
-            powered_down: None,
+            asked: PowerTimes::default(),
             paused: Some("no room".into()),
             places: 1,
             proven: None,

@@ -20,7 +20,7 @@ use crate::crew::Crew;
 use crate::error::Result;
 use crate::fleet_file::Fleet;
 use crate::slurm::{Node, Slurm};
-use crate::store::{Kind, NewRequest, Request, Store, Trouble, now};
+use crate::store::{Kind, NewRequest, PowerTimes, Request, Store, Trouble, now};
 use crate::trouble::pause_text;
 use act::Act;
 use decide::{Seen, Step, decide};
@@ -87,7 +87,7 @@ impl Engine {
             return Ok(());
         }
         *next_look = Instant::now() + LOOK_EVERY;
-        let view = View::read(&self.store, &self.slurm, fleet).await?;
+        let view = View::read(&self.store, &self.slurm, fleet, &due).await?;
         self.seen = due.iter().map(|request| request.id).collect();
         let mut plan: Vec<(Request, Step)> = Vec::with_capacity(due.len());
         for request in due {
@@ -194,21 +194,21 @@ fn names(requests: &[Request]) -> Vec<String> {
 struct View {
     instances: BTreeMap<String, Vec<Instance>>,
     nodes: BTreeMap<String, Node>,
-    powered_down: BTreeMap<String, jiff::Timestamp>,
+    asked: BTreeMap<String, PowerTimes>,
     troubles: BTreeMap<String, Trouble>,
     /// By group: when the youngest instance was made whose node is in service.
     proven: BTreeMap<String, jiff::Timestamp>,
 }
 
 impl View {
-    async fn read(store: &Store, slurm: &Slurm, fleet: &Fleet) -> Result<View> {
+    async fn read(store: &Store, slurm: &Slurm, fleet: &Fleet, due: &[Request]) -> Result<View> {
         let (nodes, instances) = tokio::join!(slurm.nodes(), async { cloud_view::by_node(fleet).await });
         let (nodes, instances) = (nodes?, instances?);
         Ok(View {
             proven: proven(fleet, &nodes, &instances),
             nodes,
             instances,
-            powered_down: store.powered_down()?,
+            asked: store.power_times(due.iter().map(|request| request.node.as_str()))?,
             troubles: store.troubles()?,
         })
     }
@@ -233,7 +233,7 @@ impl View {
         let seen = Seen {
             instances: self.instances.get(&request.node).into_iter().flatten().collect(),
             slurm: self.nodes.get(&request.node),
-            powered_down: self.powered_down.get(&request.node).copied(),
+            asked: self.asked.get(&request.node).copied().unwrap_or_default(),
             paused,
             places: group.map_or(1, |group| group.places.len()),
             proven: self.proven.get(&node.group).copied(),

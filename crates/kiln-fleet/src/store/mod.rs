@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 
 pub use events::Event;
 pub use findings::Finding;
-pub use requests::{Deed, Kind, NewRequest, Request, RequestState};
+pub use requests::{Deed, Kind, NewRequest, PowerTimes, Request, RequestState};
 pub use troubles::Trouble;
 
 pub struct Store {

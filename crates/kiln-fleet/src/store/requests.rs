@@ -102,6 +102,15 @@ impl Request {
     }
 }
 
+/// When Slurm last asked for a node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PowerTimes {
+    /// To power it up.
+    pub up: Option<Timestamp>,
+    /// To power it down, or gave it up: an instance older than that is no longer its.
+    pub down: Option<Timestamp>,
+}
+
 const COLUMNS: &str =
     "id, kind, node, image, received, state, attempts, error, next_try, deed, began, finished, jobs";
 /// Powering nodes up and down is done in bulk, see [`Store::power_requests`].
@@ -243,14 +252,25 @@ impl Store {
         self.requests(&format!("state IN ('queued', 'working') AND {POWER}"))
     }
 
-    /// When Slurm last powered each node down, or gave it up: an instance older than that is no longer its.
-    pub fn powered_down(&self) -> Result<BTreeMap<String, Timestamp>> {
+    /// Of these nodes, as far as Slurm has asked for either.
+    pub fn power_times<'a>(
+        &self,
+        nodes: impl Iterator<Item = &'a str>,
+    ) -> Result<BTreeMap<String, PowerTimes>> {
         let connection = self.lock();
-        let mut statement = connection.prepare(
-            "SELECT node, max(received) FROM requests WHERE kind IN ('suspend', 'give-up') GROUP BY node",
-        )?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, time(row.get(1)?))))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        let mut statement =
+            connection.prepare("SELECT max(received) FROM requests WHERE node = ? AND kind = ?")?;
+        let mut last = |node: &str, kind: Kind| -> Result<Option<Timestamp>> {
+            let millis: Option<i64> = statement.query_row([node, kind.word()], |row| row.get(0))?;
+            Ok(millis.map(time))
+        };
+        nodes
+            .map(|node| {
+                let up = last(node, Kind::Resume)?;
+                let down = last(node, Kind::Suspend)?.max(last(node, Kind::GiveUp)?);
+                Ok((node.to_string(), PowerTimes { up, down }))
+            })
+            .collect()
     }
 
     /// The newest of each node.

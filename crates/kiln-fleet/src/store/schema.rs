@@ -88,6 +88,7 @@ const MIGRATIONS: &[&str] = &["
 ", "
     -- A success counts only if it is younger.
     ALTER TABLE troubles ADD COLUMN last_failure INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX requests_by_kind ON requests (node, kind, received);
 "];
 
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

@@ -31,7 +31,7 @@ struct Inner {
     listings: usize,
     /// Creations are refused with this answer.
     full: Option<&'static str>,
-    /// A deletion of this one takes until it is somebody else's.
+    /// Who asks for this has to wait.
     stuck: Option<&'static str>,
     /// What is created ends in its error state.
     breaks: bool,
@@ -111,9 +111,15 @@ impl PretendCloud {
         self.lock().full = answer;
     }
 
-    /// Lets nobody delete this one, and keeps those who ask waiting.
+    /// Keeps those waiting who delete this one, or who create, for `create`.
     pub fn hold(&self, id: Option<&'static str>) {
         self.lock().stuck = id;
+    }
+
+    async fn stuck(&self, what: &str) {
+        while self.lock().stuck == Some(what) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Takes orders, and fails to build.
@@ -159,8 +165,9 @@ async fn list(State(cloud): State<PretendCloud>) -> Response {
 
 /// All of one call; each is active a moment later.
 async fn create(State(cloud): State<PretendCloud>, Json(new): Json<Vec<NewInstance>>) -> Json<Vec<Value>> {
+    cloud.lock().calls.push(format!("create {}", new.len()));
+    cloud.stuck("create").await;
     let mut inner = cloud.lock();
-    inner.calls.push(format!("create {}", new.len()));
     if let Some(answer) = inner.full {
         let refused: Value = serde_json::from_str(answer).unwrap();
         return Json(new.iter().map(|_| json!({"error": refused})).collect());
@@ -179,7 +186,10 @@ async fn create(State(cloud): State<PretendCloud>, Json(new): Json<Vec<NewInstan
         let status = if inner.breaks { broken } else { InstanceStatus::Active };
         tokio::spawn(async move {
             tokio::time::sleep(time).await;
-            later.put(&new.name, |instance| instance.status = status);
+            // Unless it was deleted meanwhile.
+            if let Some(instance) = later.lock().instances.get_mut(&new.name) {
+                instance.status = status;
+            }
         });
     }
     Json(made)
@@ -194,9 +204,7 @@ async fn show(State(cloud): State<PretendCloud>, Path(id): Path<String>) -> Resp
 
 async fn delete(State(cloud): State<PretendCloud>, Path(id): Path<String>) -> Json<()> {
     cloud.lock().calls.push(format!("delete {id}"));
-    while cloud.lock().stuck == Some(&id) {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    cloud.stuck(&id).await;
     let mut inner = cloud.lock();
     inner.instances.remove(&id);
     Json(())

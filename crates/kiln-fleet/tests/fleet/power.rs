@@ -90,6 +90,50 @@ async fn a_cloud_without_room_is_asked_in_each_place_and_then_left_alone() {
 }
 
 #[tokio::test]
+async fn a_hundred_nodes_without_room_are_asked_for_once() {
+    let mut lab = lab(100).await;
+    lab.cloud.fill(Some(r#"{"code":"quota","message":"quota exceeded"}"#));
+    resume(&lab, "e-[0-99]");
+    lab.start();
+    assert_eq!(lab.settled("e-99").await.state, RequestState::Failed);
+    lab.stop().await;
+    assert_eq!(lab.cloud.calls(), ["create 10"; 2], "once in each place");
+}
+
+#[tokio::test]
+async fn what_is_given_up_while_it_waits_for_its_turn_is_not_made() {
+    let mut lab = lab(11).await;
+    lab.cloud.hold(Some("create"));
+    resume(&lab, "e-[0-10]");
+    lab.start();
+    until("the first are asked for", || lab.cloud.calls() == ["create 10"]).await;
+    lab.slurm.node("e-9", "DOWN+CLOUD+POWERED_DOWN", "None");
+    lab.call(|desk| hook::give_up(desk, "e-9"));
+    let open = || lab.store.open_requests().unwrap().into_iter().filter(|r| r.node == "e-9").count();
+    until("the request to power up is overtaken", || open() == 1).await;
+    lab.cloud.hold(None);
+    lab.settled("e-9").await;
+    lab.stop().await;
+    assert_eq!(lab.cloud.calls(), ["create 10"]);
+}
+
+/// It is, where the cloud had been asked already.
+#[tokio::test]
+async fn what_is_given_up_while_it_is_being_made_goes_again() {
+    let mut lab = lab(1).await;
+    lab.cloud.hold(Some("create"));
+    resume(&lab, "e-0");
+    lab.start();
+    until("it is asked for", || !lab.cloud.calls().is_empty()).await;
+    lab.slurm.node("e-0", "DOWN+CLOUD+POWERED_DOWN", "None");
+    lab.call(|desk| hook::give_up(desk, "e-0"));
+    lab.cloud.hold(None);
+    lab.settled("e-0").await;
+    lab.stop().await;
+    assert_eq!(lab.cloud.calls(), ["create 1", "delete e-0"]);
+}
+
+#[tokio::test]
 async fn what_is_powered_down_is_deleted_unless_it_serves_again() {
     let mut lab = lab(2).await;
     resume(&lab, "e-[0-1]");
