@@ -100,7 +100,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The newest open request of each node; those before it are overtaken.
+    /// The last open request of each node; those before it are overtaken.
     fn latest(&self, fleet: &Fleet) -> Result<Vec<Request>> {
         let mut latest: BTreeMap<String, Request> = BTreeMap::new();
         for request in self.store.power_requests()? {

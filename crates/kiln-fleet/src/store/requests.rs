@@ -119,7 +119,8 @@ const POWER: &str = "kind IN ('resume', 'suspend', 'give-up')";
 const KEEP_FINISHED: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Store {
-    /// All or none. A node that waits for the same already is not queued twice. Returns how many are new.
+    /// All or none. Asked for what the last open request of its node asks for already, a node is not queued twice; what lies
+    /// further back does not count, because it was not the last word. Returns how many are new.
     pub fn enqueue(&self, requests: &[NewRequest]) -> Result<usize> {
         let mut connection = self.lock();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -128,8 +129,9 @@ impl Store {
             let mut insert = transaction.prepare(
                 "INSERT INTO requests (kind, node, image, received, state, next_try, jobs)
                  SELECT ?1, ?2, ?3, ?4, 'queued', ?4, ?5 WHERE NOT EXISTS (
-                     SELECT 1 FROM requests WHERE node = ?2 AND kind = ?1 AND image IS ?3 AND state = 'queued'
-                     AND deed IS NULL)",
+                     SELECT 1 FROM (SELECT * FROM requests WHERE node = ?2 AND state IN ('queued', 'working')
+                                    ORDER BY received DESC, id DESC LIMIT 1)
+                     WHERE kind = ?1 AND image IS ?3 AND state = 'queued' AND deed IS NULL)",
             )?;
             for new in requests {
                 added += insert.execute(params![
@@ -247,7 +249,7 @@ impl Store {
         self.requests("state IN ('queued', 'working')")
     }
 
-    /// Open ones to power nodes up or down, oldest first.
+    /// Open ones to power nodes up or down, in the order in which Slurm asked: what lay in the spool comes late.
     pub fn power_requests(&self) -> Result<Vec<Request>> {
         self.requests(&format!("state IN ('queued', 'working') AND {POWER}"))
     }
@@ -280,8 +282,8 @@ impl Store {
 
     fn requests(&self, condition: &str) -> Result<Vec<Request>> {
         let connection = self.lock();
-        let mut statement =
-            connection.prepare(&format!("SELECT {COLUMNS} FROM requests WHERE {condition} ORDER BY id"))?;
+        let mut statement = connection
+            .prepare(&format!("SELECT {COLUMNS} FROM requests WHERE {condition} ORDER BY received, id"))?;
         let rows = statement.query_map([], row_values)?.collect::<rusqlite::Result<Vec<_>>>()?;
         rows.into_iter().map(RowValues::into_request).collect()
     }
@@ -371,6 +373,19 @@ mod tests {
         assert!(store.claim(9).unwrap().is_empty());
         store.finish(first[0].id).unwrap();
         assert_eq!(store.claim(9).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn only_the_last_word_is_not_repeated() {
+        let (_dir, store) = store();
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let ask = |kind, second| store.enqueue(&[NewRequest::new(kind, "e", at(second))]).unwrap();
+        assert_eq!([ask(Kind::Resume, 1), ask(Kind::Resume, 2)], [1, 0]);
+        assert_eq!([ask(Kind::GiveUp, 3), ask(Kind::Resume, 4), ask(Kind::Resume, 5)], [1, 1, 0]);
+        // It lay in the spool.
+        ask(Kind::Suspend, 3);
+        let order: Vec<Kind> = store.power_requests().unwrap().iter().map(|r| r.kind).collect();
+        assert_eq!(order, [Kind::Resume, Kind::GiveUp, Kind::Suspend, Kind::Resume]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use kiln_cloud::label;
 use kiln_fleet::hook;
-use kiln_fleet::store::RequestState;
+use kiln_fleet::store::{Kind, NewRequest, RequestState};
 
 use crate::lab::{Lab, until};
 
@@ -230,6 +230,22 @@ async fn each_group_is_charged_with_its_own_failures() {
     lab.stop().await;
     let troubles = lab.store.troubles().unwrap();
     assert_eq!((troubles["e"].failures, troubles["f"].failures), (2, 1), "{troubles:?}");
+}
+
+#[tokio::test]
+async fn what_slurm_asked_last_counts_whatever_came_between_and_whenever_it_arrives() {
+    let mut lab = lab(2).await;
+    resume(&lab, "e-[0-1]");
+    lab.call(|desk| hook::give_up(desk, "e-0"));
+    // An administrator resumes e-0; Slurm asks for it again.
+    resume(&lab, "e-0");
+    // What had been asked of e-1 before lay in the spool.
+    let before = jiff::Timestamp::now() - std::time::Duration::from_secs(60);
+    lab.store.enqueue(&[NewRequest::new(Kind::Suspend, "e-1", before)]).unwrap();
+    lab.start();
+    lab.settled("e-1").await;
+    lab.stop().await;
+    assert!(lab.cloud.has("e-0") && lab.cloud.has("e-1"), "{:?}", lab.cloud.calls());
 }
 
 /// A rebuild that takes longer than Slurm waits, and an administrator's `state=POWER_DOWN`.
