@@ -4,20 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_cloud::{Error as CloudError, Instance, Labels, NewInstance, label};
+use kiln_cloud::{Instance, Labels, NewInstance, label};
 use tokio::sync::Semaphore;
 
+use super::answer::{Answer, backoff};
 use crate::cloud_view;
 use crate::ensure::IMAGE_LABEL;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetNode, Place, Surroundings};
 use crate::slurm::{REASON, Slurm};
-use crate::store::{Deed, Request, Store};
+use crate::store::{Deed, Request, Store, now};
 use crate::trouble;
 
-/// How long the cloud may be out of reach before a node is given up. Slurm itself waits as long as its ResumeTimeout.
-const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Why a group pauses whose nodes boot and do not join.
 const NEVER_CAME: &str = "its nodes do not come up in time";
 
@@ -26,19 +24,6 @@ pub struct Act {
     pub store: Arc<Store>,
     pub slurm: Slurm,
     pub fleet: Arc<Fleet>,
-}
-
-/// What came of asking for one instance.
-enum Answer {
-    Made(Box<Instance>),
-    /// Not here; perhaps elsewhere.
-    NoRoom(String),
-    /// Worth another try after a while.
-    Later {
-        wait: Option<Duration>,
-        problem: String,
-    },
-    Never(String),
 }
 
 impl Act {
@@ -106,7 +91,7 @@ impl Act {
         };
         let mut waiting = requests;
         for request in &waiting {
-            self.store.attempt(request.id, Deed::Create)?;
+            self.store.begin(request.id, Deed::Create)?;
         }
         let mut no_room = String::from("the group has no place to be in");
         // A build that failed in one place begins with the next.
@@ -129,6 +114,7 @@ impl Act {
                             zone = place.zone,
                             "created"
                         );
+                        self.store.count_build(request.id)?;
                         made.push(*instance);
                     }
                     Answer::NoRoom(problem) => {
@@ -173,7 +159,7 @@ impl Act {
         }
         tracing::info!(instances = new.len(), flavor = place.flavor, zone = place.zone, "asking the cloud");
         let answers = self.fleet.cloud.create(new).await;
-        Ok(answers.into_iter().map(sort).collect())
+        Ok(answers.into_iter().map(Answer::from).collect())
     }
 
     fn new_instance(
@@ -241,11 +227,13 @@ impl Act {
     }
 
     fn later(&self, request: &Request, wait: Option<Duration>, problem: &str) -> Result<()> {
-        let backoff =
-            FIRST_WAIT.saturating_mul(2u32.saturating_pow(request.attempts.min(10))).min(LONGEST_WAIT);
-        let wait = wait.unwrap_or(backoff);
-        tracing::warn!(node = request.node, problem, ?wait, "power request postponed");
-        self.store.log(&request.node, request.kind.word(), problem, "postponed")?;
+        let age = now().duration_since(request.received).unsigned_abs();
+        let wait = backoff(age, wait, rand::random());
+        // The same again is no news.
+        if request.error.as_deref() != Some(problem) {
+            tracing::warn!(node = request.node, problem, ?wait, "power request postponed");
+            self.store.log(&request.node, request.kind.word(), problem, "postponed")?;
+        }
         self.store.postpone(request.id, wait, problem)
     }
 
@@ -255,23 +243,5 @@ impl Act {
             None => "asked by Slurm".to_string(),
         };
         self.store.log(&request.node, request.kind.word(), &why, outcome)
-    }
-}
-
-fn sort(answer: kiln_cloud::Result<Instance>) -> Answer {
-    match answer {
-        Ok(instance) => Answer::Made(Box::new(instance)),
-        Err(CloudError::Quota(problem)) => Answer::NoRoom(format!("the cloud has no room: {problem}")),
-        Err(CloudError::Throttled { retry_after }) => {
-            Answer::Later { wait: retry_after, problem: "the cloud asks to slow down".into() }
-        }
-        // A conflict: the one before is still being deleted.
-        Err(error @ (CloudError::Transient(_) | CloudError::Conflict(_))) => {
-            Answer::Later { wait: None, problem: error.to_string() }
-        }
-        Err(error @ CloudError::Unauthorized(_)) => {
-            Answer::Never(format!("{error}; `kiln configure` brings valid ones"))
-        }
-        Err(error) => Answer::Never(error.to_string()),
     }
 }

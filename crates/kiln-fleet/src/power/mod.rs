@@ -5,6 +5,7 @@
 //! requests stay open until they are observed to be done, and nothing else is remembered.
 
 mod act;
+mod answer;
 mod decide;
 
 use std::collections::{BTreeMap, HashSet};

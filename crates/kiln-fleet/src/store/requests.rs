@@ -86,6 +86,7 @@ pub struct Request {
     pub image: Option<String>,
     pub received: Timestamp,
     pub state: RequestState,
+    /// How often it was taken up; to power a node up, how many instances were ordered.
     pub attempts: u32,
     pub error: Option<String>,
     pub next_try: Timestamp,
@@ -204,12 +205,9 @@ impl Store {
         Ok(())
     }
 
-    /// As [`Self::begin`], and counts.
-    pub fn attempt(&self, id: i64, deed: Deed) -> Result<()> {
-        self.lock().execute(
-            "UPDATE requests SET deed = ?, began = ?, attempts = attempts + 1 WHERE id = ?",
-            params![deed.word(), millis(now()), id],
-        )?;
+    /// The cloud has taken the order for an instance: one more that may fail to be built.
+    pub fn count_build(&self, id: i64) -> Result<()> {
+        self.lock().execute("UPDATE requests SET attempts = attempts + 1 WHERE id = ?", [id])?;
         Ok(())
     }
 

@@ -177,6 +177,7 @@ async fn create(State(cloud): State<PretendCloud>, Json(new): Json<Vec<NewInstan
         let mut instance = instance(&new.name, &new.image);
         instance.labels = new.labels;
         instance.address = new.address;
+        instance.flavor = new.flavor;
         instance.status = InstanceStatus::Building;
         instance.created = jiff::Timestamp::now();
         made.push(json!({"ok": instance}));

@@ -2,7 +2,7 @@
 
 use kiln_cloud::label;
 use kiln_fleet::hook;
-use kiln_fleet::store::{Kind, NewRequest, RequestState};
+use kiln_fleet::store::{Deed, Kind, NewRequest, RequestState};
 
 use crate::lab::{Lab, until};
 
@@ -230,6 +230,25 @@ async fn each_group_is_charged_with_its_own_failures() {
     lab.stop().await;
     let troubles = lab.store.troubles().unwrap();
     assert_eq!((troubles["e"].failures, troubles["f"].failures), (2, 1), "{troubles:?}");
+}
+
+/// The old instance is still being deleted, or the cloud is overloaded: neither is a build that failed.
+#[tokio::test]
+async fn a_cloud_that_is_busy_is_no_reason_to_go_elsewhere() {
+    let mut lab = lab(1).await;
+    edit(&lab, r#"{"flavor":"f","zone":"a"}"#, r#"{"flavor":"cheap"}"#);
+    edit(&lab, r#"{"flavor":"f","zone":"b"}"#, r#"{"flavor":"dear"}"#);
+    lab.cloud.fill(Some(r#"{"code":"conflict","message":"still being deleted"}"#));
+    resume(&lab, "e-0");
+    lab.start();
+    until("it was tried three times", || lab.cloud.calls().len() == 3).await;
+    lab.cloud.fill(None);
+    let request = lab.settled("e-0").await;
+    lab.stop().await;
+    assert_eq!((lab.cloud.instance("e-0").flavor.as_str(), request.attempts), ("cheap", 1));
+    let told = lab.store.events(Some("e-0"), 99).unwrap();
+    assert_eq!(told.iter().filter(|e| e.outcome == "postponed").count(), 1, "{told:?}");
+    assert_eq!(lab.store.deeds().unwrap()["e-0"].0, Deed::Create);
 }
 
 #[tokio::test]
