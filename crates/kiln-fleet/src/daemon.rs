@@ -7,16 +7,22 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
+use crate::engine::Rollouts;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetWatch};
 use crate::paths;
+use crate::power::Power;
 use crate::reconcile::Reconciler;
+use crate::rounds::Rounds;
 use crate::slurm::Slurm;
 use crate::spool;
 use crate::store::Store;
 use crate::work::Worker;
-use crate::{engine, power};
+
+/// Old requests are in nobody's way.
+const PRUNE_EVERY: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
@@ -84,20 +90,12 @@ pub async fn serve(config: DaemonConfig, stopping: watch::Receiver<bool>) -> Res
         share: config.share.clone(),
     };
     let reconciling = tokio::spawn(reconciler.run());
-    let powering = tokio::spawn(power::run(
-        store.clone(),
-        config.slurm.clone(),
-        fleet_now.clone(),
-        stopping.clone(),
-        config.poll,
-    ));
-    let rollouts = tokio::spawn(engine::run(
-        store.clone(),
-        config.slurm.clone(),
-        fleet_now,
-        stopping.clone(),
-        config.rollout_poll,
-    ));
+    let rounds = |every| Rounds { fleet: fleet_now.clone(), stop: stopping.clone(), every };
+    let power = Power::new(store.clone(), config.slurm.clone());
+    let powering = tokio::spawn(rounds(config.poll).run(power));
+    let rollouts = Rollouts { store: store.clone(), slurm: config.slurm.clone(), stop: stopping.clone() };
+    let rollouts = tokio::spawn(rounds(config.rollout_poll).run(rollouts));
+    let mut pruned: Option<Instant> = None;
     let mut fleet_watch = FleetWatch::new(config.fleet.clone());
     let mut fleet: Option<Arc<Fleet>> = None;
     let mut working = JoinSet::new();
@@ -115,6 +113,12 @@ pub async fn serve(config: DaemonConfig, stopping: watch::Receiver<bool>) -> Res
         }
         if let Err(error) = spool::pick_up(&config.spool, &store) {
             tracing::error!(error = error.chain(), "cannot pick up the spool");
+        }
+        if pruned.is_none_or(|at| at.elapsed() > PRUNE_EVERY) {
+            pruned = Some(Instant::now());
+            if let Err(error) = store.prune() {
+                tracing::error!(error = error.chain(), "cannot drop old requests");
+            }
         }
         while working.try_join_next().is_some() {}
         if let Some(fleet) = &fleet {

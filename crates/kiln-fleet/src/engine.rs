@@ -13,39 +13,27 @@ use crate::error::{Error, Result};
 use crate::execute::Executor;
 use crate::fleet_file::Fleet;
 use crate::rollout::{JobSeen, Limits, NodeStep, Rollout, Seen, plan};
+use crate::rounds::Look;
 use crate::slurm::{Job, Slurm};
 use crate::store::{Request, Store, now};
 
-/// Until `stop` becomes true.
-pub async fn run(
-    store: Arc<Store>,
-    slurm: Slurm,
-    fleet: watch::Receiver<Option<Arc<Fleet>>>,
-    mut stop: watch::Receiver<bool>,
-    poll: Duration,
-) {
-    let mut last_problem = None;
-    while !*stop.borrow() {
-        let current = fleet.borrow().clone();
-        if let Some(fleet) = current {
-            let problem = turn(&store, &slurm, &fleet, &stop).await.err().map(|e| e.chain());
-            // An outage is told once, and its end.
-            if problem != last_problem {
-                if let Some(problem) = &problem {
-                    tracing::error!(problem, "rollouts wait");
-                } else {
-                    tracing::info!("rollouts go on");
-                }
-                last_problem = problem;
-            }
-        }
-        let _ = tokio::time::timeout(poll, stop.wait_for(|stop| *stop)).await;
+pub struct Rollouts {
+    pub store: Arc<Store>,
+    pub slurm: Slurm,
+    pub stop: watch::Receiver<bool>,
+}
+
+impl Look for Rollouts {
+    const WHAT: &'static str = "rollouts";
+
+    async fn look(&mut self, fleet: &Arc<Fleet>) -> Result<()> {
+        turn(&self.store, &self.slurm, fleet, &self.stop).await
     }
 }
 
 /// One look at the world and what follows from it.
 async fn turn(store: &Store, slurm: &Slurm, fleet: &Fleet, stop: &watch::Receiver<bool>) -> Result<()> {
-    let open: Vec<Rollout> = store.rollouts()?.into_iter().filter(|r| r.state.is_open()).collect();
+    let open = store.open_rollouts()?;
     if open.is_empty() {
         return Ok(());
     }

@@ -18,6 +18,7 @@ mod power;
 pub mod reconcile;
 mod resume_file;
 mod rollout;
+mod rounds;
 mod slurm;
 mod spool;
 mod start;

@@ -7,77 +7,43 @@
 mod act;
 mod answer;
 mod decide;
+mod pace;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use kiln_cloud::Instance;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::cloud_view;
 use crate::crew::Crew;
 use crate::error::Result;
 use crate::fleet_file::Fleet;
+use crate::rounds::Look;
 use crate::slurm::{Node, Slurm};
 use crate::store::{Kind, NewRequest, PowerTimes, Request, Store, Trouble, now};
 use crate::trouble::pause_text;
 use act::Act;
 use decide::{Seen, Step, decide};
+use pace::Pace;
 
-/// While something is awaited.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// When Slurm or the cloud cannot be read.
-const AFTER_TROUBLE: Duration = Duration::from_secs(2);
-
-pub async fn run(
-    store: Arc<Store>,
-    slurm: Slurm,
-    fleet: watch::Receiver<Option<Arc<Fleet>>>,
-    mut stop: watch::Receiver<bool>,
-    poll: Duration,
-) {
-    let mut engine = Engine {
-        store,
-        slurm,
-        crew: Crew::new("power request"),
-        seen: HashSet::new(),
-        creating: Arc::new(Semaphore::new(1)),
-    };
-    let mut next_look = Instant::now();
-    while !*stop.borrow() {
-        engine.crew.reap();
-        let fleet = fleet.borrow().clone();
-        if let Some(fleet) = fleet {
-            match engine.look(&fleet, &mut next_look).await {
-                Ok(()) => {}
-                Err(error) => {
-                    tracing::warn!(error = error.chain(), "cannot look after powered nodes");
-                    next_look = Instant::now() + AFTER_TROUBLE;
-                }
-            }
-        }
-        let _ = tokio::time::timeout(poll, stop.wait_for(|stop| *stop)).await;
-    }
-    engine.crew.finish().await;
-}
-
-struct Engine {
+pub struct Power {
     store: Arc<Store>,
     slurm: Slurm,
     crew: Crew,
-    /// Requests that were looked at before; a new one is looked at without delay.
-    seen: HashSet<i64>,
+    pace: Pace,
     /// One batch of instances is asked for at a time, over all looks.
     creating: Arc<Semaphore>,
 }
 
-impl Engine {
-    async fn look(&mut self, fleet: &Arc<Fleet>, next_look: &mut Instant) -> Result<()> {
+impl Look for Power {
+    const WHAT: &'static str = "powering nodes up and down";
+
+    async fn look(&mut self, fleet: &Arc<Fleet>) -> Result<()> {
+        self.crew.reap();
         let requests = self.latest(fleet)?;
-        let new = requests.iter().any(|request| !self.seen.contains(&request.id));
-        if requests.is_empty() || (!new && Instant::now() < *next_look) {
+        if !self.pace.is_time(requests.iter().map(|request| request.id), Instant::now()) {
             return Ok(());
         }
         let at = now();
@@ -87,9 +53,7 @@ impl Engine {
         if due.is_empty() {
             return Ok(());
         }
-        *next_look = Instant::now() + LOOK_EVERY;
         let view = View::read(&self.store, &self.slurm, fleet, &due).await?;
-        self.seen = due.iter().map(|request| request.id).collect();
         let mut plan: Vec<(Request, Step)> = Vec::with_capacity(due.len());
         for request in due {
             let step = view.decide(&request, fleet);
@@ -99,6 +63,17 @@ impl Engine {
         }
         self.execute(fleet, &view, plan);
         Ok(())
+    }
+
+    async fn end(&mut self) {
+        self.crew.finish().await;
+    }
+}
+
+impl Power {
+    pub fn new(store: Arc<Store>, slurm: Slurm) -> Self {
+        let crew = Crew::new("power request");
+        Power { store, slurm, crew, pace: Pace::new(), creating: Arc::new(Semaphore::new(1)) }
     }
 
     /// The last open request of each node; those before it are overtaken.

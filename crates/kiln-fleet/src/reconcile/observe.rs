@@ -118,7 +118,7 @@ async fn cloud_side(fleet: &Fleet) -> Result<Vec<Instance>> {
 
 impl Notes {
     fn read(store: &Store, share: &Path) -> Result<Notes> {
-        let open = store.rollouts()?.into_iter().filter(|r| r.state.is_open());
+        let open = store.open_rollouts()?.into_iter();
         let in_work = open.flat_map(|r| {
             let id = r.id;
             r.nodes.into_iter().filter(RolloutNode::is_in_work).map(move |n| (n.node, id))

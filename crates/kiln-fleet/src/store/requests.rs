@@ -212,18 +212,21 @@ impl Store {
     }
 
     pub fn finish(&self, id: i64) -> Result<()> {
-        let at = now();
-        let connection = self.lock();
-        connection.execute(
+        self.lock().execute(
             "UPDATE requests SET state = 'done', error = NULL, finished = ? WHERE id = ?",
-            params![millis(at), id],
-        )?;
-        connection.execute(
-            "DELETE FROM requests WHERE state IN ('done', 'failed') AND finished < ?",
-            [millis(at - KEEP_FINISHED)],
+            params![millis(now()), id],
         )?;
         self.settled.send_modify(|count| *count += 1);
         Ok(())
+    }
+
+    /// Drops what is over for long.
+    pub fn prune(&self) -> Result<usize> {
+        let dropped = self.lock().execute(
+            "DELETE FROM requests WHERE state IN ('done', 'failed') AND finished < ?",
+            [millis(now() - KEEP_FINISHED)],
+        )?;
+        Ok(dropped)
     }
 
     pub fn fail(&self, id: i64, error: &str) -> Result<()> {
@@ -384,6 +387,23 @@ mod tests {
         ask(Kind::Suspend, 3);
         let order: Vec<Kind> = store.power_requests().unwrap().iter().map(|r| r.kind).collect();
         assert_eq!(order, [Kind::Resume, Kind::GiveUp, Kind::Suspend, Kind::Resume]);
+    }
+
+    #[test]
+    fn what_is_over_for_long_is_dropped() {
+        let (_dir, store) = store();
+        store.enqueue(&[reboot("a"), reboot("b"), reboot("c")]).unwrap();
+        let ids: Vec<i64> = store.claim(2).unwrap().iter().map(|r| r.id).collect();
+        store.finish(ids[0]).unwrap();
+        store.fail(ids[1], "no image").unwrap();
+        assert_eq!(store.prune().unwrap(), 0);
+        let long_ago = millis(now() - KEEP_FINISHED - Duration::from_secs(1));
+        store
+            .lock()
+            .execute("UPDATE requests SET received = ?1, finished = ?1 WHERE id < 3", [long_ago])
+            .unwrap();
+        assert_eq!(store.prune().unwrap(), 2);
+        assert_eq!(store.open_requests().unwrap().len(), 1);
     }
 
     #[test]

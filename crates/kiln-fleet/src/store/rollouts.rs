@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, TransactionBehavior, params};
 
 use super::{Store, millis, now, time};
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ impl Store {
     pub fn add_rollout(&self, options: &Options, nodes: &[RolloutNode]) -> Result<RolloutId> {
         let mut connection = self.lock();
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for other in read(&transaction, None)?.iter().filter(|r| r.state.is_open()) {
+        for other in &read(&transaction, OPEN, [])? {
             let touched = |n: &RolloutNode| !matches!(n.step, NodeStep::Skipped { .. });
             let common =
                 |n: &&RolloutNode| touched(n) && other.nodes.iter().any(|o| o.node == n.node && touched(o));
@@ -72,13 +72,18 @@ impl Store {
 
     /// Newest first.
     pub fn rollouts(&self) -> Result<Vec<Rollout>> {
-        let mut all = read(&self.lock(), None)?;
+        let mut all = read(&self.lock(), "true", [])?;
         all.reverse();
         Ok(all)
     }
 
+    /// Oldest first. The others, of which there are more and more, are not even read.
+    pub fn open_rollouts(&self) -> Result<Vec<Rollout>> {
+        read(&self.lock(), OPEN, [])
+    }
+
     pub fn rollout(&self, id: RolloutId) -> Result<Option<Rollout>> {
-        Ok(read(&self.lock(), Some(id))?.pop())
+        Ok(read(&self.lock(), "id = ?", [id])?.pop())
     }
 
     /// Only if it is still in the state it was seen in; `false` if it is not.
@@ -100,11 +105,14 @@ impl Store {
     }
 }
 
-fn read(connection: &Connection, only: Option<RolloutId>) -> Result<Vec<Rollout>> {
-    let mut statement = connection.prepare(
-        "SELECT id, created, finished, state, options FROM rollouts WHERE ?1 IS NULL OR id = ?1 ORDER BY id",
-    )?;
-    let rows = statement.query_map([only], |row: &Row<'_>| {
+/// As [`Store::change_rollout`] keeps it.
+const OPEN: &str = "finished IS NULL";
+
+fn read(connection: &Connection, condition: &str, values: impl Params) -> Result<Vec<Rollout>> {
+    let mut statement = connection.prepare(&format!(
+        "SELECT id, created, finished, state, options FROM rollouts WHERE {condition} ORDER BY id"
+    ))?;
+    let rows = statement.query_map(values, |row: &Row<'_>| {
         Ok((
             row.get(0)?,
             row.get(1)?,
@@ -190,6 +198,19 @@ mod tests {
         store.add_rollout(&Options::default(), &[node("c")]).unwrap();
         assert!(store.change_rollout(id, &RolloutState::Running, &RolloutState::Done).unwrap());
         store.add_rollout(&Options::default(), &[node("b")]).unwrap();
+    }
+
+    #[test]
+    fn what_is_over_is_not_read_again_and_again() {
+        let (_dir, store) = store();
+        let over = store.add_rollout(&Options::default(), &[node("a")]).unwrap();
+        assert!(store.change_rollout(over, &RolloutState::Running, &RolloutState::Done).unwrap());
+        let open = store.add_rollout(&Options::default(), &[node("a")]).unwrap();
+        store.lock().execute("UPDATE rollout_nodes SET record = '?' WHERE rollout = ?", [over]).unwrap();
+        assert!(store.rollouts().is_err());
+        let found: Vec<_> = store.open_rollouts().unwrap().into_iter().map(|r| r.id).collect();
+        assert_eq!(found, [open]);
+        assert!(store.add_rollout(&Options::default(), &[node("b")]).is_ok());
     }
 
     #[test]
