@@ -57,9 +57,11 @@ fn resume(request: &Request, seen: &Seen<'_>, now: Timestamp) -> Step {
         }
         _ => {}
     }
-    let old = |i: &&&Instance| seen.asked.down.is_some_and(|down| i.created < down);
-    let doomed: Vec<&Instance> =
-        (seen.instances.iter()).filter(|i| old(i) || i.status == InstanceStatus::Stopped).copied().collect();
+    let unwanted = |i: &Instance| {
+        let old = seen.asked.down.is_some_and(|down| i.created < down);
+        old || i.status == InstanceStatus::Stopped || has_booted_before(request, seen.slurm, i)
+    };
+    let doomed: Vec<&Instance> = seen.instances.iter().filter(|i| unwanted(i)).copied().collect();
     if !doomed.is_empty() {
         return delete(&doomed);
     }
@@ -84,6 +86,15 @@ fn resume(request: &Request, seen: &Seen<'_>, now: Timestamp) -> Step {
         }
         _ => Step::Wait,
     }
+}
+
+/// Some releases call the resume hook for a job that wants its node rebooted. Slurm then waits for a boot that is younger than
+/// its request, which a node of an elastic group gets as a new instance.
+fn has_booted_before(request: &Request, node: Option<&Node>, instance: &Instance) -> bool {
+    let Some(booted) = node.and_then(|node| node.booted) else { return false };
+    // Slurm still has the boot time of an instance that went before.
+    let of_this_one = booted >= instance.created - ROUNDING;
+    of_this_one && booted < request.received - ROUNDING
 }
 
 fn suspend(request: &Request, seen: &Seen<'_>) -> Step {
@@ -234,6 +245,37 @@ mod tests {
                 decide(&request(Kind::Resume, attempts), &seen, second(at)),
                 step,
                 "{instance:?} {state}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_up_and_is_to_boot_gets_a_new_instance() {
+        // made, booted; asked for at 100
+        for (created, booted, step) in [
+            (40, Some(55), Step::Delete(vec!["i".into()])),
+            (40, Some(39), Step::Delete(vec!["i".into()])),
+            // As it is told right after the boot.
+            (102, Some(101), Step::Done("created")),
+            (40, Some(99), Step::Done("created")),
+            // The boot of one before it, and one that has yet to boot.
+            (104, Some(55), Step::Done("created")),
+            (40, None, Step::Done("created")),
+        ] {
+            let instance = instance(InstanceStatus::Active, created);
+            let slurm = Node { booted: booted.map(second), ..node(UP) };
+            let seen = Seen {
+                instances: vec![&instance],
+                slurm: Some(&slurm),
+                asked: PowerTimes { up: Some(second(100)), down: None },
+                paused: None,
+                places: 1,
+                proven: None,
+            };
+            assert_eq!(
+                decide(&request(Kind::Resume, 0), &seen, second(105)),
+                step,
+                "made {created}, booted {booted:?}"
             );
         }
     }

@@ -251,6 +251,19 @@ async fn a_cloud_that_is_busy_is_no_reason_to_go_elsewhere() {
     assert_eq!(lab.store.deeds().unwrap()["e-0"].0, Deed::Create);
 }
 
+/// An operator's `sbatch --reboot`, of which 22.05 tells the resume hook.
+#[tokio::test]
+async fn a_node_that_is_up_and_is_to_boot_is_made_anew() {
+    let mut lab = lab(1).await;
+    lab.cloud.put("e-0", |_| {});
+    lab.slurm.node("e-0", UP, "2020-01-01T00:00:00");
+    resume(&lab, "e-0");
+    lab.start();
+    lab.settled("e-0").await;
+    lab.stop().await;
+    assert_eq!(lab.cloud.calls(), ["delete e-0", "create 1"]);
+}
+
 #[tokio::test]
 async fn what_slurm_asked_last_counts_whatever_came_between_and_whenever_it_arrives() {
     let mut lab = lab(2).await;
