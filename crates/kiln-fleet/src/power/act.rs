@@ -8,12 +8,13 @@ use kiln_cloud::{Instance, Labels, NewInstance, label};
 use tokio::sync::Semaphore;
 
 use super::answer::{Answer, backoff};
+use super::decide::left_alone;
 use crate::cloud_view;
 use crate::ensure::IMAGE_LABEL;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetNode, Place, Surroundings};
 use crate::slurm::{REASON, Slurm};
-use crate::store::{Deed, Request, Store, now};
+use crate::store::{Deed, Kind, Request, Store, now};
 use crate::trouble;
 
 /// Why a group pauses whose nodes boot and do not join.
@@ -51,7 +52,12 @@ impl Act {
     }
 
     pub async fn delete(&self, request: &Request, ids: &[String], room: &Semaphore) -> Result<()> {
+        let had_to_wait = room.available_permits() == 0;
         let _permit = room.acquire().await;
+        // The next look finds the node as it is now.
+        if had_to_wait && self.is_left_alone(request).await? {
+            return Ok(());
+        }
         self.store.begin(request.id, Deed::Delete)?;
         for id in ids {
             if let Err(error) = cloud_view::delete(&self.fleet, id).await {
@@ -59,6 +65,11 @@ impl Act {
             }
         }
         Ok(())
+    }
+
+    async fn is_left_alone(&self, request: &Request) -> Result<bool> {
+        let node = self.slurm.node(&request.node).await?;
+        Ok(request.kind != Kind::Resume && node.as_ref().and_then(left_alone).is_some())
     }
 
     /// The cloud took the request and then failed.

@@ -99,12 +99,8 @@ fn has_booted_before(request: &Request, node: Option<&Node>, instance: &Instance
 
 fn suspend(request: &Request, seen: &Seen<'_>) -> Step {
     // The request may have waited for long: a node that came up late takes jobs, whoever gave it up before.
-    match seen.slurm {
-        Some(node) if node.state.in_service() => {
-            return Step::Done("left alone: Slurm has the node in service");
-        }
-        Some(node) if runs_jobs(node) => return Step::Done("left alone: jobs run there"),
-        _ => {}
+    if let Some(why) = seen.slurm.and_then(left_alone) {
+        return Step::Done(why);
     }
     // A younger one was made for a later request, if there was one: else it was being made when this one came.
     let asked_since = seen.asked.up.is_some_and(|up| up > request.received);
@@ -121,6 +117,14 @@ fn suspend(request: &Request, seen: &Seen<'_>) -> Step {
         }
         step => step,
     }
+}
+
+/// Why a node keeps its instance, whatever was asked before.
+pub fn left_alone(node: &Node) -> Option<&'static str> {
+    if node.state.in_service() {
+        return Some("left alone: Slurm has the node in service");
+    }
+    runs_jobs(node).then_some("left alone: jobs run there")
 }
 
 /// Also on a node that takes no more of them: an administrator drains it, or it does not answer just now.

@@ -148,6 +148,28 @@ async fn what_is_powered_down_is_deleted_unless_it_serves_again() {
 }
 
 #[tokio::test]
+async fn a_node_that_got_a_job_while_others_were_being_deleted_is_kept() {
+    let mut lab = lab(2).await;
+    edit(&lab, r#""surroundings""#, r#""concurrency":1,"surroundings""#);
+    for node in ["e-0", "e-1"] {
+        lab.cloud.put(node, |_| {});
+        lab.slurm.node(node, "IDLE+CLOUD+POWERING_DOWN", "None");
+    }
+    lab.cloud.hold(Some("e-0"));
+    lab.call(|desk| hook::suspend(desk, "e-0"));
+    lab.start();
+    until("the first is being deleted", || lab.cloud.calls() == ["delete e-0"]).await;
+    let looks = lab.cloud.listings();
+    lab.call(|desk| hook::suspend(desk, "e-1"));
+    until("the second is to go too", || lab.cloud.listings() > looks).await;
+    lab.slurm.node("e-1", "ALLOCATED+CLOUD", "None");
+    lab.cloud.hold(None);
+    lab.settled("e-1").await;
+    lab.stop().await;
+    assert!(!lab.cloud.has("e-0") && lab.cloud.has("e-1"), "{:?}", lab.cloud.calls());
+}
+
+#[tokio::test]
 async fn a_node_that_came_too_late_and_took_a_job_is_kept() {
     let mut lab = lab(1).await;
     lab.cloud.put("e-0", |_| {});
