@@ -296,6 +296,20 @@ fn changed_nodes_are_taken_back() {
             Action::Become(RolloutState::RollingBack { why: "w".into() }),
         ]
     );
+    // It did not answer just now; there are jobs on it all the same.
+    let mute = |state: &str| Seen { slurm: slurm(state, START + 20), ..new(JobState::Completed) };
+    let direct = |state: &str| match act(
+        &rollout,
+        &[mute(state), old(JobState::Completed), old(JobState::Completed), old(JobState::Completed)],
+    )
+    .first()
+    {
+        Some(Action::TakeBack { direct, .. }) => *direct,
+        other => panic!("{other:?}"),
+    };
+    assert!(!direct("ALLOCATED+NOT_RESPONDING"));
+    assert!(direct("ALLOCATED+NOT_RESPONDING+POWERING_UP"));
+    assert!(direct("IDLE+NOT_RESPONDING"));
     rollout.state = RolloutState::RollingBack { why: "w".into() };
     assert_eq!(act(&rollout, &[]), [Action::Become(RolloutState::RolledBack { why: "w".into() })]);
 }
