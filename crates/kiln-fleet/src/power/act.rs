@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_cloud::{Instance, Labels, NewInstance, label};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, TryAcquireError};
 
 use super::answer::{Answer, backoff};
 use super::decide::left_alone;
@@ -52,12 +52,16 @@ impl Act {
     }
 
     pub async fn delete(&self, request: &Request, ids: &[String], room: &Semaphore) -> Result<()> {
-        let had_to_wait = room.available_permits() == 0;
-        let _permit = room.acquire().await;
-        // The next look finds the node as it is now.
-        if had_to_wait && self.is_left_alone(request).await? {
-            return Ok(());
+        let mut permit = room.try_acquire();
+        if permit.is_err() {
+            // The semaphore is never closed.
+            permit = room.acquire().await.map_err(|_| TryAcquireError::Closed);
+            if self.is_left_alone(request).await? {
+                // The next look finds the node as it is now.
+                return Ok(());
+            }
         }
+        let _permit = permit;
         self.store.begin(request.id, Deed::Delete)?;
         for id in ids {
             if let Err(error) = cloud_view::delete(&self.fleet, id).await {
