@@ -5,6 +5,7 @@ use kiln_spec::Spec;
 use crate::bundle::Resource;
 use crate::inputs::{Inventory, Secrets};
 use crate::make::{command, directory, file, service};
+use crate::storage;
 
 const DATA: &str = "/var/lib/state/mysql";
 /// The database is prepared here and moved into place whole, so that a cut does not leave half of one.
@@ -74,12 +75,17 @@ pub fn resources(spec: &Spec, inventory: &Inventory, secrets: &Secrets) -> Vec<R
         ),
         Resource::Command(command("database in place", &["mv", "-T", DATA_NEW, DATA]).unless(&is_installed)),
         directory(DATA, "mysql", 0o700),
-        Resource::Service(service("mariadb.service", &["file:/etc/mysql/mariadb.conf.d/60-kiln.cnf"])),
+        Resource::File(storage::drop_in("mariadb.service")),
+        Resource::Service(storage::resident(
+            spec,
+            service("mariadb.service", &["file:/etc/mysql/mariadb.conf.d/60-kiln.cnf"]),
+        )),
         Resource::Command(grant),
         Resource::File(slurmdbd.owned_by("slurm", 0o600).secret()),
-        Resource::Service(service(
-            "slurmdbd.service",
-            &["file:/etc/slurm/slurmdbd.conf", "file:/etc/munge/munge.key"],
+        Resource::File(storage::drop_in("slurmdbd.service")),
+        Resource::Service(storage::resident(
+            spec,
+            service("slurmdbd.service", &["file:/etc/slurm/slurmdbd.conf", "file:/etc/munge/munge.key"]),
         )),
         // slurmctld refuses its very first start when slurmdbd does not answer yet.
         // And nothing answers before slurm.conf is one that Slurm can read.

@@ -5,6 +5,7 @@ use kiln_spec::{Role, Spec};
 use crate::bundle::{Link, Resource};
 use crate::inputs::{Inventory, Secrets};
 use crate::make::{directory, file, service};
+use crate::storage;
 
 /// slurm.conf cannot give a hook arguments; the binary knows by its name which one it is.
 pub const REBOOT: &str = "/usr/local/libexec/kiln/kiln-reboot";
@@ -43,7 +44,7 @@ fn node_names(spec: &Spec) -> String {
 }
 
 /// kilnd reads the fleet file again by itself; only another binary or unit restarts it.
-pub fn kilnd(inventory: &Inventory) -> Vec<Resource> {
+pub fn kilnd(spec: &Spec, inventory: &Inventory) -> Vec<Resource> {
     vec![
         Resource::File(file("/etc/kiln/kilnd-restart", format!("{}\n", inventory.kiln))),
         Resource::File(file(
@@ -54,9 +55,12 @@ pub fn kilnd(inventory: &Inventory) -> Vec<Resource> {
              [Service]\nUser=slurm\nGroup=slurm\nExecStart=/usr/local/bin/kiln daemon\nRestart=always\nRestartSec=1\n\n\
              [Install]\nWantedBy=multi-user.target\n",
         )),
-        Resource::Service(service(
-            "kilnd.service",
-            &["file:/etc/kiln/kilnd-restart", "file:/etc/systemd/system/kilnd.service"],
+        Resource::Service(storage::resident(
+            spec,
+            service(
+                "kilnd.service",
+                &["file:/etc/kiln/kilnd-restart", "file:/etc/systemd/system/kilnd.service"],
+            ),
         )),
     ]
 }

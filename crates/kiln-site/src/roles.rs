@@ -30,9 +30,7 @@ pub fn volume_name(spec: &Spec, purpose: &str) -> String {
 pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &SlurmConf) -> Vec<Resource> {
     let mut resources = vec![common::hosts(spec, inventory), common::known_hosts(spec, inventory)];
     resources.extend(common::journal());
-    if spec.volumes.state != Volume::None {
-        resources.push(storage::volume(spec, inventory, "state", "/var/lib/state"));
-    }
+    resources.extend(storage::state(spec, inventory));
     resources.extend(storage::home(spec, inventory, Role::Control));
     resources.push(storage::volume(spec, inventory, "share", SHARE));
     resources.extend(storage::exports(spec, inventory));
@@ -55,12 +53,12 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
         Resource::File(file("/etc/kiln/slurmctld-restart", &slurm.restart)),
         Resource::File(file(
             "/etc/systemd/system/slurmctld.service.d/kiln.conf",
-            "# Written by Kiln: after a reboot wait for the database, and come back after a crash.\n\
-             [Unit]\nAfter=slurmdbd.service\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=2\n",
+            "# Written by Kiln: after a reboot wait for the database and the state volume, and come back after a crash.\n\
+             [Unit]\nAfter=slurmdbd.service\nRequiresMountsFor=/var/lib/state\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=2\n",
         )),
-        Resource::Service(service(
-            "slurmctld.service",
-            &["file:/etc/kiln/slurmctld-restart", "file:/etc/munge/munge.key"],
+        Resource::Service(storage::resident(
+            spec,
+            service("slurmctld.service", &["file:/etc/kiln/slurmctld-restart", "file:/etc/munge/munge.key"]),
         )),
         // Tells every slurmd of the new file as well.
         Resource::Command(
@@ -70,7 +68,7 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
         ),
     ]);
     resources.extend(accounting::account_of_slurm(spec));
-    resources.extend(fleet::kilnd(inventory));
+    resources.extend(fleet::kilnd(spec, inventory));
     resources.extend(common::extras(spec, Role::Control));
     resources
 }

@@ -3,7 +3,7 @@
 
 use kiln_spec::{Role, Spec, Volume};
 
-use crate::bundle::{Mount, MountSource, Resource};
+use crate::bundle::{File, Mount, MountSource, Resource, Service};
 use crate::inputs::{Exports, Inventory};
 use crate::make::{command, file, service};
 use crate::roles::{SHARE, volume_name};
@@ -17,6 +17,31 @@ pub fn volume(spec: &Spec, inventory: &Inventory, purpose: &str, target: &str) -
     let id = inventory.exports.as_ref().and_then(|e| e.volumes.get(&name)).cloned();
     let source = MountSource::Volume(id.unwrap_or(name));
     Resource::Mount(Mount { target: target.into(), source, read_only: false })
+}
+
+/// Where slurmctld, slurmdbd's database and kilnd have what must outlive the control node's disk.
+const STATE: &str = "/var/lib/state";
+
+/// The state volume, if there is one.
+pub fn state(spec: &Spec, inventory: &Inventory) -> Option<Resource> {
+    (spec.volumes.state != Volume::None).then(|| volume(spec, inventory, "state", STATE))
+}
+
+/// A service with its data on the state volume. Should the volume come while it runs, it has seen the wrong data.
+pub fn resident(spec: &Spec, mut service: Service) -> Service {
+    if spec.volumes.state != Volume::None {
+        service.restart_on.push(format!("mount:{STATE}"));
+    }
+    service
+}
+
+/// After a reboot such a service waits for the volume, and does not start without it: the mount table says `nofail`,
+/// which orders nothing.
+pub fn drop_in(unit: &str) -> File {
+    file(
+        format!("/etc/systemd/system/{unit}.d/kiln.conf"),
+        format!("# Written by Kiln: not without the state volume.\n[Unit]\nRequiresMountsFor={STATE}\n"),
+    )
 }
 
 /// `/home`, if it is on a volume.
@@ -41,9 +66,15 @@ pub fn exports(spec: &Spec, inventory: &Inventory) -> Vec<Resource> {
     }
     // Bundles are sealed, each to its node: reading another's yields nothing.
     lines.push(format!("{SHARE} {network}(ro,sync,no_subtree_check,root_squash)"));
+    // What was exported before the volume came is the empty directory below it.
+    let mut exported = command("exports", &["exportfs", "-ra"])
+        .when_changed(&[&format!("file:{PATH}"), &format!("mount:{SHARE}")]);
+    if spec.volumes.home != Volume::None {
+        exported.when_changed.push("mount:/home".into());
+    }
     vec![
         Resource::File(file(PATH, lines.join("\n") + "\n")),
         Resource::Service(service("nfs-server.service", &[])),
-        Resource::Command(command("exports", &["exportfs", "-ra"]).when_changed(&[&format!("file:{PATH}")])),
+        Resource::Command(exported),
     ]
 }

@@ -177,6 +177,36 @@ fn a_plain_parameter_does_not_restart_slurmctld_but_a_new_node_does() {
     assert_ne!(before, restart(&FILE.replace("SlurmdTimeout = 60", "SelectType = \"select/linear\"")));
 }
 
+/// Without their volume they would start on empty data, and save those over the real ones when it comes.
+#[test]
+fn what_lives_on_the_state_volume_starts_and_restarts_with_it() {
+    let of = |file: &str| {
+        let spec = kiln_spec::parse(file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
+        site(&spec, &inventory, &secrets).bundle("control", &keys("control")).unwrap().resources
+    };
+    let residents = |resources: &[Resource]| -> Vec<String> {
+        let on_mount =
+            |s: &&kiln_site::bundle::Service| s.restart_on.contains(&"mount:/var/lib/state".into());
+        let services =
+            resources.iter().filter_map(|r| if let Resource::Service(s) = r { Some(s) } else { None });
+        services.filter(on_mount).map(|s| s.unit.clone()).collect()
+    };
+    let control = of(FILE);
+    let expected = ["mariadb.service", "slurmdbd.service", "slurmctld.service", "kilnd.service"];
+    assert_eq!(residents(&control), expected);
+    for unit in expected {
+        let paths =
+            [format!("/etc/systemd/system/{unit}.d/kiln.conf"), format!("/etc/systemd/system/{unit}")];
+        let waits = control.iter().any(|r| {
+            matches!(r, Resource::File(f)
+                if paths.contains(&f.path) && f.content.contains("\nRequiresMountsFor=/var/lib/state\n"))
+        });
+        assert!(waits, "{unit}");
+    }
+    assert!(residents(&of(&format!("{FILE}\n[volumes]\nstate = \"none\"\n"))).is_empty());
+}
+
 #[test]
 fn the_same_input_gives_the_same_bundle() {
     assert_eq!(bundle("standard-0").digest(), bundle("standard-0").digest());

@@ -1,5 +1,5 @@
 //! Applying a bundle: resource after resource, each compared with what is there and changed only if it
-//! differs. One that fails does not hold up those that do not depend on it.
+//! differs. One that fails does not hold up those that do not depend on it; a mount that fails holds up everything.
 
 mod account;
 mod command;
@@ -105,10 +105,11 @@ fn run(mut session: Session, bundle: &Bundle, reports: &mut Reports) {
 }
 
 fn dispatch(session: &mut Session, resource: &Resource) -> Result<Verdict, ApplyError> {
-    let needs_system = matches!(
-        resource,
-        Resource::Group(_) | Resource::User(_) | Resource::Mount(_) | Resource::Service(_)
-    );
+    let needs_system = match resource {
+        // What can never be a mount is refused below any root.
+        Resource::Mount(mount) => mount::check(mount).map(|()| true)?,
+        resource => matches!(resource, Resource::Group(_) | Resource::User(_) | Resource::Service(_)),
+    };
     if needs_system && !session.live {
         return Ok(Verdict::new(Outcome::Skipped, "not the running system"));
     }
@@ -118,7 +119,7 @@ fn dispatch(session: &mut Session, resource: &Resource) -> Result<Verdict, Apply
         Resource::Directory(directory) => directory::apply(session, directory),
         Resource::File(file) => file::apply(session, file),
         Resource::Link(link) => link::apply(session, link),
-        Resource::Mount(mount) => mount::apply(session, mount),
+        Resource::Mount(mount) => mount::apply(session, mount, &resource.id()),
         Resource::Command(command) => command::apply(session, command, &resource.id()),
         Resource::Service(service) => service::apply(session, service, &resource.id()),
     }

@@ -19,10 +19,14 @@ use crate::state::process_owner;
 const FSTAB: &str = "/etc/fstab";
 const FORMAT_LIMIT: Duration = Duration::from_secs(1800);
 
-pub(super) fn apply(session: &mut Session, mount: &Mount) -> Result<Verdict, ApplyError> {
+pub(super) fn check(mount: &Mount) -> Result<(), ApplyError> {
     if mount.target == "/" || mount.target.contains(char::is_whitespace) {
         return Err(ApplyError::Refused(format!("`{}` cannot be a mount point", mount.target)));
     }
+    Ok(())
+}
+
+pub(super) fn apply(session: &mut Session, mount: &Mount, id: &str) -> Result<Verdict, ApplyError> {
     let source = mounts::find(&mount.source)?;
     let mut changes = Vec::new();
     if let (Source::Device(device), MountSource::Volume(name)) = (&source, &mount.source)
@@ -48,6 +52,9 @@ pub(super) fn apply(session: &mut Session, mount: &Mount) -> Result<Verdict, App
     }
     match now {
         None => {
+            for unit in stop_residents(session, id)? {
+                changes.push(format!("stopped {unit}"));
+            }
             changes.push("mounted".to_owned());
             if !session.dry_run {
                 make_target(session, &mount.target)?;
@@ -81,6 +88,24 @@ pub(super) fn forget_others(
     }
     write_fstab(session, &managed::replace(&text, &keep))?;
     Ok(gone.iter().filter_map(|line| target_of(line)).map(str::to_owned).collect())
+}
+
+/// A service that keeps its data on this mount and runs without it has them in the directory below. Stopped only after
+/// the mount, it would write those over the real ones. It is started again in its turn.
+fn stop_residents(session: &mut Session, id: &str) -> Result<Vec<String>, ApplyError> {
+    let mut stopped = Vec::new();
+    for unit in session.residents(id) {
+        if session.units.state(&unit, session.dry_run)?.is_running() {
+            if !session.dry_run {
+                session.units.change_state("stop", &unit)?;
+            }
+            stopped.push(unit);
+        }
+    }
+    if !stopped.is_empty() && !session.dry_run {
+        session.units.forget();
+    }
+    Ok(stopped)
 }
 
 fn make_target(session: &Session, target: &str) -> Result<(), ApplyError> {

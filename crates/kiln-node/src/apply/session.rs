@@ -1,6 +1,6 @@
 //! What one apply knows while it runs: the tree, the accounts, systemd's states, and who waits for whom.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 use kiln_site::bundle::{Bundle, Resource};
@@ -23,6 +23,10 @@ pub(crate) struct Session {
     pub manifest: Manifest,
     saved: Manifest,
     failed: HashSet<String>,
+    /// What would be written from here on could end up below the mount point, where the next mount hides it.
+    unmounted: Option<String>,
+    /// Id of a mount -> the units that restart with it, the last of the bundle first.
+    residents: BTreeMap<String, Vec<String>>,
 }
 
 impl Session {
@@ -42,6 +46,8 @@ impl Session {
             manifest: saved.clone(),
             saved,
             failed: HashSet::new(),
+            unmounted: None,
+            residents: residents(bundle),
             tree,
         };
         // Recorded before they are written: a run cut short must not leave files that nobody owns.
@@ -52,14 +58,22 @@ impl Session {
         Ok(session)
     }
 
-    /// The failed resource that this one would react to, if there is one.
+    /// The failed resource that this one would react to, if there is one. After a failed mount, that is every one.
     pub fn blocked_by(&self, resource: &Resource) -> Option<String> {
+        if self.unmounted.is_some() {
+            return self.unmounted.clone();
+        }
         let causes = match resource {
             Resource::Service(service) => &service.restart_on,
             Resource::Command(command) => &command.when_changed,
             _ => return None,
         };
         causes.iter().find(|id| self.failed.contains(*id)).cloned()
+    }
+
+    /// The units that have their data on this mount.
+    pub fn residents(&self, mount: &str) -> Vec<String> {
+        self.residents.get(mount).cloned().unwrap_or_default()
     }
 
     /// Ids of the changes that a service or command has not answered yet, from this run or an earlier one.
@@ -77,6 +91,9 @@ impl Session {
         let id = resource.id();
         match verdict.outcome {
             Outcome::Failed => {
+                if let Resource::Mount(_) = resource {
+                    self.unmounted = Some(id.clone());
+                }
                 self.failed.insert(id);
             }
             Outcome::Skipped if self.blocked_by(resource).is_some() => {
@@ -172,6 +189,17 @@ impl Session {
     }
 }
 
+fn residents(bundle: &Bundle) -> BTreeMap<String, Vec<String>> {
+    let mut residents: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for resource in bundle.resources.iter().rev() {
+        let Resource::Service(service) = resource else { continue };
+        for mount in service.restart_on.iter().filter(|id| id.starts_with("mount:")) {
+            residents.entry(mount.clone()).or_default().push(service.unit.clone());
+        }
+    }
+    residents
+}
+
 /// Files and links are Kiln's to remove again; directories may have come to hold what is not.
 pub(crate) fn owned_paths(bundle: &Bundle) -> BTreeSet<String> {
     bundle
@@ -183,4 +211,38 @@ pub(crate) fn owned_paths(bundle: &Bundle) -> BTreeSet<String> {
             _ => None,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lives_on_a_mount_is_stopped_from_the_top() {
+        let service = |unit: &str, restart_on: &[&str]| {
+            let restart_on = restart_on.iter().map(ToString::to_string).collect();
+            let unit = unit.to_owned();
+            let reload_on = Vec::new();
+            Resource::Service(kiln_site::bundle::Service {
+                unit,
+                enabled: true,
+                running: true,
+                restart_on,
+                reload_on,
+            })
+        };
+        let bundle = Bundle {
+            cluster: "demo".into(),
+            node: "control".into(),
+            role: "control".into(),
+            resources: vec![
+                service("mariadb.service", &["file:/etc/x", "mount:/var/lib/state"]),
+                service("munge.service", &["file:/etc/munge/munge.key"]),
+                service("slurmctld.service", &["mount:/var/lib/state"]),
+            ],
+        };
+        let expected =
+            [("mount:/var/lib/state".to_owned(), vec!["slurmctld.service".into(), "mariadb.service".into()])];
+        assert_eq!(residents(&bundle), BTreeMap::from(expected));
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::state::{self, AppliedResult};
-use kiln_site::bundle::{Command, Directory, File, Link};
+use kiln_site::bundle::{Command, Directory, File, Link, Mount, MountSource};
 use std::os::unix::fs::PermissionsExt;
 
 struct Fixture {
@@ -270,6 +270,34 @@ fn a_failure_stops_only_those_that_depend_on_it() {
     assert_eq!(outcomes(&report), [Failed, Skipped, Skipped, Changed, Failed]);
     assert_eq!(report.resources[1].summary, "file:/etc/taken failed");
     assert_eq!(state::applied(fixture.root.path()).unwrap().result, AppliedResult::Failed);
+}
+
+/// What comes after it might be written to the directory below the mount point.
+#[test]
+fn a_mount_that_fails_ends_the_apply() {
+    use Outcome::{Changed, Failed, Skipped};
+    let fixture = Fixture::new();
+    let mount = |target: &str| {
+        let source = MountSource::Volume("demo-state".into());
+        Resource::Mount(Mount { target: target.into(), source, read_only: false })
+    };
+    let marker = fixture.path("/ran");
+    let after = [
+        directory("/state/slurmctld", 0o700),
+        file("/etc/after", "x"),
+        Resource::Command(command("new database", &["touch", marker.to_str().unwrap()])),
+        mount("/home"),
+    ];
+    let bad = [&[file("/etc/before", "x"), mount("/bad place")], after.as_slice()].concat();
+    let report = fixture.apply(&bad);
+    assert_eq!(outcomes(&report), [Changed, Failed, Skipped, Skipped, Skipped, Skipped]);
+    assert_eq!(report.resources[5].summary, "mount:/bad place failed");
+    assert!(!fixture.path("/state").exists() && !marker.exists());
+    assert_eq!(state::applied(fixture.root.path()).unwrap().result, AppliedResult::Failed);
+    // With the volume there, nothing is left out.
+    let report = fixture.apply(&after);
+    assert_eq!(report.count(Failed), 0);
+    assert!(fixture.path("/state/slurmctld").exists() && marker.exists());
 }
 
 #[test]
