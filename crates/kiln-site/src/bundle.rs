@@ -20,7 +20,7 @@ impl Bundle {
     }
 }
 
-/// `id()` of a resource is what services name in `restart_on` and what reports show.
+/// `id()` of a resource is what others name in `restart_on`, `when_changed` and `needs`, and what reports show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Resource {
@@ -77,6 +77,9 @@ pub struct File {
     /// A program that must accept the new content before it replaces the old; `{}` stands for a file that holds it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub check: Vec<String>,
+    /// Ids of resources: when one of them failed, this one is left as it is, and owes what it owes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,6 +129,9 @@ pub struct Service {
     pub restart_on: Vec<String>,
     /// Ids of resources; a change of one of them reloads the unit, if it was not restarted.
     pub reload_on: Vec<String>,
+    /// Ids of resources: when one of them failed, this one is left as it is, and owes what it owes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
 }
 
 impl Resource {

@@ -12,6 +12,7 @@ pub fn file(path: impl Into<String>, content: impl Into<String>) -> File {
         secret: false,
         base64: false,
         check: Vec::new(),
+        needs: Vec::new(),
     }
 }
 
@@ -21,6 +22,12 @@ impl File {
         self.owner = user.into();
         self.group = user.into();
         self.mode = mode;
+        self
+    }
+
+    #[must_use]
+    pub fn needs(mut self, id: &str) -> Self {
+        self.needs.push(id.into());
         self
     }
 
@@ -74,6 +81,15 @@ pub fn service(unit: &str, restart_on: &[&str]) -> Service {
         running: true,
         restart_on: words(restart_on),
         reload_on: Vec::new(),
+        needs: Vec::new(),
+    }
+}
+
+impl Service {
+    #[must_use]
+    pub fn needs(mut self, id: &str) -> Self {
+        self.needs.push(id.into());
+        self
     }
 }
 

@@ -14,6 +14,8 @@ use crate::storage;
 /// Where the share is on every node.
 pub const SHARE: &str = "/srv/kiln/share";
 
+const SLURM_CONF: &str = "file:/etc/slurm/slurm.conf";
+
 /// Names of the cluster's volumes in the cloud.
 pub fn volume_name(spec: &Spec, purpose: &str) -> String {
     let own = match purpose {
@@ -50,7 +52,9 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
     resources.extend(accounting::resources(spec, inventory, secrets));
     resources.extend(fleet::before_slurmctld(spec, secrets));
     resources.extend([
-        Resource::File(file("/etc/kiln/slurmctld-restart", &slurm.restart)),
+        // As long as Slurm refuses the new slurm.conf, slurmctld goes on with the old one, and the restart that the new
+        // one calls for is yet to come.
+        Resource::File(file("/etc/kiln/slurmctld-restart", &slurm.restart).needs(SLURM_CONF)),
         Resource::File(file(
             "/etc/systemd/system/slurmctld.service.d/kiln.conf",
             "# Written by Kiln: after a reboot wait for the database and the state volume, and come back after a crash.\n\
@@ -58,12 +62,13 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
         )),
         Resource::Service(storage::resident(
             spec,
-            service("slurmctld.service", &["file:/etc/kiln/slurmctld-restart", "file:/etc/munge/munge.key"]),
+            service("slurmctld.service", &["file:/etc/kiln/slurmctld-restart", "file:/etc/munge/munge.key"])
+                .needs(SLURM_CONF),
         )),
         // Tells every slurmd of the new file as well.
         Resource::Command(
             command("slurm reconfigured", &["scontrol", "reconfigure"])
-                .when_changed(&["file:/etc/slurm/slurm.conf", "file:/etc/slurm/cgroup.conf"])
+                .when_changed(&[SLURM_CONF, "file:/etc/slurm/cgroup.conf"])
                 .retry(60),
         ),
     ]);

@@ -130,8 +130,9 @@ fn ids_are_unique_and_watched_ids_exist() {
         assert_eq!(unique.len(), ids.len(), "{node}: {ids:?}");
         for (at, resource) in bundle.resources.iter().enumerate() {
             let watched: Vec<&String> = match resource {
-                Resource::Service(s) => s.restart_on.iter().chain(&s.reload_on).collect(),
+                Resource::Service(s) => s.restart_on.iter().chain(&s.reload_on).chain(&s.needs).collect(),
                 Resource::Command(c) => c.when_changed.iter().collect(),
+                Resource::File(f) => f.needs.iter().collect(),
                 _ => continue,
             };
             for id in watched {
@@ -205,6 +206,18 @@ fn what_lives_on_the_state_volume_starts_and_restarts_with_it() {
         assert!(waits, "{unit}");
     }
     assert!(residents(&of(&format!("{FILE}\n[volumes]\nstate = \"none\"\n"))).is_empty());
+}
+
+#[test]
+fn a_slurm_conf_that_is_refused_leaves_slurmctld_and_its_restart_alone() {
+    let control = bundle("control");
+    let conf = "file:/etc/slurm/slurm.conf".to_string();
+    let needs = |id: &str| match control.resources.iter().find(|r| r.id() == id) {
+        Some(Resource::File(file)) => file.needs.contains(&conf),
+        Some(Resource::Service(service)) => service.needs.contains(&conf),
+        _ => false,
+    };
+    assert!(needs("file:/etc/kiln/slurmctld-restart") && needs("service:slurmctld.service"));
 }
 
 #[test]

@@ -174,6 +174,7 @@ mod tests {
             running,
             restart_on: vec!["file:/a".into()],
             reload_on: vec!["file:/b".into()],
+            needs: Vec::new(),
         }
     }
 

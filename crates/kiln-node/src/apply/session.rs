@@ -58,17 +58,18 @@ impl Session {
         Ok(session)
     }
 
-    /// The failed resource that this one would react to, if there is one. After a failed mount, that is every one.
+    /// The failed resource that this one needs or would react to, if there is one. After a failed mount, that is every one.
     pub fn blocked_by(&self, resource: &Resource) -> Option<String> {
         if self.unmounted.is_some() {
             return self.unmounted.clone();
         }
-        let causes = match resource {
-            Resource::Service(service) => &service.restart_on,
-            Resource::Command(command) => &command.when_changed,
+        let (needs, causes): (&[String], &[String]) = match resource {
+            Resource::File(file) => (&file.needs, &[]),
+            Resource::Service(service) => (&service.needs, &service.restart_on),
+            Resource::Command(command) => (&[], &command.when_changed),
             _ => return None,
         };
-        causes.iter().find(|id| self.failed.contains(*id)).cloned()
+        needs.iter().chain(causes).find(|id| self.failed.contains(*id)).cloned()
     }
 
     /// The units that have their data on this mount.
@@ -229,6 +230,7 @@ mod tests {
                 running: true,
                 restart_on,
                 reload_on,
+                needs: Vec::new(),
             })
         };
         let bundle = Bundle {

@@ -90,6 +90,7 @@ fn plain(path: &str, content: &str) -> File {
         secret: false,
         base64: false,
         check: Vec::new(),
+        needs: Vec::new(),
     }
 }
 
@@ -298,6 +299,49 @@ fn a_mount_that_fails_ends_the_apply() {
     let report = fixture.apply(&after);
     assert_eq!(report.count(Failed), 0);
     assert!(fixture.path("/state/slurmctld").exists() && marker.exists());
+}
+
+/// A list whose change restarts a service is written only together with the file it was made from.
+#[test]
+fn a_file_that_is_refused_does_not_use_up_the_restart_it_calls_for() {
+    use Outcome::{Changed, Failed, Skipped, Unchanged};
+    let fixture = Fixture::new();
+    let log = fixture.path("/restarts");
+    let restart = Command {
+        when_changed: vec!["file:/etc/restart".into()],
+        ..command("restart", &["sh", "-c", &format!("echo restart >>{}", log.display())])
+    };
+    let resources = |conf: &str, list: &str| {
+        let check = ["grep", "-q", "good", "{}"].map(String::from).to_vec();
+        [
+            Resource::File(File { check, ..plain("/etc/conf", conf) }),
+            Resource::File(File { needs: vec!["file:/etc/conf".into()], ..plain("/etc/restart", list) }),
+            Resource::Command(restart.clone()),
+            file("/etc/other", list),
+        ]
+    };
+    fixture.apply(&resources("good 1", "1"));
+    let report = fixture.apply(&resources("typo 2", "2"));
+    assert_eq!(outcomes(&report), [Failed, Skipped, Skipped, Changed]);
+    assert_eq!(report.resources[1].summary, "file:/etc/conf failed");
+    assert_eq!((fixture.read("/etc/restart"), fixture.read("/restarts")), ("1".into(), "restart\n".into()));
+    assert_eq!(outcomes(&fixture.apply(&resources("good 2", "2"))), [Changed, Changed, Changed, Unchanged]);
+    assert_eq!(fixture.read("/restarts"), "restart\nrestart\n");
+    assert_eq!(fixture.apply(&resources("good 2", "2")).count(Unchanged), 4);
+}
+
+/// Sealed bundles on a share, and those of an older deploy host, do not have every field of today's.
+#[test]
+fn a_bundle_of_an_older_kiln_is_applied() {
+    let old = r#"{"cluster": "demo", "node": "c1", "role": "compute", "resources": [
+        {"kind": "file", "path": "/etc/a", "content": "a", "mode": 420, "owner": "root", "group": "root",
+         "secret": false, "base64": false},
+        {"kind": "service", "unit": "slurmd.service", "enabled": false, "running": true,
+         "restart_on": ["file:/etc/a"], "reload_on": []}]}"#;
+    let bundle: Bundle = serde_json::from_str(old).unwrap();
+    let fixture = Fixture::new();
+    assert_eq!(outcomes(&fixture.apply(&bundle.resources)), [Outcome::Changed, Outcome::Skipped]);
+    assert!(!serde_json::to_string(&bundle).unwrap().contains("needs"), "its digest stays the same");
 }
 
 #[test]

@@ -76,6 +76,7 @@ fn bundle(node: &str) -> Bundle {
             secret: false,
             base64: false,
             check: Vec::new(),
+            needs: Vec::new(),
         })],
     }
 }
