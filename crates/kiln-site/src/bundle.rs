@@ -20,6 +20,9 @@ impl Bundle {
     }
 }
 
+/// In `needs`: whatever went before, all of it.
+pub const EVERYTHING: &str = "*";
+
 /// `id()` of a resource is what others name in `restart_on`, `when_changed` and `needs`, and what reports show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]

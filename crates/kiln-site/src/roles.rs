@@ -3,7 +3,7 @@
 use kiln_spec::{Role, Spec, Volume};
 
 use crate::accounting;
-use crate::bundle::Resource;
+use crate::bundle::{EVERYTHING, Resource};
 use crate::common;
 use crate::fleet;
 use crate::inputs::{Inventory, Secrets};
@@ -123,8 +123,9 @@ pub fn compute(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
             "file:/etc/systemd/system/slurmd.service.d/kiln.conf",
         ],
     );
-    // Started by kiln-node.service once the bundle is applied, never by systemd alone: a node that could not be
-    // configured must not join.
+    // Started once all of the bundle is applied, never by systemd alone: a node that could not be configured must not
+    // join. A slurmd that runs already goes on, with its jobs.
+    slurmd = slurmd.needs(EVERYTHING);
     slurmd.enabled = false;
     resources.push(Resource::Service(slurmd));
     resources

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kiln_site::bundle::{Bundle, Resource};
+use kiln_site::bundle::{Bundle, EVERYTHING, Resource};
 use kiln_site::{Inventory, NodeFacts, NodeKeys, Secrets, site};
 use kiln_slurm::Release;
 use kiln_spec::Spec;
@@ -135,7 +135,7 @@ fn ids_are_unique_and_watched_ids_exist() {
                 Resource::File(f) => f.needs.iter().collect(),
                 _ => continue,
             };
-            for id in watched {
+            for id in watched.into_iter().filter(|id| *id != EVERYTHING) {
                 let found = ids.iter().position(|i| i == id);
                 assert!(found.is_some_and(|found| found < at), "{node}: {} watches {id}", resource.id());
             }
@@ -218,6 +218,14 @@ fn a_slurm_conf_that_is_refused_leaves_slurmctld_and_its_restart_alone() {
         _ => false,
     };
     assert!(needs("file:/etc/kiln/slurmctld-restart") && needs("service:slurmctld.service"));
+}
+
+#[test]
+fn slurmd_comes_last_and_needs_all_the_rest() {
+    let compute = bundle("standard-0");
+    let Some(Resource::Service(slurmd)) = compute.resources.last() else { panic!("not a service") };
+    assert_eq!((slurmd.unit.as_str(), slurmd.enabled), ("slurmd.service", false));
+    assert!(slurmd.needs.contains(&EVERYTHING.into()));
 }
 
 #[test]

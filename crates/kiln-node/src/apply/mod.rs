@@ -84,6 +84,7 @@ pub fn apply(
 
 fn run(mut session: Session, bundle: &Bundle, reports: &mut Reports) {
     removal::apply(&mut session, bundle, reports);
+    session.failed_beside(reports.failed().map(|report| report.id.clone()));
     for resource in &bundle.resources {
         let start = Instant::now();
         let id = resource.id();
@@ -94,11 +95,12 @@ fn run(mut session: Session, bundle: &Bundle, reports: &mut Reports) {
         let noted = session.note(bundle, resource, &verdict);
         reports.add(id, start, verdict);
         if let Err(error) = noted {
+            session.failed_beside(["kiln:state".into()]);
             reports.add("kiln:state".into(), start, failure(&error));
         }
     }
     let start = Instant::now();
-    let ok = reports.list.iter().all(|report| report.outcome != Outcome::Failed);
+    let ok = reports.failed().next().is_none();
     if let Err(error) = session.finish(bundle, ok) {
         reports.add("kiln:state".into(), start, failure(&error));
     }
@@ -135,6 +137,10 @@ struct Reports<'a> {
 }
 
 impl Reports<'_> {
+    fn failed(&self) -> impl Iterator<Item = &ResourceReport> {
+        self.list.iter().filter(|report| report.outcome == Outcome::Failed)
+    }
+
     fn add(&mut self, id: String, start: Instant, verdict: Verdict) {
         let report = ResourceReport {
             id,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
-use kiln_site::bundle::{Bundle, Resource};
+use kiln_site::bundle::{Bundle, EVERYTHING, Resource};
 
 use super::{ApplyError, ApplyOptions};
 use crate::accounts::Accounts;
@@ -22,7 +22,8 @@ pub(crate) struct Session {
     pub units: Units,
     pub manifest: Manifest,
     saved: Manifest,
-    failed: HashSet<String>,
+    /// In the order in which they failed.
+    failed: Vec<String>,
     /// What would be written from here on could end up below the mount point, where the next mount hides it.
     unmounted: Option<String>,
     /// Id of a mount -> the units that restart with it, the last of the bundle first.
@@ -45,7 +46,7 @@ impl Session {
             accounts,
             manifest: saved.clone(),
             saved,
-            failed: HashSet::new(),
+            failed: Vec::new(),
             unmounted: None,
             residents: residents(bundle),
             tree,
@@ -69,7 +70,15 @@ impl Session {
             Resource::Command(command) => (&[], &command.when_changed),
             _ => return None,
         };
+        if needs.iter().any(|id| id == EVERYTHING) && !self.failed.is_empty() {
+            return self.failed.first().cloned();
+        }
         needs.iter().chain(causes).find(|id| self.failed.contains(*id)).cloned()
+    }
+
+    /// Failures beside the bundle's own resources, which only those feel that need everything.
+    pub fn failed_beside(&mut self, ids: impl IntoIterator<Item = String>) {
+        self.failed.extend(ids);
     }
 
     /// The units that have their data on this mount.
@@ -95,10 +104,10 @@ impl Session {
                 if let Resource::Mount(_) = resource {
                     self.unmounted = Some(id.clone());
                 }
-                self.failed.insert(id);
+                self.failed.push(id);
             }
             Outcome::Skipped if self.blocked_by(resource).is_some() => {
-                self.failed.insert(id);
+                self.failed.push(id);
             }
             Outcome::Skipped => {}
             Outcome::Unchanged => {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::state::{self, AppliedResult};
-use kiln_site::bundle::{Command, Directory, File, Link, Mount, MountSource};
+use kiln_site::bundle::{Command, Directory, EVERYTHING, File, Link, Mount, MountSource};
 use std::os::unix::fs::PermissionsExt;
 
 struct Fixture {
@@ -328,6 +328,34 @@ fn a_file_that_is_refused_does_not_use_up_the_restart_it_calls_for() {
     assert_eq!(outcomes(&fixture.apply(&resources("good 2", "2"))), [Changed, Changed, Changed, Unchanged]);
     assert_eq!(fixture.read("/restarts"), "restart\nrestart\n");
     assert_eq!(fixture.apply(&resources("good 2", "2")).count(Unchanged), 4);
+}
+
+#[test]
+fn what_needs_everything_waits_until_nothing_fails() {
+    use Outcome::{Changed, Failed, Skipped};
+    let slurmd = |fixture: &Fixture| {
+        let path = fixture.path("/started").display().to_string();
+        let needs = vec![EVERYTHING.into()];
+        Resource::File(File { needs, ..plain("/started", &path) })
+    };
+    let fixture = Fixture::new();
+    let report = fixture.apply(&[
+        Resource::Command(command("site commands", &["false"])),
+        file("/etc/a", "a"),
+        slurmd(&fixture),
+    ]);
+    assert_eq!(outcomes(&report), [Failed, Changed, Skipped]);
+    assert_eq!(report.resources[2].summary, "command:site commands failed");
+    let report = fixture.apply(&[file("/etc/a", "a"), slurmd(&fixture)]);
+    assert!(report.ok() && fixture.path("/started").exists());
+
+    // What an earlier bundle had and this one lacks is part of it, too.
+    let fixture = Fixture::new();
+    fixture.apply(&[file("/etc/old/a", "a")]);
+    std::fs::remove_dir_all(fixture.path("/etc/old")).unwrap();
+    fixture.write("etc/old", "a file where a directory was");
+    let report = fixture.apply(&[slurmd(&fixture)]);
+    assert_eq!(outcomes(&report), [Failed, Skipped], "{report:?}");
 }
 
 /// Sealed bundles on a share, and those of an older deploy host, do not have every field of today's.

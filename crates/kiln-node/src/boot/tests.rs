@@ -1,5 +1,5 @@
 use super::*;
-use kiln_site::bundle::{Bundle, File, Resource};
+use kiln_site::bundle::{Bundle, EVERYTHING, File, Resource};
 use std::path::Path;
 
 /// A root, a config drive and a share in one temporary directory.
@@ -120,6 +120,26 @@ fn a_compute_node_applies_its_bundle() {
     assert!(matches!(fixture.boot(), Ok(BootOutcome::Configured(_))));
     assert_eq!(fixture.read("root/etc/slurm/x"), "x\n");
     assert_eq!(state::applied(&fixture.path("root")).unwrap().result, AppliedResult::Ok);
+}
+
+#[test]
+fn a_bundle_that_fails_in_part_starts_nothing_that_needs_the_whole() {
+    let (identity, recipient) = key(1);
+    let fixture = Fixture::new(&compute(&format!(r#", "seal_key": "{identity}""#)));
+    let mut bundle = bundle("c1");
+    if let Resource::File(file) = &mut bundle.resources[0] {
+        file.needs.push(EVERYTHING.into());
+    }
+    let site_commands = r#"{"kind": "command", "name": "site commands", "argv": ["false"], "stdin": null,
+        "unless": null, "when_changed": [], "retry_seconds": 0}"#;
+    bundle.resources.insert(0, serde_json::from_str(site_commands).unwrap());
+    fixture.write("share/bundles/c1.age", seal::seal(&bundle, &recipient).unwrap());
+    let Err(error @ BootError::Apply(_)) = fixture.boot() else { panic!("it went well") };
+    assert!(
+        error.to_string().starts_with("1 of 2 resources failed, the first: command:site commands"),
+        "{error}"
+    );
+    assert!(!fixture.path("root/etc/slurm/x").exists());
 }
 
 #[test]
