@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use kiln_spec::{Role, Spec};
+use kiln_spec::{ExtraFile, Role, Spec};
 
 use crate::bundle::{Group, Resource, User};
 use crate::inputs::{Inventory, NodeKeys, Secrets};
@@ -176,17 +176,20 @@ pub fn sshd() -> Vec<Resource> {
     vec![Resource::File(config), Resource::Service(ssh)]
 }
 
+pub fn site_file(extra: &ExtraFile) -> Resource {
+    let mut resource = file(&extra.path, &extra.content);
+    resource.mode = extra.mode;
+    resource.owner.clone_from(&extra.owner);
+    resource.group.clone_from(&extra.group);
+    Resource::File(resource)
+}
+
 /// What the site adds to a role. The commands run again when their list or one of the files changed.
 pub fn extras(spec: &Spec, role: Role) -> Vec<Resource> {
     let extras = spec.roles.of(role);
     let mut resources: Vec<Resource> = Vec::new();
     let mut watched: Vec<String> = Vec::new();
-    for extra in &extras.files {
-        let mut resource = file(&extra.path, &extra.content);
-        resource.mode = extra.mode;
-        resource.owner.clone_from(&extra.owner);
-        resource.group.clone_from(&extra.group);
-        let resource = Resource::File(resource);
+    for resource in extras.files.iter().map(site_file) {
         watched.push(resource.id());
         resources.push(resource);
     }

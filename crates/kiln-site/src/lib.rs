@@ -11,6 +11,7 @@ mod make;
 mod power;
 mod roles;
 mod slurm_conf;
+mod slurm_files;
 mod storage;
 mod timeouts;
 

@@ -9,6 +9,7 @@ use crate::fleet;
 use crate::inputs::{Inventory, Secrets};
 use crate::make::{command, directory, file, service};
 use crate::slurm_conf::{STATE, SlurmConf, cgroup_conf};
+use crate::slurm_files;
 use crate::storage;
 
 /// Where the share is on every node.
@@ -44,6 +45,8 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
     resources.extend(common::munge(secrets));
     resources.extend(common::users(spec, true));
     resources.extend(common::sshd());
+    // Here is their place; that they take the place of Kiln's own is settled where they come again, among the extras.
+    resources.extend(slurm_files::resources(spec));
     // Before slurmdbd: sacctmgr asks this file where slurmdbd is.
     resources.extend([
         slurm_conf_file(slurm),
@@ -51,6 +54,15 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
     ]);
     resources.extend(accounting::resources(spec, inventory, secrets));
     resources.extend(fleet::before_slurmctld(spec, secrets));
+    let mut slurmctld =
+        service("slurmctld.service", &["file:/etc/kiln/slurmctld-restart", "file:/etc/munge/munge.key"])
+            .needs(SLURM_CONF);
+    slurmctld.restart_on.extend(slurm_files::restart_ids(spec));
+    // Tells every slurmd of the new files as well.
+    let mut reconfigured = command("slurm reconfigured", &["scontrol", "reconfigure"])
+        .when_changed(&[SLURM_CONF, "file:/etc/slurm/cgroup.conf"])
+        .retry(60);
+    reconfigured.when_changed.extend(slurm_files::ids(spec));
     resources.extend([
         // As long as Slurm refuses the new slurm.conf, slurmctld goes on with the old one, and the restart that the new
         // one calls for is yet to come.
@@ -60,17 +72,8 @@ pub fn control(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
             "# Written by Kiln: after a reboot wait for the database and the state volume, and come back after a crash.\n\
              [Unit]\nAfter=slurmdbd.service\nRequiresMountsFor=/var/lib/state\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=2\n",
         )),
-        Resource::Service(storage::resident(
-            spec,
-            service("slurmctld.service", &["file:/etc/kiln/slurmctld-restart", "file:/etc/munge/munge.key"])
-                .needs(SLURM_CONF),
-        )),
-        // Tells every slurmd of the new file as well.
-        Resource::Command(
-            command("slurm reconfigured", &["scontrol", "reconfigure"])
-                .when_changed(&[SLURM_CONF, "file:/etc/slurm/cgroup.conf"])
-                .retry(60),
-        ),
+        Resource::Service(storage::resident(spec, slurmctld)),
+        Resource::Command(reconfigured),
     ]);
     resources.extend(accounting::account_of_slurm(spec));
     resources.extend(fleet::kilnd(spec, inventory));
@@ -107,13 +110,17 @@ pub fn compute(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
             "/etc/default/slurmd",
             format!("# Written by Kiln.\nSLURMD_OPTIONS=\"--conf-server {}:6817\"\n", spec.control.node),
         )),
-        Resource::File(file("/etc/kiln/slurmd-restart", &slurm.slurmd_restart)),
+        Resource::File(file(
+            "/etc/kiln/slurmd-restart",
+            slurm.slurmd_restart.clone() + &slurm_files::slurmd_restart(spec),
+        )),
         Resource::File(file(
             "/etc/systemd/system/slurmd.service.d/kiln.conf",
             "# Written by Kiln: the configuration comes from slurmctld, and while slurmctld is away slurmd keeps asking.\n\
              [Unit]\nConditionPathExists=\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=1\n",
         )),
     ]);
+    resources.extend(slurm_files::arrived(spec).map(Resource::Command));
     let mut slurmd = service(
         "slurmd.service",
         &[

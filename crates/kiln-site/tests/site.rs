@@ -228,6 +228,50 @@ fn slurmd_comes_last_and_needs_all_the_rest() {
     assert!(slurmd.needs.contains(&EVERYTHING.into()));
 }
 
+/// gres.conf and the like: there before slurm.conf is read, and a change of one reaches every daemon that reads it.
+#[test]
+fn slurms_other_files_come_first_and_are_answered() {
+    let of = |files: &[(&str, &str)], node: &str| {
+        let text = files.iter().fold(FILE.to_string(), |text, (name, content)| {
+            format!("{text}[[role.control.file]]\npath = \"/etc/slurm/{name}\"\ncontent = \"{content}\"\n")
+        });
+        let spec = kiln_spec::parse(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
+        site(&spec, &inventory, &secrets).bundle(node, &keys(node)).unwrap().resources
+    };
+    let place = |resources: &[Resource], id: &str| resources.iter().position(|r| r.id() == id).unwrap();
+    let names = ["gres.conf", "cgroup.conf", "job_submit.lua"];
+    let control = of(&names.map(|name| (name, "site")), "control");
+    let Resource::Service(slurmctld) = &control[place(&control, "service:slurmctld.service")] else {
+        panic!()
+    };
+    let Resource::Command(tell) = &control[place(&control, "command:slurm reconfigured")] else { panic!() };
+    for name in names {
+        let id = format!("file:/etc/slurm/{name}");
+        let at = place(&control, &id);
+        assert!(at < place(&control, "file:/etc/slurm/slurm.conf"), "{name}");
+        assert!(matches!(&control[at], Resource::File(file) if file.content == "site"), "{name}");
+        assert_eq!(control.iter().filter(|r| r.id() == id).count(), 1);
+        assert_eq!(slurmctld.restart_on.contains(&id), name != "job_submit.lua", "{name}");
+        assert!(tell.when_changed.contains(&id), "{name}");
+    }
+    // One that is taken out of the file again is a change of its directory.
+    let gone = "directory:/etc/slurm".to_string();
+    assert!(slurmctld.restart_on.contains(&gone) && tell.when_changed.contains(&gone));
+
+    let marker = |files: &[(&str, &str)]| {
+        let compute = of(files, "standard-0");
+        compute[place(&compute, "file:/etc/kiln/slurmd-restart")].clone()
+    };
+    assert_ne!(marker(&[]), marker(&[("gres.conf", "a")]));
+    assert_ne!(marker(&[("gres.conf", "a")]), marker(&[("gres.conf", "b")]));
+    assert_eq!(marker(&[]), marker(&[("job_submit.lua", "a")]), "slurmd does not read it");
+    let waits = |files: &[(&str, &str)]| {
+        of(files, "standard-0").iter().any(|r| r.id() == "command:slurmd has the site's files")
+    };
+    assert!(waits(&[("gres.conf", "a")]) && !waits(&[("job_submit.lua", "a")]));
+}
+
 #[test]
 fn the_same_input_gives_the_same_bundle() {
     assert_eq!(bundle("standard-0").digest(), bundle("standard-0").digest());

@@ -180,6 +180,8 @@ fn files_in_place_of_kilns() {
         ("compute", "/etc/pam.d/sshd"),
         ("compute", "/etc/ssh/kiln-keys/root"),
         ("compute", "/etc/ssh/ssh_host_ed25519_key"),
+        ("control", "/etc/slurm/gres.conf"),
+        ("compute", "/etc/slurm/gres.conf"),
     ];
     let files =
         paths.map(|(role, path)| format!("[[role.{role}.file]]\npath = \"{path}\"\ncontent = \"\"\n"));

@@ -1,4 +1,4 @@
-//! Files of a site that would take the place of those Kiln writes.
+//! Files of a site that would take the place of those Kiln writes, or that have no place where they are put.
 
 use crate::Role;
 use crate::diagnostic::Findings;
@@ -10,12 +10,17 @@ enum Rule {
     Never(&'static str),
     /// It is the site's choice, which comes at a price.
     Mind(&'static str),
+    /// Nothing on these nodes reads it.
+    Unread(&'static str),
 }
 
 /// A path, or everything below it if it ends in `/`; the roles whose nodes have it; the rule.
 type Own = (&'static str, &'static [Role], Rule);
 
 const DIRECTORY: Rule = Rule::Never("Kiln keeps this directory for itself on every node");
+
+/// slurmd gets its configuration from slurmctld.
+const FROM_CONTROL: Rule = Rule::Unread("slurmd gets it from control: put it into [[role.control.file]]");
 
 const OWN: &[Own] = &[
     ("/etc/kiln/", &Role::ALL, DIRECTORY),
@@ -49,6 +54,9 @@ const OWN: &[Own] = &[
         &Role::ALL,
         Rule::Mind("Kiln knows the node by this key and talks to no other"),
     ),
+    ("/etc/slurm/cgroup.conf", &[Role::Compute], FROM_CONTROL),
+    ("/etc/slurm/gres.conf", &[Role::Compute], FROM_CONTROL),
+    ("/etc/slurm/topology.conf", &[Role::Compute], FROM_CONTROL),
     ("/etc/pam.d/sshd", &[Role::Compute], Rule::Mind("it keeps users without a job off the compute nodes")),
 ];
 
@@ -63,6 +71,10 @@ pub(super) fn check(path: &Text, role: Role, findings: &mut Findings<'_>) {
         Some((_, _, Rule::Mind(hint))) => {
             let message = format!("`{}` replaces Kiln's own file", path.value);
             findings.warning("own-file", path.span.clone(), message).hint(*hint);
+        }
+        Some((_, _, Rule::Unread(hint))) => {
+            let message = format!("nothing on {} nodes reads `{}`", role.as_str(), path.value);
+            findings.warning("unread-file", path.span.clone(), message).hint(*hint);
         }
     }
 }

@@ -32,9 +32,13 @@ pub fn parameter(lab: &mut Lab) {
     lab.wait_job(&id, "CANCELLED");
 }
 
-/// Slurm refuses a file with a parameter it does not know; the old one stays in force everywhere.
+/// Slurm refuses a file with a parameter it does not know; the old one stays in force everywhere. What the new one called
+/// for is not lost: a restart of slurmctld comes with the mended file.
 pub fn bad_parameter(lab: &mut Lab) {
-    lab.edit("[slurm.config]\n", "[slurm.config]\nNoSuchParameter = 1\n");
+    let file = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    let slurmctld = |lab: &mut Lab| main_pid(lab, "control", "slurmctld.service");
+    let before = slurmctld(lab);
+    lab.edit("[slurm.config]\n", "[slurm.config]\nSchedulerType = \"sched/builtin\"\nNoSuchParameter = 1\n");
     let refused = lab.try_kiln(&["configure"]);
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{words}");
@@ -45,13 +49,110 @@ pub fn bad_parameter(lab: &mut Lab) {
             "Slurm still answers"
         );
     }
+    assert_eq!(slurmctld(lab), before, "the old file calls for no restart");
     lab.edit("NoSuchParameter = 1\n", "");
+    lab.kiln(&["configure"]);
+    assert_ne!(slurmctld(lab), before, "another scheduler takes a restart");
+    lab.write_file(&file);
+    lab.kiln(&["configure"]);
+    assert_unchanged(lab);
+}
+
+fn main_pid(lab: &mut Lab, node: &str, unit: &str) -> String {
+    lab.on(node, &["systemctl", "show", "--property=MainPID", "--value", unit])
+}
+
+fn assert_unchanged(lab: &mut Lab) {
     let again = lab.json(&["configure"]);
     for (node, report) in again["nodes"].as_object().expect("nodes") {
         for resource in report["resources"].as_array().expect("resources") {
             assert_eq!(resource["outcome"], "unchanged", "{node}: {resource}");
         }
     }
+}
+
+/// Devices and switches are described in files of their own, which slurmctld hands out. `/dev/null` stands for a GPU.
+pub fn slurms_other_files(lab: &mut Lab) {
+    let file = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    lab.edit("[slurm.config]\n", "[slurm.config]\nGresTypes = \"gpu\"\nTopologyPlugin = \"topology/tree\"\n");
+    lab.edit("nodes = \"extra-[0-1]\"\n", "nodes = \"extra-[0-1]\"\nnode_config = { Gres = \"gpu:1\" }\n");
+    lab.edit(
+        "[login.login]\n",
+        "[[role.control.file]]\npath = \"/etc/slurm/gres.conf\"\n\
+         content = \"NodeName=extra-[0-1] Name=gpu File=/dev/null\\n\"\n\
+         [[role.control.file]]\npath = \"/etc/slurm/topology.conf\"\n\
+         content = \"SwitchName=leaf Nodes=standard-[0-1],extra-[0-1]\\n\"\n\n[login.login]\n",
+    );
+    let running = lab.submit("--nodes=1 --partition=standard", "sleep 600");
+    lab.wait_job(&running, "RUNNING");
+    lab.kiln(&["configure"]);
+    assert!(lab.on("control", &["scontrol", "show", "topology"]).contains("SwitchName=leaf"));
+    // Only a slurmd that has read gres.conf tells a job which device is its own.
+    for node in ["extra-0", "extra-1"] {
+        let options = format!("--partition=extra --nodelist={node} --gres=gpu:1 --output=gpu.%j");
+        let id = lab.submit(&options, "echo device $CUDA_VISIBLE_DEVICES");
+        lab.wait_job(&id, "COMPLETED");
+        assert_eq!(lab.as_user("login-0", &format!("cat gpu.{id}")), "device 0", "{node}");
+    }
+    assert_unchanged(lab);
+    assert_eq!(lab.job(&running, "JobState"), "RUNNING", "restarts of the daemons harm no job");
+    lab.as_user("login-0", &format!("scancel {running}"));
+
+    let before = main_pid(lab, "control", "slurmctld.service");
+    lab.write_file(&file);
+    lab.kiln(&["configure"]);
+    lab.on("control", &["test", "!", "-e", "/etc/slurm/gres.conf"]);
+    assert_ne!(main_pid(lab, "control", "slurmctld.service"), before, "without the files again");
+    assert_unchanged(lab);
+}
+
+/// A compute node joins only when all of its bundle is applied; one that has joined stays.
+pub fn configured_in_part(lab: &mut Lab) {
+    let file = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    let slurmd = |lab: &mut Lab, node: &str| {
+        lab.try_kiln(&["ssh", node, "systemctl", "--quiet", "is-active", "slurmd.service"]).status.success()
+    };
+    lab.on("standard-1", &["systemctl", "stop", "slurmd.service"]);
+    lab.write_file(&format!("{file}\n[role.compute]\ncommands = [\"echo no such driver >&2\", \"false\"]\n"));
+    let refused = lab.try_kiln(&["configure"]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && words.contains("no such driver"), "{words}");
+    assert!(slurmd(lab, "standard-0") && !slurmd(lab, "standard-1"));
+    lab.write_file(&file);
+    lab.kiln(&["configure"]);
+    assert!(slurmd(lab, "standard-1"));
+}
+
+/// A state volume that is not there costs the service, not the data: nothing starts on an empty directory.
+pub fn state_volume_missing(lab: &mut Lab) {
+    let id = lab.submit("--nodes=1", "sleep 600");
+    lab.wait_job(&id, "RUNNING");
+    // What lives on the volume goes down with it.
+    lab.on("control", &["systemctl", "stop", "var-lib-state.mount"]);
+    let units = ["kilnd.service", "slurmctld.service", "slurmdbd.service", "mariadb.service"];
+    let none_runs = |lab: &mut Lab| {
+        let states =
+            lab.try_kiln(&[&["ssh", "control", "systemctl", "is-active"], units.as_slice()].concat());
+        let states = String::from_utf8_lossy(&states.stdout).into_owned();
+        assert!(states.lines().count() == 4 && !states.lines().any(|state| state == "active"), "{states}");
+    };
+    none_runs(lab);
+    lab.on("control", &["mount", "--types", "tmpfs", "none", "/mnt/volumes"]);
+    let refused = lab.try_kiln(&["configure"]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && words.contains("is not attached to this node"), "{words}");
+    none_runs(lab);
+    assert_eq!(
+        lab.on("control", &["ls", "-A", "/var/lib/state"]),
+        "",
+        "nothing was made below the mount point"
+    );
+
+    lab.on("control", &["umount", "/mnt/volumes"]);
+    lab.kiln(&["configure"]);
+    assert_eq!(lab.job(&id, "JobState"), "RUNNING", "Slurm knows its jobs");
+    lab.as_user("login-0", &format!("scancel {id}"));
+    lab.wait_job(&id, "CANCELLED");
 }
 
 /// What is not in use any more is closed: the account of a user who left the file.

@@ -1,0 +1,77 @@
+//! The site's own files in `/etc/slurm` on control, which Slurm reads beside slurm.conf: gres.conf, topology.conf,
+//! `job_submit.lua` and the like.
+
+use std::fmt::Write as _;
+
+use kiln_spec::{ExtraFile, Role, Spec};
+use sha2::{Digest as _, Sha256};
+
+use crate::bundle::{Command, Resource};
+use crate::common::site_file;
+use crate::make::command;
+
+const DIRECTORY: &str = "/etc/slurm/";
+
+/// What slurmctld hands out to slurmd, which reads most of it only when it starts.
+const HANDED_OUT: &[&str] = &[
+    "acct_gather.conf",
+    "cgroup.conf",
+    "gres.conf",
+    "helpers.conf",
+    "job_container.conf",
+    "mpi.conf",
+    "oci.conf",
+    "plugstack.conf",
+    "topology.conf",
+];
+
+fn files(spec: &Spec) -> impl Iterator<Item = (&str, &ExtraFile)> {
+    let files = spec.roles.of(Role::Control).files.iter();
+    files.filter_map(|file| Some((file.path.strip_prefix(DIRECTORY)?, file)))
+}
+
+/// To be written before anything reads slurm.conf, which may call for them.
+pub fn resources(spec: &Spec) -> Vec<Resource> {
+    files(spec).map(|(_, file)| site_file(file)).collect()
+}
+
+/// Stands for those that were removed.
+const REMOVED: &str = "directory:/etc/slurm";
+
+/// Whatever changed among them, slurmctld must be told.
+pub fn ids(spec: &Spec) -> Vec<String> {
+    let ids = files(spec).map(|(_, file)| site_file(file).id());
+    ids.chain([REMOVED.to_string()]).collect()
+}
+
+/// Those that slurmctld may read only when it starts. Scripts it reads whenever it runs them.
+pub fn restart_ids(spec: &Spec) -> Vec<String> {
+    let is_configuration = |name: &str| {
+        let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+        matches!(ending, Some("conf" | "yaml")) && name != "slurmdbd.conf"
+    };
+    let ids = files(spec).filter(|(name, _)| is_configuration(name)).map(|(_, file)| site_file(file).id());
+    ids.chain([REMOVED.to_string()]).collect()
+}
+
+/// Changes when slurmd must be restarted: the checksums of what it gets, as `sha256sum` writes them.
+pub fn slurmd_restart(spec: &Spec) -> String {
+    let given = files(spec).filter(|(name, _)| HANDED_OUT.contains(name));
+    given.fold(String::new(), |mut text, (name, file)| {
+        let sum = hex::encode(Sha256::digest(&file.content));
+        let _ = writeln!(text, "{sum}  /run/slurm/conf/{name}");
+        text
+    })
+}
+
+/// All nodes are configured at the same time. A slurmd that restarted before slurmctld has handed out the new files would
+/// go on with the old ones; one that is not running fetches them when it starts.
+pub fn arrived(spec: &Spec) -> Option<Command> {
+    const CHECK: &str = "! systemctl --quiet is-active slurmd.service || \
+                         sha256sum --check --status /etc/kiln/slurmd-restart";
+    if slurmd_restart(spec).is_empty() {
+        return None;
+    }
+    let arrived = command("slurmd has the site's files", &["sh", "-c", CHECK]);
+    Some(arrived.when_changed(&["file:/etc/kiln/slurmd-restart"]).retry(60))
+}
