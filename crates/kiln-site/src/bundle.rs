@@ -120,6 +120,9 @@ pub struct Command {
     pub when_changed: Vec<String>,
     /// Try again until it succeeds or this many seconds have passed.
     pub retry_seconds: u64,
+    /// Ids of resources: when one of them failed, this one is left as it is, and owes what it owes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

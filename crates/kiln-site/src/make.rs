@@ -50,6 +50,7 @@ pub fn command(name: &str, argv: &[&str]) -> Command {
         unless: None,
         when_changed: Vec::new(),
         retry_seconds: 0,
+        needs: Vec::new(),
     }
 }
 
@@ -63,6 +64,12 @@ impl Command {
     #[must_use]
     pub fn when_changed(mut self, ids: &[&str]) -> Self {
         self.when_changed = words(ids);
+        self
+    }
+
+    #[must_use]
+    pub fn needs(mut self, id: &str) -> Self {
+        self.needs.push(id.into());
         self
     }
 

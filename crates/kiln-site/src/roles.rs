@@ -120,7 +120,7 @@ pub fn compute(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
              [Unit]\nConditionPathExists=\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=1\n",
         )),
     ]);
-    resources.extend(slurm_files::arrived(spec).map(Resource::Command));
+    resources.extend(slurm_files::arrived(spec));
     let mut slurmd = service(
         "slurmd.service",
         &[
@@ -135,6 +135,7 @@ pub fn compute(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
     slurmd = slurmd.needs(EVERYTHING);
     slurmd.enabled = false;
     resources.push(Resource::Service(slurmd));
+    resources.extend(slurm_files::counted(spec));
     resources
 }
 

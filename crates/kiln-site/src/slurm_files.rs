@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use kiln_spec::{ExtraFile, Role, Spec};
 use sha2::{Digest as _, Sha256};
 
-use crate::bundle::{Command, Resource};
+use crate::bundle::Resource;
 use crate::common::site_file;
 use crate::make::command;
 
@@ -64,14 +64,32 @@ pub fn slurmd_restart(spec: &Spec) -> String {
     })
 }
 
+const RESTART: &str = "file:/etc/kiln/slurmd-restart";
+
 /// All nodes are configured at the same time. A slurmd that restarted before slurmctld has handed out the new files would
 /// go on with the old ones; one that is not running fetches them when it starts.
-pub fn arrived(spec: &Spec) -> Option<Command> {
+pub fn arrived(spec: &Spec) -> Option<Resource> {
     const CHECK: &str = "! systemctl --quiet is-active slurmd.service || \
                          sha256sum --check --status /etc/kiln/slurmd-restart";
-    if slurmd_restart(spec).is_empty() {
-        return None;
-    }
     let arrived = command("slurmd has the site's files", &["sh", "-c", CHECK]);
-    Some(arrived.when_changed(&["file:/etc/kiln/slurmd-restart"]).retry(60))
+    reads_any(spec).then(|| Resource::Command(arrived.when_changed(&[RESTART]).retry(60)))
+}
+
+/// A slurmd that was not restarted yet reports too few devices to a slurmctld that was, and has its node drained. Slurm
+/// does not take that back when the number is right.
+pub fn counted(spec: &Spec) -> Option<Resource> {
+    const UNDRAIN: &str = r#"
+node=$(hostname --short)
+record=$(scontrol show node --oneliner "$node") || exit 0
+case $record in *Reason=gres/*\ count\ reported\ lower\ than\ configured*) ;; *) exit 0 ;; esac
+case $record in *INVALID_REG*) echo "${record##*Reason=}" >&2; exit 1 ;; esac
+scontrol update nodename="$node" state=resume
+"#;
+    let counted = command("slurmd reports the devices", &["sh", "-c", UNDRAIN]);
+    let counted = counted.when_changed(&[RESTART]).needs("service:slurmd.service").retry(30);
+    reads_any(spec).then(|| Resource::Command(counted))
+}
+
+fn reads_any(spec: &Spec) -> bool {
+    !slurmd_restart(spec).is_empty()
 }

@@ -131,7 +131,7 @@ fn ids_are_unique_and_watched_ids_exist() {
         for (at, resource) in bundle.resources.iter().enumerate() {
             let watched: Vec<&String> = match resource {
                 Resource::Service(s) => s.restart_on.iter().chain(&s.reload_on).chain(&s.needs).collect(),
-                Resource::Command(c) => c.when_changed.iter().collect(),
+                Resource::Command(c) => c.when_changed.iter().chain(&c.needs).collect(),
                 Resource::File(f) => f.needs.iter().collect(),
                 _ => continue,
             };
@@ -266,10 +266,17 @@ fn slurms_other_files_come_first_and_are_answered() {
     assert_ne!(marker(&[]), marker(&[("gres.conf", "a")]));
     assert_ne!(marker(&[("gres.conf", "a")]), marker(&[("gres.conf", "b")]));
     assert_eq!(marker(&[]), marker(&[("job_submit.lua", "a")]), "slurmd does not read it");
-    let waits = |files: &[(&str, &str)]| {
-        of(files, "standard-0").iter().any(|r| r.id() == "command:slurmd has the site's files")
+    let end = |files: &[(&str, &str)]| {
+        let compute = of(files, "standard-0");
+        compute[compute.len() - 3..].iter().map(Resource::id).collect::<Vec<_>>()
     };
-    assert!(waits(&[("gres.conf", "a")]) && !waits(&[("job_submit.lua", "a")]));
+    let around = [
+        "command:slurmd has the site's files",
+        "service:slurmd.service",
+        "command:slurmd reports the devices",
+    ];
+    assert_eq!(end(&[("gres.conf", "a")]), around);
+    assert_eq!(end(&[("job_submit.lua", "a")]), end(&[]));
 }
 
 #[test]

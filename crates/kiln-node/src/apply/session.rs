@@ -67,7 +67,7 @@ impl Session {
         let (needs, causes): (&[String], &[String]) = match resource {
             Resource::File(file) => (&file.needs, &[]),
             Resource::Service(service) => (&service.needs, &service.restart_on),
-            Resource::Command(command) => (&[], &command.when_changed),
+            Resource::Command(command) => (&command.needs, &command.when_changed),
             _ => return None,
         };
         if needs.iter().any(|id| id == EVERYTHING) && !self.failed.is_empty() {

@@ -114,6 +114,7 @@ fn command(name: &str, argv: &[&str]) -> Command {
         unless: None,
         when_changed: Vec::new(),
         retry_seconds: 0,
+        needs: Vec::new(),
     }
 }
 
