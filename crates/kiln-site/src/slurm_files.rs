@@ -87,7 +87,7 @@ scontrol update nodename="$node" state=resume
 "#;
     let counted = command("slurmd reports the devices", &["sh", "-c", UNDRAIN]);
     let counted = counted.when_changed(&[RESTART]).needs("service:slurmd.service").retry(30);
-    reads_any(spec).then(|| Resource::Command(counted))
+    reads_any(spec).then_some(Resource::Command(counted))
 }
 
 fn reads_any(spec: &Spec) -> bool {
