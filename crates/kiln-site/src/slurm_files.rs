@@ -69,8 +69,10 @@ const RESTART: &str = "file:/etc/kiln/slurmd-restart";
 /// All nodes are configured at the same time. A slurmd that restarted before slurmctld has handed out the new files would
 /// go on with the old ones; one that is not running fetches them when it starts.
 pub fn arrived(spec: &Spec) -> Option<Resource> {
-    const CHECK: &str = "! systemctl --quiet is-active slurmd.service || \
-                         sha256sum --check --status /etc/kiln/slurmd-restart";
+    const CHECK: &str = "\
+systemctl --quiet is-active slurmd.service || exit 0
+sha256sum --check --status /etc/kiln/slurmd-restart && exit 0
+echo slurmctld has not handed out the new files >&2; exit 1";
     let arrived = command("slurmd has the site's files", &["sh", "-c", CHECK]);
     reads_any(spec).then(|| Resource::Command(arrived.when_changed(&[RESTART]).retry(60)))
 }
