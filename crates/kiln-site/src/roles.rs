@@ -120,7 +120,6 @@ pub fn compute(spec: &Spec, inventory: &Inventory, secrets: &Secrets, slurm: &Sl
              [Unit]\nConditionPathExists=\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=1\n",
         )),
     ]);
-    resources.extend(slurm_files::arrived(spec));
     let mut slurmd = service(
         "slurmd.service",
         &[

@@ -54,27 +54,14 @@ pub fn restart_ids(spec: &Spec) -> Vec<String> {
     ids.chain([REMOVED.to_string()]).collect()
 }
 
-/// Changes when slurmd must be restarted: the checksums of what it gets, as `sha256sum` writes them.
+/// Changes when slurmd must be restarted: what it gets, by name and digest.
 pub fn slurmd_restart(spec: &Spec) -> String {
     let given = files(spec).filter(|(name, _)| HANDED_OUT.contains(name));
     given.fold(String::new(), |mut text, (name, file)| {
         let sum = hex::encode(Sha256::digest(&file.content));
-        let _ = writeln!(text, "{sum}  /run/slurm/conf/{name}");
+        let _ = writeln!(text, "{name} {sum}");
         text
     })
-}
-
-const RESTART: &str = "file:/etc/kiln/slurmd-restart";
-
-/// All nodes are configured at the same time. A slurmd that restarted before slurmctld has handed out the new files would
-/// go on with the old ones; one that is not running fetches them when it starts.
-pub fn arrived(spec: &Spec) -> Option<Resource> {
-    const CHECK: &str = "\
-systemctl --quiet is-active slurmd.service || exit 0
-sha256sum --check --status /etc/kiln/slurmd-restart && exit 0
-echo slurmctld has not handed out the new files >&2; exit 1";
-    let arrived = command("slurmd has the site's files", &["sh", "-c", CHECK]);
-    reads_any(spec).then(|| Resource::Command(arrived.when_changed(&[RESTART]).retry(60)))
 }
 
 /// A slurmd that was not restarted yet reports too few devices to a slurmctld that was, and has its node drained. Slurm
@@ -88,10 +75,7 @@ case $record in *INVALID_REG*) echo "${record##*Reason=}" >&2; exit 1 ;; esac
 scontrol update nodename="$node" state=resume
 "#;
     let counted = command("slurmd reports the devices", &["sh", "-c", UNDRAIN]);
-    let counted = counted.when_changed(&[RESTART]).needs("service:slurmd.service").retry(30);
-    reads_any(spec).then_some(Resource::Command(counted))
-}
-
-fn reads_any(spec: &Spec) -> bool {
-    !slurmd_restart(spec).is_empty()
+    let counted =
+        counted.when_changed(&["file:/etc/kiln/slurmd-restart"]).needs("service:slurmd.service").retry(30);
+    (!slurmd_restart(spec).is_empty()).then_some(Resource::Command(counted))
 }
