@@ -97,7 +97,7 @@ impl Deployment<'_> {
             cloud: access,
             concurrency: self.spec.concurrency,
             rebuild_partitions: self.spec.rebuild.iter().map(|r| r.name.clone()).collect(),
-            resume_timeout: kiln_site::resume_timeout(self.spec).as_secs(),
+            resume_timeout: kiln_site::longest_resume_timeout(self.spec).as_secs(),
             license: Some("rebuild".to_string()),
             surroundings: self.surroundings(observed)?,
             elastic: self.spec.compute.iter().filter_map(elastic_group).collect(),
@@ -123,6 +123,7 @@ impl Deployment<'_> {
         Patience {
             reconcile: reconcile.every.as_secs(),
             grace: reconcile.grace.as_secs(),
+            newcomer: reconcile.newcomer.as_secs(),
             pause: reconcile.pause.as_secs(),
             failures: reconcile.failures,
         }

@@ -74,6 +74,8 @@ pub struct Patience {
     pub reconcile: u64,
     /// An odd state must have lasted this long.
     pub grace: u64,
+    /// Instances that are younger than this file, and no node's, may be of nodes that `kiln configure` has yet to tell of.
+    pub newcomer: u64,
     /// A group that the cloud has no room for, or that fails again and again, is left alone for this long.
     pub pause: u64,
     /// Failures of a group in a row that make it pause.
@@ -82,7 +84,7 @@ pub struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Patience { reconcile: 30, grace: 120, pause: 600, failures: 5 }
+        Patience { reconcile: 30, grace: 120, newcomer: 3600, pause: 600, failures: 5 }
     }
 }
 

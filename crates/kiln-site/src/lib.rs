@@ -24,7 +24,7 @@ pub use identity::{Identity, UserData};
 pub use inputs::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 pub use roles::{SHARE, volume_name};
 use slurm_conf::SlurmConf;
-pub use timeouts::resume_timeout;
+pub use timeouts::{longest_resume_timeout, resume_timeout};
 
 /// The configuration of one cluster. Bundles are made when asked for: at ten thousand nodes they do not fit
 /// into memory together.

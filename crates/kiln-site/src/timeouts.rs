@@ -1,5 +1,6 @@
 //! How long Slurm waits for a node that is being rebuilt.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kiln_spec::{ConfigValue, Group, ImageUpdate, Spec};
@@ -18,11 +19,21 @@ pub fn resume_timeout(spec: &Spec) -> Duration {
     written(spec).unwrap_or(slowest * turns)
 }
 
+/// No node is waited for longer: partitions may have a time of their own.
+pub fn longest_resume_timeout(spec: &Spec) -> Duration {
+    let own = spec.partitions.iter().filter_map(|partition| seconds(&partition.config, |text| Some(text)));
+    own.chain([resume_timeout(spec)]).max().unwrap_or_default()
+}
+
 /// What the file itself says.
 fn written(spec: &Spec) -> Option<Duration> {
-    let (_, value) = spec.slurm.config.iter().find(|(key, _)| key.eq_ignore_ascii_case("ResumeTimeout"))?;
-    match value {
-        ConfigValue::Set(text) => text.parse().ok().map(Duration::from_secs),
+    seconds(&spec.slurm.config, |value| match value {
+        ConfigValue::Set(text) => Some(text),
         ConfigValue::List(_) | ConfigValue::Removed => None,
-    }
+    })
+}
+
+fn seconds<V>(config: &BTreeMap<String, V>, text: fn(&V) -> Option<&String>) -> Option<Duration> {
+    let (_, value) = config.iter().find(|(key, _)| key.eq_ignore_ascii_case("ResumeTimeout"))?;
+    text(value)?.parse().ok().map(Duration::from_secs)
 }

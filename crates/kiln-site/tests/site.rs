@@ -221,6 +221,22 @@ fn slurm_waits_as_long_as_the_slowest_group_takes() {
     assert_eq!(timeout(&written), "77");
 }
 
+#[test]
+fn kilnd_waits_as_long_as_the_most_patient_partition() {
+    let longest = |file: &str| {
+        let spec = kiln_spec::parse(file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        kiln_site::longest_resume_timeout(&spec).as_secs()
+    };
+    assert_eq!(longest(FILE), 300);
+    let partition = |seconds: &str| {
+        format!(
+            "{FILE}\n[partition.patient]\ngroups = [\"extra\"]\nconfig = {{ resumetimeout = {seconds} }}\n"
+        )
+    };
+    assert_eq!(longest(&partition("900")), 900);
+    assert_eq!(longest(&partition("30")), 300);
+}
+
 /// Where a volume is one node's disk, control shares what it has.
 #[test]
 fn volumes_of_one_node_are_shared_over_nfs() {

@@ -13,6 +13,8 @@ use crate::store::Deed;
 
 /// How slurmctld says it, in all releases.
 const REBOOTED: &str = "Node unexpectedly rebooted";
+/// A node whose instance was deleted by somebody else.
+const GONE: &str = "its instance is gone";
 /// Slurm keeps whole seconds, of clock and of uptime.
 const ROUNDING: Duration = Duration::from_secs(2);
 /// No boot of Kiln's own takes longer.
@@ -60,6 +62,18 @@ pub fn duplicate(o: &Observation) -> Option<Found> {
     Some(found(text, live.iter().filter(|i| i.id != kept.id).map(|i| delete(i)).collect()))
 }
 
+/// `ReturnToService=2` would have done it.
+pub fn instance_back(o: &Observation) -> Option<Found> {
+    let instance = alone(o)?;
+    let ours = o.is_down() && o.reason().starts_with(&format!("{REASON}{GONE}"));
+    // Told by the node itself when it registers.
+    let registered = o.slurm.as_ref()?.booted? + ROUNDING >= instance.created;
+    if o.elastic || !ours || !registered || instance.status != InstanceStatus::Active {
+        return None;
+    }
+    Some(found("it has an instance again, which Slurm has heard from", vec![Action::Resume]))
+}
+
 pub fn own_reboot(o: &Observation) -> Option<Found> {
     if !o.is_down() || !o.reason().starts_with(REBOOTED) {
         return None;
@@ -104,11 +118,10 @@ pub fn no_instance(o: &Observation) -> Option<Found> {
     if !o.is_up() || !o.instances.is_empty() {
         return None;
     }
-    let text = "its instance is gone";
     if o.elastic {
-        Some(found(text, vec![down(text), Action::Resume, Action::PowerDown]))
+        Some(found(GONE, vec![down(GONE), Action::Resume, Action::PowerDown]))
     } else {
-        Some(found(text, vec![down("its instance is gone; kiln apply makes it anew")]))
+        Some(found(GONE, vec![down(&format!("{GONE}; kiln apply makes it anew"))]))
     }
 }
 

@@ -79,7 +79,8 @@ pub enum Grace {
     Usual,
     /// As long as a boot may take, and then the usual.
     Boot,
-    Hour,
+    /// `kiln configure` may come until then.
+    Newcomer,
 }
 
 /// How long things are let be, in seconds.
@@ -103,7 +104,7 @@ impl Grace {
             Grace::Look => times.patience.reconcile,
             Grace::Usual => times.patience.grace,
             Grace::Boot => times.resume_timeout + times.patience.grace,
-            Grace::Hour => 3600,
+            Grace::Newcomer => times.patience.newcomer,
         })
     }
 
@@ -115,8 +116,8 @@ impl Grace {
             (Grace::None, _) => "at once".into(),
             (Grace::Look, _) => format!("seen twice ({seconds} s)"),
             (Grace::Boot, _) => format!("`ResumeTimeout` and {seconds} s"),
-            (Grace::Usual | Grace::Hour, 0..120) => format!("{seconds} s"),
-            (Grace::Usual | Grace::Hour, _) => format!("{} min", seconds / 60),
+            (Grace::Usual | Grace::Newcomer, 0..120) => format!("{seconds} s"),
+            (Grace::Usual | Grace::Newcomer, _) => format!("{} min", seconds / 60),
         }
     }
 }
@@ -142,6 +143,13 @@ pub const RULES: &[Rule] = &[
         grace: Grace::Usual,
         does: "the one at Slurm's `NodeAddr` is kept, or else the oldest that is active; the others are deleted. Reported only, while jobs run and it is not certain where",
         check: Check::Node(checks::duplicate),
+    },
+    Rule {
+        name: "instance-back",
+        when: "Kiln set a fixed node down for its missing instance, and Slurm has heard from its new one",
+        grace: Grace::None,
+        does: "put back into service",
+        check: Check::Node(checks::instance_back),
     },
     Rule {
         name: "own-reboot",
@@ -258,7 +266,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "newcomer",
         when: "the same, but the instance was made after `kiln configure` last told kilnd of the nodes",
-        grace: Grace::Hour,
+        grace: Grace::Newcomer,
         does: "deleted",
         check: Check::Stray(checks::newcomer),
     },

@@ -102,6 +102,7 @@ fn rows() -> Vec<(Observation, &'static str)> {
     let down = |state: &str| elastic(&format!("{state} {BY_SLURM}"));
     let paused_node = "IDLE+CLOUD+DRAIN+POWERED_DOWN Reason=kiln: g paused until 1970: quota [slurm@1]";
     let rebooted = "DOWN Reason=Node unexpectedly rebooted [slurm@2026-01-01T00:00:00]";
+    let gone = "DOWN Reason=kiln: its instance is gone; kiln apply makes it anew [slurm@2026-01-01T00:00:00]";
     let booted = |at: i64| move |o: &mut Observation| o.slurm_mut().booted = Some(second(at));
     let deed = |at: i64| move |o: &mut Observation| o.deed = Some((Deed::Start, second(at)));
     let bundle = |o: &mut Observation| {
@@ -125,6 +126,10 @@ fn rows() -> Vec<(Observation, &'static str)> {
             "duplicate: delete i-2",
         ),
         (up().with(Active).with(Deleting), "-"),
+        // Down by Kiln itself: no instance yet, one that has yet to register, one that has.
+        (node(gone).but(booted(0)), "-"),
+        (node(gone).with(Active).but(booted(-90)), "lost:"),
+        (node(gone).with(Active).but(booted(9)), "instance-back: resume"),
         // Reboots: Kiln's own, an accident, an old deed.
         (node(rebooted).with(Active).but(booted(100)).but(deed(90)), "own-reboot: resume"),
         (node(rebooted).with(Active).but(booted(100)), "lost:"),

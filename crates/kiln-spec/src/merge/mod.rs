@@ -132,6 +132,7 @@ fn reconcile(table: ReconcileTable) -> Reconcile {
     Reconcile {
         every: table.every.unwrap_or_else(|| default_text("30s", &table.at)),
         grace: table.grace.unwrap_or_else(|| default_text("2m", &table.at)),
+        newcomer: table.newcomer.unwrap_or_else(|| default_text("1h", &table.at)),
         pause: table.pause.unwrap_or_else(|| default_text("10m", &table.at)),
         failures: table.failures.unwrap_or_else(|| At::new(5, table.at.clone())),
     }

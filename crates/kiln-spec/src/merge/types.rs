@@ -68,6 +68,7 @@ pub(crate) struct Elastic {
 pub(crate) struct Reconcile {
     pub every: Text,
     pub grace: Text,
+    pub newcomer: Text,
     pub pause: Text,
     pub failures: At<i64>,
 }

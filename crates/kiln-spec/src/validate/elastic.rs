@@ -54,6 +54,7 @@ pub(super) fn reconcile(merged: &Merged, findings: &mut Findings<'_>) -> Reconci
     Reconcile {
         every: at_least("`every`", &written.every, second, findings),
         grace: at_least("`grace`", &written.grace, second, findings),
+        newcomer: at_least("`newcomer`", &written.newcomer, second, findings),
         pause: at_least("`pause`", &written.pause, second, findings),
         failures: failures.unwrap_or(1),
     }

@@ -223,6 +223,8 @@ table! {
         "every" => every: Text;
         /// How long an odd state must have lasted before something is done about it. Default: 2m.
         "grace" => grace: Text;
+        /// How long an instance may be there that is younger than the last `kiln configure`, and no node's. Default: 1h.
+        "newcomer" => newcomer: Text;
         /// How long an elastic group is left alone that the cloud has no room for, or that fails again and again. Default: 10m.
         "pause" => pause: Text;
         /// Failures in a row that make an elastic group pause, 1 to 100. Default: 5.

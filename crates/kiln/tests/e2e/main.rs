@@ -76,6 +76,7 @@ const RECONCILE: &[Scenario] = &[
     ("nothing is done while Slurm cannot be read", reconcile::unreadable),
     ("what only people can mend is reported", reconcile::reported),
     ("nodes with an older configuration, and a doctor's page", reconcile::drift),
+    ("every rule of the table was at work", reconcile::every_rule),
 ];
 
 /// Where releases of Slurm differ.
