@@ -145,6 +145,18 @@ pub struct Volume {
     pub labels: Labels,
     /// Ids of instances it is attached to.
     pub attached_to: Vec<String>,
+    #[serde(default)]
+    pub status: VolumeStatus,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VolumeStatus {
+    #[default]
+    Usable,
+    Building,
+    /// The cloud could not make it.
+    Error,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -158,10 +170,30 @@ pub struct NewVolume {
 pub struct Network {
     pub id: String,
     pub name: String,
+    /// Its subnet; of one that lacks it, the one it is to get.
     pub cidr: ipnet::Ipv4Net,
     pub labels: Labels,
+    /// What is still to be made, after a run that was cut off. [`crate::Cloud::create_network`] goes on from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<NetworkPart>,
     /// Where instances of this network reach the cloud's API, if the cloud has a place of its own for it.
     pub api_url: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkPart {
+    Subnet,
+    Router,
+}
+
+impl NetworkPart {
+    pub fn word(self) -> &'static str {
+        match self {
+            NetworkPart::Subnet => "subnet",
+            NetworkPart::Router => "router",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -89,6 +89,7 @@ mod tests {
             name: "c".into(),
             cidr: "10.1.2.0/24".parse().unwrap(),
             labels: kiln_cloud::Labels::new(),
+            lacks: None,
             api_url: None,
         };
         kept_addresses(&spec, &Observed { networks: vec![network], ..Observed::default() })

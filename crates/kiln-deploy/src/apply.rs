@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kiln_cloud::{
     Attachment, Instance, InstanceStatus, Labels, NewInstance, NewNetwork, NewSecurityGroup, NewVolume,
-    Rebuild, Rule, label,
+    Rebuild, label,
 };
 use kiln_image::Event;
 use kiln_site::bundle::MountSource;
@@ -17,7 +17,7 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::{bounded, node_of};
 use crate::observe::Observed;
-use crate::plan::{Action, LAST_STAGE, Plan, cluster_group, group_label, login_group, plan};
+use crate::plan::{Action, LAST_STAGE, Plan, cluster_group, group_label, login_group, plan, rules};
 use crate::secrets::SecretKind;
 use crate::targets::{Targets, targets};
 
@@ -65,17 +65,17 @@ impl Deployment<'_> {
         let done = |item: String, text: &str| (self.progress)(Event::done(item, text));
         match action {
             Action::BuildImage { .. } => {}
-            Action::CreateNetwork { name, cidr } => {
+            Action::CreateNetwork { name, cidr, lacks } => {
                 let cidr = cidr.as_deref().and_then(|text| text.parse().ok());
                 let new = NewNetwork { name: name.clone(), cidr, labels: self.labels() };
                 self.cloud.create_network(new).await?;
-                done(format!("network {name}"), "created");
+                done(format!("network {name}"), if lacks.is_some() { "completed" } else { "created" });
             }
-            Action::CreateSecurityGroup { name, login } => {
+            Action::CreateSecurityGroup { name, login, unfinished } => {
                 self.cloud.create_security_group(self.security_group(name, *login, observed)?).await?;
-                done(format!("security group {name}"), "created");
+                done(format!("security group {name}"), if *unfinished { "completed" } else { "created" });
             }
-            Action::CreateVolume { name, size_gib } => {
+            Action::CreateVolume { name, size_gib, .. } => {
                 let new = NewVolume { name: name.clone(), size_gib: *size_gib, labels: self.labels() };
                 self.cloud.create_volume(new).await?;
                 done(format!("volume {name}"), "created");
@@ -318,15 +318,8 @@ impl Deployment<'_> {
     fn security_group(&self, name: &str, login: bool, observed: &Observed) -> Result<NewSecurityGroup> {
         let network =
             observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?;
-        let rule = if login {
-            Rule {
-                from: "0.0.0.0/0".parse().map_err(|_| Error::NotReady("bad rule".into()))?,
-                tcp_port: Some(22),
-            }
-        } else {
-            Rule { from: network.cidr.into(), tcp_port: None }
-        };
-        Ok(NewSecurityGroup { name: name.to_string(), labels: self.labels(), rules: vec![rule] })
+        let rules = rules(login, network);
+        Ok(NewSecurityGroup { name: name.to_string(), labels: self.labels(), rules })
     }
 
     fn labels(&self) -> Labels {

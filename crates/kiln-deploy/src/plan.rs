@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use kiln_cloud::{Instance, InstanceStatus, label};
+use ipnet::Ipv4Net;
+use kiln_cloud::{Instance, InstanceStatus, Network, NetworkPart, Rule, VolumeStatus, label};
 use kiln_site::volume_name;
 use kiln_spec::{ImageSource, ImageUpdate, Node, Spec, Volume};
 use serde::Serialize;
@@ -30,14 +31,23 @@ pub enum Action {
     CreateNetwork {
         name: String,
         cidr: Option<String>,
+        /// What one that is there already lacks.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        lacks: Option<NetworkPart>,
     },
     CreateSecurityGroup {
         name: String,
         login: bool,
+        /// It is there already, but does not let in all it should.
+        #[serde(skip_serializing_if = "is_false")]
+        unfinished: bool,
     },
     CreateVolume {
         name: String,
         size_gib: u64,
+        /// How far the cloud has got with one that is there already.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<VolumeStatus>,
     },
     /// One per group: the cloud is asked in bulk.
     CreateInstances {
@@ -90,8 +100,18 @@ impl Action {
 
     /// Takes something away that is there now.
     pub fn is_destructive(&self) -> bool {
-        matches!(self, Action::RebuildInstances { .. } | Action::DeleteInstances { .. })
+        matches!(
+            self,
+            Action::RebuildInstances { .. }
+                | Action::DeleteInstances { .. }
+                | Action::CreateVolume { status: Some(VolumeStatus::Error), .. }
+        )
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Plan {
@@ -171,18 +191,41 @@ fn check_prebuilt(spec: &Spec, targets: &Targets) -> Result<()> {
 }
 
 fn network(spec: &Spec, observed: &Observed) -> Option<Action> {
-    let cidr = spec.cloud.subnet().map(|net| net.to_string());
-    observed.networks.is_empty().then(|| Action::CreateNetwork { name: spec.name.clone(), cidr })
+    if spec.cloud.existing_network().is_some() {
+        return None;
+    }
+    let wanted = spec.cloud.subnet();
+    let (cidr, lacks) = match observed.networks.first().map(|own| (own, own.lacks)) {
+        None => (wanted, None),
+        Some((_, None)) => return None,
+        Some((_, Some(NetworkPart::Subnet))) => (wanted, Some(NetworkPart::Subnet)),
+        // Its subnet stays, whatever the file says by now.
+        Some((own, lacks)) => (Some(own.cidr), lacks),
+    };
+    Some(Action::CreateNetwork { name: spec.name.clone(), cidr: cidr.map(|net| net.to_string()), lacks })
 }
 
 fn security_groups(spec: &Spec, observed: &Observed) -> Vec<Action> {
     let wanted = [(cluster_group(spec), false), (login_group(spec), true)];
-    let missing = |name: &String| !observed.security_groups.iter().any(|g| g.name == *name);
     wanted
         .into_iter()
-        .filter(|(name, login)| missing(name) && (!login || !spec.login.is_empty()))
-        .map(|(name, login)| Action::CreateSecurityGroup { name, login })
+        .filter(|(_, login)| !login || !spec.login.is_empty())
+        .filter_map(|(name, login)| {
+            let there = observed.security_groups.iter().find(|group| group.name == name);
+            let rules = observed.networks.first().map(|network| rules(login, network)).unwrap_or_default();
+            let unfinished = there.is_some_and(|group| rules.iter().any(|r| !group.rules.contains(r)));
+            (there.is_none() || unfinished).then_some(Action::CreateSecurityGroup { name, login, unfinished })
+        })
         .collect()
+}
+
+/// What a group lets in.
+pub fn rules(login: bool, network: &Network) -> Vec<Rule> {
+    if login {
+        vec![Rule { from: Ipv4Net::default().into(), tcp_port: Some(22) }]
+    } else {
+        vec![Rule { from: network.cidr.into(), tcp_port: None }]
+    }
 }
 
 /// Everything between the cluster's own nodes.
@@ -205,8 +248,11 @@ fn volumes(spec: &Spec, observed: &Observed) -> Vec<Action> {
     wanted
         .into_iter()
         .filter_map(|(purpose, size)| Some((volume_name(spec, purpose), size?)))
-        .filter(|(name, _)| !observed.volumes.iter().any(|v| v.name == *name))
-        .map(|(name, size_gib)| Action::CreateVolume { name, size_gib })
+        .filter_map(|(name, size_gib)| {
+            let status = observed.volumes.iter().find(|v| v.name == name).map(|v| v.status);
+            let usable = status == Some(VolumeStatus::Usable);
+            (!usable).then_some(Action::CreateVolume { name, size_gib, status })
+        })
         .collect()
 }
 

@@ -1,6 +1,6 @@
 //! The planner, row by row: what was observed, what is to be done.
 
-use kiln_cloud::{Flavor, Labels, Network, SecurityGroup, Volume as CloudVolume};
+use kiln_cloud::{Flavor, Labels, SecurityGroup, Volume as CloudVolume};
 
 use super::*;
 
@@ -62,18 +62,25 @@ fn whole(spec: &Spec) -> Observed {
         size_gib: 10,
         labels: Labels::new(),
         attached_to: Vec::new(),
+        status: VolumeStatus::Usable,
     };
-    let group =
-        |name: String| SecurityGroup { id: name.clone(), name, labels: Labels::new(), rules: Vec::new() };
+    let network = Network {
+        id: "n".into(),
+        name: "demo".into(),
+        cidr: "10.8.0.0/24".parse().unwrap(),
+        labels: Labels::new(),
+        lacks: None,
+        api_url: None,
+    };
+    let group = |name: String, login: bool| SecurityGroup {
+        id: name.clone(),
+        name,
+        labels: Labels::new(),
+        rules: rules(login, &network),
+    };
     Observed {
-        networks: vec![Network {
-            id: "n".into(),
-            name: "demo".into(),
-            cidr: ipnet::Ipv4Net::default(),
-            labels: Labels::new(),
-            api_url: None,
-        }],
-        security_groups: vec![group(cluster_group(spec)), group(login_group(spec))],
+        security_groups: vec![group(cluster_group(spec), false), group(login_group(spec), true)],
+        networks: vec![network],
         volumes: ["state", "home", "share"].map(volume).to_vec(),
         instances: spec.nodes().map(instance).collect(),
         ..nothing()
@@ -169,6 +176,38 @@ fn broken_instances_are_replaced_and_stopped_ones_started() {
             "+ compute.standard: create standard-0 from old (1 node)",
         ]
     );
+}
+
+#[test]
+fn what_a_run_that_was_cut_off_left_half_made_is_completed() {
+    let spec = spec(FILE);
+    let planned = |change: &dyn Fn(&mut Observed)| {
+        let mut observed = whole(&spec);
+        change(&mut observed);
+        plan(&spec, &observed, &built("old")).unwrap()
+    };
+    let routerless = planned(&|o| o.networks[0].lacks = Some(NetworkPart::Router));
+    assert_eq!(lines(&routerless), ["~ network demo: make its router, which is missing"]);
+    // As it was made, not as the file may have it by now.
+    let Action::CreateNetwork { cidr, .. } = &routerless.actions[0] else { panic!("{routerless}") };
+    assert_eq!(cidr.as_deref(), Some("10.8.0.0/24"));
+
+    let closed = planned(&|o| o.security_groups[0].rules.clear());
+    assert_eq!(
+        lines(&closed),
+        ["~ security group demo-cluster: let in what is missing (the cluster's own nodes)"]
+    );
+    let open = planned(&|o| {
+        o.security_groups[1].rules.push(Rule { from: Ipv4Net::default().into(), tcp_port: Some(443) });
+    });
+    assert!(open.is_empty(), "what an administrator added stays: {open}");
+
+    let making = planned(&|o| o.volumes[0].status = VolumeStatus::Building);
+    assert_eq!(lines(&making), ["~ volume demo-state: wait until the cloud has made it"]);
+    assert!(!making.is_destructive());
+    let broken = planned(&|o| o.volumes[0].status = VolumeStatus::Error);
+    assert_eq!(lines(&broken), ["- volume demo-state: the cloud says error; deleted and made anew (10 GiB)"]);
+    assert!(broken.is_destructive());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kiln_cloud::VolumeStatus;
 use kiln_spec::hostlist;
 
 use crate::plan::{Action, Plan};
@@ -11,16 +12,26 @@ impl fmt::Display for Action {
         let fold = |nodes: &[String]| hostlist::fold(nodes.iter().map(String::as_str));
         match self {
             Action::BuildImage { image } => write!(f, "+ image {image}: build"),
-            Action::CreateNetwork { name, cidr } => {
+            Action::CreateNetwork { name, lacks: Some(part), .. } => {
+                write!(f, "~ network {name}: make its {}, which is missing", part.word())
+            }
+            Action::CreateNetwork { name, cidr, lacks: None } => {
                 write!(f, "+ network {name} ({})", cidr.as_deref().unwrap_or("a free subnet"))
             }
-            Action::CreateSecurityGroup { name, login: true } => {
-                write!(f, "+ security group {name} (SSH from anywhere)")
+            Action::CreateSecurityGroup { name, login, unfinished } => {
+                let purpose = if *login { "SSH from anywhere" } else { "the cluster's own nodes" };
+                match unfinished {
+                    false => write!(f, "+ security group {name} ({purpose})"),
+                    true => write!(f, "~ security group {name}: let in what is missing ({purpose})"),
+                }
             }
-            Action::CreateSecurityGroup { name, login: false } => {
-                write!(f, "+ security group {name} (the cluster's own nodes)")
-            }
-            Action::CreateVolume { name, size_gib } => write!(f, "+ volume {name} ({size_gib} GiB)"),
+            Action::CreateVolume { name, size_gib, status } => match status {
+                Some(VolumeStatus::Error) => {
+                    write!(f, "- volume {name}: the cloud says error; deleted and made anew ({size_gib} GiB)")
+                }
+                Some(_) => write!(f, "~ volume {name}: wait until the cloud has made it"),
+                None => write!(f, "+ volume {name} ({size_gib} GiB)"),
+            },
             Action::CreateInstances { group, nodes, image } => {
                 write!(f, "+ {group}: create {} from {image} ({})", fold(nodes), count(nodes))
             }

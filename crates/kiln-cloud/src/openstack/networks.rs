@@ -11,7 +11,7 @@ use super::labels::{self, cluster_of, describe, descriptions};
 use super::session::Service::Network as Neutron;
 use super::wire::{Described, FixedIp, Id};
 use crate::retry::{Policy, retry};
-use crate::{Error, Labels, Network, NewNetwork, Result};
+use crate::{Error, Labels, Network, NetworkPart, NewNetwork, Result};
 
 /// For a network whose subnet nobody cares about: it is a network of its own, so any will do.
 const ANY: &str = "10.213.0.0/24";
@@ -22,6 +22,12 @@ struct Subnet {
     cidr: String,
     ip_version: u8,
     network_id: String,
+}
+
+impl Subnet {
+    fn v4(&self) -> Option<Ipv4Net> {
+        self.cidr.parse().ok().filter(|_| self.ip_version == 4)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -35,12 +41,33 @@ impl Driver {
         let found: Vec<Described> = self.described("networks", cluster).await?;
         let mut networks = Vec::new();
         for network in found {
-            // One whose making was cut off has no subnet yet.
-            if let Some(cidr) = self.subnet_of(&network.id).await? {
-                networks.push(as_network(&network, cidr));
-            }
+            // One whose making was cut off may have no subnet yet, or no way out.
+            let subnets = self.subnets(&network.id).await?;
+            let cidr = subnets.iter().find_map(Subnet::v4);
+            let lacks = match cidr {
+                None => Some(NetworkPart::Subnet),
+                Some(_) if self.is_routed(&network, &subnets).await? => None,
+                Some(_) => Some(NetworkPart::Router),
+            };
+            let cidr = cidr.map_or_else(any_subnet, Ok)?;
+            networks.push(Network { lacks, ..as_network(&network, cidr) });
         }
         Ok(networks)
+    }
+
+    /// Whether it has the router that the cluster file asks for.
+    async fn is_routed(&self, network: &Described, subnets: &[Subnet]) -> Result<bool> {
+        if self.settings.external_network.is_none() {
+            return Ok(true);
+        }
+        for router in self.routers_of(&network.name, &network.labels()).await? {
+            let ports = self.router_ports(&router.id).await?;
+            let mut plugged = ports.iter().flat_map(|p| &p.fixed_ips).map(|f| f.subnet_id.as_str());
+            if plugged.any(|id| subnets.iter().any(|s| s.id == id)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// One that exists, whoever made it: for the cluster to use, not to own.
@@ -63,8 +90,7 @@ impl Driver {
     /// The IPv4 subnet; the one that the cluster file names, if it names one.
     async fn subnet_of(&self, network: &str) -> Result<Option<Ipv4Net>> {
         let subnets = self.subnets(network).await?;
-        let mut all =
-            subnets.iter().filter(|s| s.ip_version == 4).filter_map(|s| s.cidr.parse::<Ipv4Net>().ok());
+        let mut all = subnets.iter().filter_map(Subnet::v4);
         match self.settings.subnet {
             Some(wanted) => Ok(all.find(|cidr| *cidr == wanted)),
             None => Ok(all.next()),
@@ -92,7 +118,7 @@ impl Driver {
         let external = self.external_network().await?;
         let cidr = match new.cidr {
             Some(cidr) => cidr,
-            None => ANY.parse().map_err(|_| Error::Failed("no subnet".into()))?,
+            None => any_subnet()?,
         };
         let description = describe(&new.labels);
         let network: Described = self
@@ -191,11 +217,14 @@ impl Driver {
         self.while_in_use(|| self.client.delete(Neutron, &path)).await
     }
 
-    /// Those with the network's own name and labels.
-    async fn delete_routers(&self, name: &str, labels: &Labels, network: &str) -> Result<()> {
+    /// Those with a network's own name and labels.
+    async fn routers_of(&self, name: &str, labels: &Labels) -> Result<Vec<Id>> {
         let path = format!("/routers?name={}&description={}", encode(name), encode(&describe(labels)));
-        let routers: Vec<Id> = self.client.list(Neutron, &path, "routers").await?;
-        for router in routers {
+        self.client.list(Neutron, &path, "routers").await
+    }
+
+    async fn delete_routers(&self, name: &str, labels: &Labels, network: &str) -> Result<()> {
+        for router in self.routers_of(name, labels).await? {
             let subnets = self.subnets(network).await?;
             for subnet in subnets.iter().filter(|s| s.network_id == network) {
                 let path = format!("/routers/{}/remove_router_interface", router.id);
@@ -228,12 +257,17 @@ impl Labelled for NewNetwork {
     }
 }
 
+fn any_subnet() -> Result<Ipv4Net> {
+    ANY.parse().map_err(|_| Error::Failed("no subnet".into()))
+}
+
 fn as_network(network: &Described, cidr: Ipv4Net) -> Network {
     Network {
         id: network.id.clone(),
         name: network.name.clone(),
         cidr,
         labels: network.labels(),
+        lacks: None,
         api_url: None,
     }
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
 use super::labels;
-use crate::{Flavor, Instance, InstanceStatus, Labels, Volume, label};
+use crate::{Flavor, Instance, InstanceStatus, Labels, Volume, VolumeStatus, label};
 
 #[derive(Debug, Deserialize)]
 pub struct Server {
@@ -167,6 +167,12 @@ impl WireVolume {
             size_gib: self.size,
             labels: self.metadata,
             attached_to: self.attachments.into_iter().map(|a| a.server_id).collect(),
+            status: match self.status.as_str() {
+                "creating" | "downloading" => VolumeStatus::Building,
+                "error" => VolumeStatus::Error,
+                // Also what one that was made goes through: attaching, backing-up, extending, ...
+                _ => VolumeStatus::Usable,
+            },
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A cluster file in a directory of its own, the binary, and the official client.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -53,6 +53,10 @@ impl Lab {
     }
 
     pub fn try_kiln(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("OS_")) {
             command.env_remove(name);
@@ -63,9 +67,22 @@ impl Lab {
             .args(arguments)
             .env("OS_CLIENT_CONFIG_FILE", &self.clouds)
             .env("NO_PROXY", "127.0.0.1")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `kiln` and kills it, as nothing can be killed more thoroughly, as soon as it speaks of `item`.
+    pub fn kiln_killed_at(&self, arguments: &[&str], item: &str) {
+        let mut child = self.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let mut said = Vec::new();
+        let spoken = lines.any(|line| {
+            said.push(line.clone());
+            line.contains(&format!("] {item}"))
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(spoken, "kiln never came to {item}:\n{}", said.join("\n"));
     }
 
     /// Runs `kiln`, which must succeed, and returns its standard output.

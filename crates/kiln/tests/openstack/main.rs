@@ -8,6 +8,7 @@
 mod control_node;
 mod elastic;
 mod faults;
+mod halves;
 mod lab;
 mod life;
 mod limits;

@@ -54,6 +54,7 @@ impl Daemon {
                 name: new.name,
                 cidr,
                 labels: new.labels,
+                lacks: None,
                 api_url: Some(format!("http://{}:{}", gateway(cidr), self.port)),
             };
             world.networks.put(network.clone())?;
