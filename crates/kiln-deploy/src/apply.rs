@@ -95,7 +95,7 @@ impl Deployment<'_> {
                 )
                 .await?;
             }
-            Action::DeleteInstances { nodes, .. } => self.delete(nodes, observed).await?,
+            Action::DeleteInstances { ids, .. } => self.delete(ids, observed).await?,
         }
         Ok(())
     }
@@ -123,17 +123,12 @@ impl Deployment<'_> {
         collect(results)
     }
 
-    async fn delete(&self, nodes: &[String], observed: &Observed) -> Result<()> {
-        let chosen: Vec<&Instance> =
-            observed.instances.iter().filter(|i| nodes.iter().any(|n| n == node_of(i))).collect();
-        let ids: Vec<String> = chosen.iter().map(|i| i.id.clone()).collect();
+    async fn delete(&self, ids: &[String], observed: &Observed) -> Result<()> {
         let gone = |id: &str| {
-            let node = chosen.iter().find(|i| i.id == id).map_or(id, |i| node_of(i));
+            let node = observed.instances.iter().find(|i| i.id == id).map_or(id, |i| node_of(i));
             (self.progress)(Event::done(node, "deleted"));
         };
-        collect(
-            self.cloud.delete_all(&ids, &gone).await.into_iter().map(|r| r.map_err(Error::from)).collect(),
-        )
+        collect(self.cloud.delete_all(ids, &gone).await.into_iter().map(|r| r.map_err(Error::from)).collect())
     }
 
     async fn create(&self, nodes: &[String], observed: &Observed, images: &Targets) -> Result<()> {

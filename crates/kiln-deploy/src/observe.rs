@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use kiln_cloud::{Flavor, Image, Instance, Network, SecurityGroup, Volume, label};
+use kiln_cloud::{Flavor, Image, Instance, InstanceStatus, Network, SecurityGroup, Volume, label};
 use kiln_image::is_of_kiln;
 use kiln_spec::ImageSource;
 
 use crate::deployment::Deployment;
 use crate::error::Result;
+use crate::nodes::node_of;
 
 /// Everything `plan` needs to know about the world.
 #[derive(Debug, Clone, Default)]
@@ -25,9 +26,13 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Instances by the node they are.
+    /// Instances by the node they are. A broken one counts only where there is no other.
     pub fn nodes(&self) -> BTreeMap<&str, &Instance> {
-        self.instances.iter().filter_map(|i| Some((i.labels.get(label::NODE)?.as_str(), i))).collect()
+        let is_broken = |i: &&Instance| matches!(i.status, InstanceStatus::Error { .. });
+        let (broken, well): (Vec<&Instance>, Vec<&Instance>) = self.instances.iter().partition(is_broken);
+        let named = |i: &'_ Instance| i.labels.get(label::NODE).is_some();
+        let all = broken.into_iter().chain(well).filter(|i| named(i));
+        all.map(|i| (node_of(i), i)).collect()
     }
 
     pub fn image_name(&self, id: &str) -> String {

@@ -75,6 +75,8 @@ pub enum Action {
     DeleteInstances {
         group: String,
         nodes: Vec<String>,
+        /// Of just the instances that go: a node may have a broken one beside the one that serves.
+        ids: Vec<String>,
         reason: String,
     },
 }
@@ -259,7 +261,7 @@ fn volumes(spec: &Spec, observed: &Observed) -> Vec<Action> {
 /// Instances of nodes that the file no longer has, and those the cloud has given up on.
 fn deletions(spec: &Spec, observed: &Observed) -> Vec<Action> {
     let wanted: BTreeMap<&str, bool> = spec.nodes().map(|n| (n.name, n.elastic)).collect();
-    let mut groups: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, String), (Vec<String>, Vec<String>)> = BTreeMap::new();
     for instance in &observed.instances {
         let node = instance.labels.get(label::NODE).map_or(instance.name.as_str(), String::as_str);
         let reason = match (wanted.get(node), &instance.status) {
@@ -268,11 +270,13 @@ fn deletions(spec: &Spec, observed: &Observed) -> Vec<Action> {
             _ => continue,
         };
         let group = instance.labels.get(label::GROUP).cloned().unwrap_or_default();
-        groups.entry((group, reason)).or_default().push(node.to_string());
+        let (nodes, ids) = groups.entry((group, reason)).or_default();
+        nodes.push(node.to_string());
+        ids.push(instance.id.clone());
     }
     groups
         .into_iter()
-        .map(|((group, reason), nodes)| Action::DeleteInstances { group, nodes, reason })
+        .map(|((group, reason), (nodes, ids))| Action::DeleteInstances { group, nodes, ids, reason })
         .collect()
 }
 

@@ -178,6 +178,24 @@ fn broken_instances_are_replaced_and_stopped_ones_started() {
     );
 }
 
+/// As when Nova made a server twice because the first answer got lost: only one can have the port.
+#[test]
+fn a_broken_twin_goes_alone() {
+    let spec = spec(FILE);
+    for broken_is_newer in [false, true] {
+        let mut observed = whole(&spec);
+        let mut twin = observed.instances[0].clone();
+        twin.id = "id-twin".into();
+        twin.status = InstanceStatus::Error { reason: "the port is in use".into() };
+        observed.instances.insert(usize::from(broken_is_newer), twin);
+        let plan = plan(&spec, &observed, &built("old")).unwrap();
+        assert_eq!(lines(&plan), ["- control: delete control (1 node), broken: the port is in use"]);
+        let Action::DeleteInstances { ids, .. } = &plan.actions[0] else { panic!("{plan}") };
+        assert_eq!(*ids, ["id-twin"]);
+        assert_eq!(observed.nodes()["control"].id, "id-control");
+    }
+}
+
 #[test]
 fn what_a_run_that_was_cut_off_left_half_made_is_completed() {
     let spec = spec(FILE);

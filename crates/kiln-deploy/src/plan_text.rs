@@ -49,7 +49,7 @@ impl fmt::Display for Action {
             Action::StartInstances { group, nodes } => {
                 write!(f, "~ {group}: start {} ({})", fold(nodes), count(nodes))
             }
-            Action::DeleteInstances { group, nodes, reason } => {
+            Action::DeleteInstances { group, nodes, reason, .. } => {
                 let jobs = if group.starts_with("compute.") { " with the jobs on them" } else { "" };
                 write!(f, "- {group}: delete {} ({}){jobs}, {reason}", fold(nodes), count(nodes))
             }

@@ -1,6 +1,7 @@
 //! Servers: listed by the cluster's tag, made in bulk, rebuilt in place.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -19,6 +20,8 @@ use crate::{Error, Instance, InstanceStatus, Labels, NewInstance, Rebuild, Resul
 
 /// For a server to be off, on, or gone.
 const POWER_LIMIT: Duration = Duration::from_secs(300);
+/// How long a server may take to show up whose request got no proper answer.
+const LATE: Duration = Duration::from_secs(10);
 
 impl Driver {
     /// In the order of their creation.
@@ -126,19 +129,24 @@ impl Driver {
         match made.await {
             Ok(instance) => Ok(instance),
             Err(error) => {
-                // A port without a server is of no use; should this fail, too, the next run finds it by its label.
-                let _ = self.delete_port(port).await;
+                // A port without a server is of no use; should this fail, too, the next run finds it by its label. One
+                // that a server has after all, though no answer said so, is that server's.
+                if let Ok(None) = self.server_of_port(port).await {
+                    let _ = self.delete_port(port).await;
+                }
                 Err(error)
             }
         }
     }
 
-    /// The answer to a request may get lost after the server was made: before it is sent again, the server is looked
-    /// for. Should it turn up later still, it cannot get the port, which is the first one's.
+    /// The answer to a request may get lost after the server was made, or while Nova is still at it: before it is sent
+    /// again, the server is looked for. Should it turn up later still, only one of the two gets the port; the other
+    /// ends in ERROR.
     async fn post_server(&self, new: &NewInstance, port: &Port, body: &Value) -> Result<Instance> {
+        let lost = &AtomicBool::new(false);
         let answer = retry(&Policy::REMOTE, |attempt| async move {
-            if attempt > 0
-                && let Some(id) = self.server_of_port(port).await?
+            if lost.swap(false, Ordering::Relaxed)
+                && let Some(id) = self.late_server_of(port).await?
             {
                 return Ok(id);
             }
@@ -148,7 +156,10 @@ impl Driver {
                 Err(Error::Conflict(why)) if attempt > 0 => {
                     self.server_of_port(port).await?.ok_or(Error::Transient(why))
                 }
-                Err(error) => Err(error),
+                Err(error) => {
+                    lost.store(matches!(error, Error::Transient(_)), Ordering::Relaxed);
+                    Err(error)
+                }
             }
         })
         .await;
@@ -172,6 +183,18 @@ impl Driver {
             created: Timestamp::now(),
             built: None,
         })
+    }
+
+    /// What stands between Kiln and Nova may give up before Nova does.
+    async fn late_server_of(&self, port: &Port) -> Result<Option<String>> {
+        let deadline = tokio::time::Instant::now() + LATE;
+        loop {
+            let found = self.server_of_port(port).await?;
+            if found.is_some() || tokio::time::Instant::now() >= deadline {
+                return Ok(found);
+            }
+            tokio::time::sleep(super::driver::LOOK_EVERY).await;
+        }
     }
 
     /// A server of the cluster with the port's name: names are a cluster's own.

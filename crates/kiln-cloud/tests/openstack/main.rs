@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
+mod between;
+mod lost;
 mod support;
 
 use std::time::Duration;

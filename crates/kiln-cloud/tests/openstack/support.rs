@@ -14,6 +14,7 @@ pub struct Site {
     pub image_b: String,
     cluster: &'static str,
     group: String,
+    settings: Settings,
 }
 
 pub fn deadline() -> tokio::time::Instant {
@@ -24,7 +25,7 @@ impl Site {
     pub async fn new(cluster: &'static str, settings: Settings) -> Site {
         let settings =
             Settings { cloud: Some("demo".into()), external_network: Some("public".into()), ..settings };
-        let cloud = Cloud::openstack(settings).unwrap();
+        let cloud = Cloud::openstack(settings.clone()).unwrap();
         // What a run that was cut off has left.
         clear(&cloud, cluster).await;
         let labels = Labels::from([(label::CLUSTER.to_string(), cluster.to_string())]);
@@ -36,7 +37,7 @@ impl Site {
         let group = cloud.create_security_group(group).await.unwrap().id;
         let [image_a, image_b] = ["image-a", "image-b"].map(|name| cloud.find_image(name));
         let (image_a, image_b) = (image_a.await.unwrap().id, image_b.await.unwrap().id);
-        Site { cloud, network, image_a, image_b, cluster, group }
+        Site { cloud, network, image_a, image_b, cluster, group, settings }
     }
 
     pub fn labels(&self) -> Labels {
@@ -64,6 +65,24 @@ impl Site {
         }
     }
 
+    /// The same cloud with one service elsewhere, and the credential for it, which is to be held as long.
+    pub fn through(&self, service: &str, url: &str) -> (Cloud, Credential) {
+        let credential = Credential(format!("{}-through", self.cluster));
+        let name = credential.0.as_str();
+        openstack(&["application", "credential", "create", "--unrestricted", "--secret", "lab", name]);
+        let access = serde_json::json!({
+            "kind": "openstack",
+            "auth_url": "http://127.0.0.1:5000/v3",
+            "interface": "public",
+            "overrides": { service: url },
+            "user_id": openstack(&["token", "issue"])["user_id"],
+            "credential": name,
+            "secret": "lab",
+            "settings": self.settings,
+        });
+        (Cloud::at(&serde_json::from_value(access).unwrap()).unwrap(), credential)
+    }
+
     /// Everything is deleted, and the official client finds nothing.
     pub async fn end(self) {
         clear(&self.cloud, self.cluster).await;
@@ -81,6 +100,15 @@ impl Site {
         for (list, text) in lists.iter().zip(openstack_all(&lists)) {
             assert!(!text.contains(self.cluster), "{list} still shows {text}");
         }
+    }
+}
+
+/// Goes when it is no longer held.
+pub struct Credential(String);
+
+impl Drop for Credential {
+    fn drop(&mut self) {
+        let _ = client().args(["application", "credential", "delete", &self.0]).output();
     }
 }
 

@@ -14,3 +14,4 @@ mod life;
 mod limits;
 mod messages;
 mod proxy;
+mod twins;
