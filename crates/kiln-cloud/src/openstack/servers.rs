@@ -280,6 +280,13 @@ impl Driver {
             // Nova replaces all of it.
             "metadata": labels,
         }});
+        // Nova would turn a server that is off, off again. One that cannot be started is rebuilt all the same.
+        if server.status() == InstanceStatus::Stopped {
+            match self.start(id).await {
+                Ok(_) | Err(Error::Failed(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
         let (body, path) = (&body, &path);
         let answer = retry(&Policy::REMOTE, |attempt| async move {
             // An earlier attempt whose answer was lost has begun it.

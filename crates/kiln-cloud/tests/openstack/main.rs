@@ -82,6 +82,18 @@ async fn a_servers_life() {
     assert_eq!(cloud.find_image("life-image").await.unwrap().id, image.id);
     cloud.delete_image(&image.id).await.unwrap();
 
+    // A rebuilt server runs, also one that was off.
+    let rebuild = Rebuild {
+        image: site.image_a.clone(),
+        user_data: "third".into(),
+        ssh_key: new.ssh_key.clone(),
+        labels,
+    };
+    cloud.rebuild(&made.id, rebuild).await.unwrap();
+    let rebuilt =
+        cloud.wait_active(std::slice::from_ref(&made.id), deadline(), |_| {}).await.unwrap().remove(0);
+    assert_eq!(rebuilt.image.as_deref(), Some(site.image_a.as_str()));
+    cloud.stop(&made.id, false).await.unwrap();
     assert_eq!(cloud.start(&made.id).await.unwrap().status, InstanceStatus::Active);
     cloud.delete(&made.id).await.unwrap();
     cloud.delete(&made.id).await.unwrap();
