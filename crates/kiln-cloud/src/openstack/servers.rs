@@ -332,26 +332,30 @@ impl Driver {
     }
 
     pub async fn stop(&self, id: &str, _hard: bool) -> Result<Instance> {
-        self.power(id, "os-stop", &InstanceStatus::Stopped).await
+        self.power(id, "os-stop", "powering-off", &InstanceStatus::Stopped).await
     }
 
     pub async fn start(&self, id: &str) -> Result<Instance> {
-        self.power(id, "os-start", &InstanceStatus::Active).await
+        self.power(id, "os-start", "powering-on", &InstanceStatus::Active).await
     }
 
-    async fn power(&self, id: &str, action: &str, wanted: &InstanceStatus) -> Result<Instance> {
+    /// `task`: what Nova says while it is at it.
+    async fn power(&self, id: &str, action: &str, task: &str, wanted: &InstanceStatus) -> Result<Instance> {
         let server = self.own_server(id).await?;
         let name = server.name.clone();
         if server.status() == *wanted && server.task.is_none() {
             return Ok(server.instance());
         }
         match self.act(id, json!({ action: null })).await {
-            // An earlier attempt whose answer was lost has done it.
-            Err(Error::Conflict(why)) if self.instance(id).await?.status != *wanted => {
-                return Err(Error::Conflict(why));
+            Ok(()) => {}
+            // An earlier attempt whose answer was lost has done it, or Nova is still at it.
+            Err(Error::Conflict(why)) => {
+                let now = self.server(id).await?;
+                if now.status() != *wanted && now.task.as_deref() != Some(task) {
+                    return Err(Error::Conflict(why));
+                }
             }
-            Err(error) if !matches!(error, Error::Conflict(_)) => return Err(error),
-            _ => {}
+            Err(error) => return Err(error),
         }
         until(
             POWER_LIMIT,
