@@ -130,6 +130,15 @@ impl Cloud {
         each!(self, d => d.create_image(instance, new).await)
     }
 
+    /// Deletes what an image build of the cluster that was cut off has left half made. For before its instance is deleted.
+    pub async fn clear_build(&self, cluster: &str) -> Result<()> {
+        match self {
+            // Images are made in one go.
+            Cloud::Local(_) => Ok(()),
+            Cloud::OpenStack(d) => d.clear_build(cluster).await,
+        }
+    }
+
     /// From a file with a disk in it, qcow2 or raw, under a name that is found again by [`Cloud::find_image`].
     pub async fn upload_image(&self, new: NewImage, file: &Path) -> Result<Image> {
         each!(self, d => d.upload_image(new, file).await)

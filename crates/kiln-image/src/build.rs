@@ -217,6 +217,7 @@ impl Builder<'_> {
 
     /// Removes what a build left, its own or one that was cut off.
     async fn clear(&self) -> Result<(), BuildError> {
+        self.cloud.clear_build(self.cluster).await?;
         let is_build = |labels: &Labels| labels.get(label::ROLE).is_some_and(|role| role == ROLE);
         for instance in self.cloud.instances(self.cluster).await?.iter().filter(|i| is_build(&i.labels)) {
             self.cloud.delete(&instance.id).await?;

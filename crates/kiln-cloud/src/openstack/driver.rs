@@ -92,7 +92,7 @@ impl Driver {
         self.check_key_pair().await
     }
 
-    /// Ports and floating IPs that a run which was cut off has left, key pairs and server groups.
+    /// Ports, floating IPs and parts of images that a run which was cut off has left, key pairs and server groups.
     pub async fn sweep(&self, cluster: &str) -> Result<()> {
         for port in self.ports(cluster).await? {
             if port.device_id.is_empty() {
@@ -100,6 +100,7 @@ impl Driver {
             }
         }
         self.release_all_floating(cluster).await?;
+        self.clear_build(cluster).await?;
         self.delete_server_groups(cluster).await?;
         self.delete_key_pairs(cluster).await
     }

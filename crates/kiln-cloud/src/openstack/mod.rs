@@ -28,6 +28,7 @@ mod keys;
 mod labels;
 mod login;
 mod networks;
+mod parts;
 mod ports;
 mod security;
 mod servers;

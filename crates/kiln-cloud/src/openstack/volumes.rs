@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reqwest::Method;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{encode, take};
@@ -15,15 +16,68 @@ use crate::{Error, Labels, NewVolume, Result, Volume, label};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
+#[derive(Debug, Deserialize)]
+struct Snapshot {
+    id: String,
+    #[serde(default)]
+    metadata: Labels,
+}
+
 impl Driver {
     pub async fn volumes(&self, cluster: &str) -> Result<Vec<Volume>> {
-        let filter = json!({ label::CLUSTER: cluster }).to_string();
-        let path = format!("/volumes/detail?metadata={}", encode(&filter));
-        let all: Vec<WireVolume> = self.client.list(Cinder, &path, "volumes").await?;
-        let ours = |v: &WireVolume| cluster_of(&v.metadata) == Some(cluster);
-        let mut all: Vec<Volume> = all.into_iter().filter(ours).map(WireVolume::volume).collect();
+        let mut all: Vec<Volume> =
+            self.wire_volumes(cluster).await?.into_iter().map(WireVolume::volume).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
+    }
+
+    async fn wire_volumes(&self, cluster: &str) -> Result<Vec<WireVolume>> {
+        let filter = json!({ label::CLUSTER: cluster }).to_string();
+        let path = format!("/volumes/detail?metadata={}", encode(&filter));
+        let mut all: Vec<WireVolume> = self.client.list(Cinder, &path, "volumes").await?;
+        all.retain(|v| cluster_of(&v.metadata) == Some(cluster));
+        Ok(all)
+    }
+
+    /// What an image build left. In this order: a volume may hold on to the snapshot it was made from, and a snapshot to
+    /// the root disk it was taken of.
+    pub(super) async fn clear_build_volumes(&self, cluster: &str) -> Result<()> {
+        let of_build = |labels: &Labels| labels.get(label::ROLE).is_some_and(|role| role == "build");
+        let volumes = self.wire_volumes(cluster).await?;
+        let (copies, roots): (Vec<_>, Vec<_>) =
+            volumes.iter().filter(|v| of_build(&v.metadata)).partition(|v| v.snapshot_id.is_some());
+        for copy in copies {
+            self.delete_volume(&copy.id).await?;
+        }
+        let filter = json!({ label::CLUSTER: cluster }).to_string();
+        let path = format!("/snapshots/detail?metadata={}", encode(&filter));
+        let snapshots: Vec<Snapshot> = self.client.list(Cinder, &path, "snapshots").await?;
+        let ours = |s: &&Snapshot| cluster_of(&s.metadata) == Some(cluster) && of_build(&s.metadata);
+        for snapshot in snapshots.iter().filter(ours) {
+            self.delete_snapshot(&snapshot.id).await?;
+        }
+        // That of a server goes with it.
+        for root in roots.iter().filter(|v| v.status != "in-use") {
+            self.delete_volume(&root.id).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns when it is gone.
+    pub(super) async fn delete_snapshot(&self, id: &str) -> Result<()> {
+        let path = format!("/snapshots/{id}");
+        self.while_in_use(|| self.client.delete(Cinder, &path)).await?;
+        until(
+            LIMIT,
+            || "the snapshot is not gone".into(),
+            || async {
+                match self.client.call(Cinder, Method::GET, &path, None).await {
+                    Err(Error::NotFound { .. }) => Ok(Some(())),
+                    answer => answer.map(|_| None),
+                }
+            },
+        )
+        .await
     }
 
     pub async fn volume_by_name(&self, name: &str) -> Result<Option<Volume>> {

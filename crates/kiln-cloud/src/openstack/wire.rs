@@ -149,6 +149,8 @@ pub struct WireVolume {
     size: u64,
     pub status: String,
     #[serde(default)]
+    pub snapshot_id: Option<String>,
+    #[serde(default)]
     pub metadata: Labels,
     #[serde(default)]
     attachments: Vec<VolumeAttachment>,

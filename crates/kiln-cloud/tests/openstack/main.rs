@@ -6,6 +6,7 @@
 mod between;
 mod lost;
 mod support;
+mod unfinished;
 
 use std::time::Duration;
 
@@ -67,7 +68,8 @@ async fn a_servers_life() {
     assert_eq!(stopped.status, InstanceStatus::Stopped);
     assert_eq!(cloud.stop(&made.id, false).await.unwrap().status, InstanceStatus::Stopped);
 
-    let long = "x".repeat(20_000);
+    // More than Glance keeps in one value.
+    let long = "x".repeat(200_000);
     let image = NewImage {
         name: "life-image".into(),
         labels: kiln_cloud::Labels::new(),
