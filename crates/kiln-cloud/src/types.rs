@@ -222,9 +222,43 @@ pub struct NewSecurityGroup {
 /// Lets traffic in. What no rule lets in is dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    pub from: ipnet::IpNet,
+    pub from: Peers,
     /// `None`: every protocol and port.
     pub tcp_port: Option<u16>,
+}
+
+/// Who is let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Peers {
+    Net(ipnet::IpNet),
+    /// The instances of the same security group.
+    Members,
+}
+
+const MEMBERS: &str = "members";
+
+impl From<ipnet::Ipv4Net> for Peers {
+    fn from(net: ipnet::Ipv4Net) -> Peers {
+        Peers::Net(net.into())
+    }
+}
+
+impl From<Peers> for String {
+    fn from(peers: Peers) -> String {
+        match peers {
+            Peers::Net(net) => net.to_string(),
+            Peers::Members => MEMBERS.to_string(),
+        }
+    }
+}
+
+impl TryFrom<String> for Peers {
+    type Error = ipnet::AddrParseError;
+
+    fn try_from(text: String) -> std::result::Result<Peers, ipnet::AddrParseError> {
+        if text == MEMBERS { Ok(Peers::Members) } else { text.parse().map(Peers::Net) }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -35,8 +35,6 @@ pub enum Error {
     NoImage(String),
     #[error("volume {0} is to be attached but does not exist")]
     NoVolume(String),
-    #[error("{what} {name} exists already and is not this cluster's")]
-    Foreign { what: &'static str, name: String },
     #[error("{node} is {status}")]
     NotActive { node: String, status: String },
     #[error("image {image} is used by {nodes}")]
@@ -103,7 +101,12 @@ impl Error {
             Error::Cloud(kiln_cloud::Error::Quota(_)) => Some(
                 "`openstack quota show --usage` shows the project's limits; nodes that were made stay".into(),
             ),
-            Error::Foreign { .. } => Some("rename the cluster, or remove the other one".into()),
+            // Also where it is one of several failures.
+            Error::Cloud(_) | Error::Operations { .. }
+                if self.to_string().contains("exists already and is not") =>
+            {
+                Some("rename the cluster, or remove the other one".into())
+            }
             _ => None,
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use ipnet::Ipv4Net;
-use kiln_cloud::{Instance, InstanceStatus, Network, NetworkPart, Rule, VolumeStatus, label};
+use kiln_cloud::{Instance, InstanceStatus, Network, NetworkPart, Peers, Rule, VolumeStatus, label};
 use kiln_site::volume_name;
 use kiln_spec::{ImageSource, ImageUpdate, Node, Spec, Volume};
 use serde::Serialize;
@@ -226,7 +226,9 @@ pub fn rules(login: bool, network: &Network) -> Vec<Rule> {
     if login {
         vec![Rule { from: Ipv4Net::default().into(), tcp_port: Some(22) }]
     } else {
-        vec![Rule { from: network.cidr.into(), tcp_port: None }]
+        // Others on the network may try to log in, as on login nodes: the deploy host may be one of them.
+        let ssh = Rule { from: network.cidr.into(), tcp_port: Some(22) };
+        vec![Rule { from: Peers::Members, tcp_port: None }, ssh]
     }
 }
 

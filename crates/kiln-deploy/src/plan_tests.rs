@@ -213,7 +213,9 @@ fn what_a_run_that_was_cut_off_left_half_made_is_completed() {
     let closed = planned(&|o| o.security_groups[0].rules.clear());
     assert_eq!(
         lines(&closed),
-        ["~ security group demo-cluster: let in what is missing (the cluster's own nodes)"]
+        [
+            "~ security group demo-cluster: let in what is missing (the cluster's own nodes, SSH from its network)"
+        ]
     );
     let open = planned(&|o| {
         o.security_groups[1].rules.push(Rule { from: Ipv4Net::default().into(), tcp_port: Some(443) });

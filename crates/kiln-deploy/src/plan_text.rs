@@ -19,7 +19,11 @@ impl fmt::Display for Action {
                 write!(f, "+ network {name} ({})", cidr.as_deref().unwrap_or("a free subnet"))
             }
             Action::CreateSecurityGroup { name, login, unfinished } => {
-                let purpose = if *login { "SSH from anywhere" } else { "the cluster's own nodes" };
+                let purpose = if *login {
+                    "SSH from anywhere"
+                } else {
+                    "the cluster's own nodes, SSH from its network"
+                };
                 match unfinished {
                     false => write!(f, "+ security group {name} ({purpose})"),
                     true => write!(f, "~ security group {name}: let in what is missing ({purpose})"),

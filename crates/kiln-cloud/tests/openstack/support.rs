@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use kiln_cloud::openstack::Settings;
-use kiln_cloud::{Cloud, Labels, Network, NewInstance, NewNetwork, NewSecurityGroup, Rule, label};
+use kiln_cloud::{Cloud, Labels, Network, NewInstance, NewNetwork, NewSecurityGroup, Peers, Rule, label};
 
 pub struct Site {
     pub cloud: Cloud,
@@ -32,7 +32,7 @@ impl Site {
         let cidr = Some("10.31.0.0/24".parse().unwrap());
         let network = NewNetwork { name: cluster.into(), cidr, labels: labels.clone() };
         let network = cloud.create_network(network).await.unwrap();
-        let rules = vec![Rule { from: network.cidr.into(), tcp_port: None }];
+        let rules = vec![Rule { from: Peers::Members, tcp_port: None }];
         let group = NewSecurityGroup { name: format!("{cluster}-nodes"), labels, rules };
         let group = cloud.create_security_group(group).await.unwrap().id;
         let [image_a, image_b] = ["image-a", "image-b"].map(|name| cloud.find_image(name));

@@ -47,7 +47,7 @@ fn half_made_resources_are_completed() {
     let plan = lab.kiln(&["plan"]);
     for line in [
         "~ network halves: make its router, which is missing",
-        "~ security group halves-cluster: let in what is missing (the cluster's own nodes)",
+        "~ security group halves-cluster: let in what is missing (the cluster's own nodes, SSH from its network)",
         "- volume halves-state: the cloud says error; deleted and made anew",
     ] {
         assert!(plan.contains(line), "{plan}");

@@ -168,15 +168,24 @@ pub fn tell(cloud: &str, commands: &[&str]) {
     run(cloud, &commands.join("\n"));
 }
 
+/// Commands that may well fail, such as removing what a run that was cut off may have left.
+pub fn attempt(cloud: &str, commands: &[&str]) {
+    execute(cloud, &commands.join("\n"));
+}
+
 fn run(cloud: &str, script: &str) -> String {
+    let output = execute(cloud, script);
+    let problems = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(problems.trim().is_empty(), "{script}: {problems}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn execute(cloud: &str, script: &str) -> Output {
     let mut command = client();
     command.env("OS_CLOUD", cloud).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(format!("{script}\n").as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let problems = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(problems.trim().is_empty(), "{script}: {problems}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    child.wait_with_output().unwrap()
 }
 
 pub fn client() -> Command {

@@ -5,8 +5,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
+mod collisions;
 mod control_node;
 mod elastic;
+mod existing;
 mod faults;
 mod halves;
 mod lab;
