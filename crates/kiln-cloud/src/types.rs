@@ -200,4 +200,7 @@ pub struct Flavor {
     pub name: String,
     pub cpus: u32,
     pub memory_mib: u64,
+    /// What a job may choose nodes of this flavor by: words, or pairs such as `pci=a100`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
 }

@@ -21,6 +21,7 @@ mod access;
 mod client;
 mod driver;
 mod fault;
+mod flavors;
 mod floating;
 mod groups;
 mod images;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
 use super::labels;
-use crate::{Flavor, Instance, InstanceStatus, Labels, Volume, label};
+use crate::{Instance, InstanceStatus, Labels, Volume, label};
 
 #[derive(Debug, Deserialize)]
 pub struct Server {
@@ -124,20 +124,6 @@ impl Server {
             name: self.name,
             labels: self.metadata,
         }
-    }
-}
-
-#[derive(Debug, Clone, Deserialize)]
-pub struct WireFlavor {
-    pub id: String,
-    pub name: String,
-    vcpus: u32,
-    ram: u64,
-}
-
-impl From<&WireFlavor> for Flavor {
-    fn from(flavor: &WireFlavor) -> Flavor {
-        Flavor { name: flavor.name.clone(), cpus: flavor.vcpus, memory_mib: flavor.ram }
     }
 }
 

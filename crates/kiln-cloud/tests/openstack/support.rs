@@ -101,9 +101,13 @@ async fn clear(cloud: &Cloud, cluster: &str) {
 
 /// The services' own client, which nobody here wrote.
 pub fn openstack(arguments: &[&str]) -> serde_json::Value {
+    openstack_as("demo", arguments)
+}
+
+pub fn openstack_as(cloud: &str, arguments: &[&str]) -> serde_json::Value {
     let quiet = ["delete", "set", "unset"].iter().any(|word| arguments.contains(word));
     let format: &[&str] = if quiet { &[] } else { &["-f", "json"] };
-    let output = client().args(arguments).args(format).output().expect("the openstack client runs");
+    let output = client(cloud).args(arguments).args(format).output().expect("the openstack client runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),
@@ -116,7 +120,7 @@ pub fn openstack(arguments: &[&str]) -> serde_json::Value {
 /// Several commands in one run of the client: starting it takes longer than most of what it does.
 pub fn openstack_all(commands: &[&str]) -> Vec<String> {
     let script = commands.join(" -f json\n") + " -f json\n";
-    let mut child = client()
+    let mut child = client("demo")
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -132,10 +136,10 @@ pub fn openstack_all(commands: &[&str]) -> Vec<String> {
     answers
 }
 
-fn client() -> Command {
+fn client(cloud: &str) -> Command {
     let clouds =
         PathBuf::from(std::env::var_os("OS_CLIENT_CONFIG_FILE").expect("OS_CLIENT_CONFIG_FILE is set"));
     let mut command = Command::new(clouds.with_file_name("venv").join("bin/openstack"));
-    command.env("OS_CLOUD", "demo");
+    command.env("OS_CLOUD", cloud);
     command
 }
