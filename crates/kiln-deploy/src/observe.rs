@@ -1,6 +1,7 @@
 //! What the cloud has of this cluster, read in a few listing calls.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use kiln_cloud::{Flavor, Image, Instance, Network, SecurityGroup, Volume, label};
 use kiln_image::is_of_kiln;
@@ -20,6 +21,9 @@ pub struct Observed {
     pub flavors: Vec<Flavor>,
     /// The instance that builds an image, if one is there.
     pub build: Option<Instance>,
+    /// Addresses of the network that are not the cluster's, each with who has it. Read only where nodes have addresses
+    /// that they must get.
+    pub foreign: BTreeMap<IpAddr, String>,
     /// Volumes that the file attaches but Kiln does not manage, by name.
     pub attached: BTreeMap<String, Volume>,
 }
@@ -51,6 +55,18 @@ impl Deployment<'_> {
             Some(name) => self.cloud.network_by_name(name).await?,
             None => None,
         };
+        // Networks and instances of an image build are the builder's own business.
+        let of_nodes =
+            |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
+        // One that exists comes first: the cluster is to be there.
+        let networks: Vec<Network> =
+            network.into_iter().chain(networks.into_iter().filter(|n| of_nodes(&n.labels))).collect();
+        let foreign = match networks.first() {
+            Some(network) if self.spec.nodes().any(|node| node.elastic || node.address.is_some()) => {
+                self.cloud.foreign_addresses(&network.id, cluster).await?
+            }
+            _ => BTreeMap::new(),
+        };
         let mut attached = BTreeMap::new();
         for volume in [&self.spec.volumes.state, &self.spec.volumes.home] {
             if let kiln_spec::Volume::Attach { name } = volume
@@ -59,18 +75,12 @@ impl Deployment<'_> {
                 attached.insert(name.clone(), found);
             }
         }
-        // Networks and instances of an image build are the builder's own business.
-        let of_nodes =
-            |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
         let build = instances.iter().find(|i| !of_nodes(&i.labels)).cloned();
         let images = self.relevant(images, &instances);
         Ok(Observed {
             build,
-            // One that exists comes first: the cluster is to be there.
-            networks: network
-                .into_iter()
-                .chain(networks.into_iter().filter(|n| of_nodes(&n.labels)))
-                .collect(),
+            networks,
+            foreign,
             security_groups: security_groups.into_iter().filter(|g| of_nodes(&g.labels)).collect(),
             volumes,
             instances: instances.into_iter().filter(|i| of_nodes(&i.labels)).collect(),

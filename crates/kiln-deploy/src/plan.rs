@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use kiln_cloud::{Instance, InstanceStatus, label};
+use kiln_cloud::{AddressRange, Instance, InstanceStatus, label};
 use kiln_site::volume_name;
 use kiln_spec::{ImageSource, ImageUpdate, Node, Spec, Volume};
 use serde::Serialize;
 
+use crate::addresses::{automatic, is_own};
 use crate::error::{Error, Result};
 use crate::notes;
 use crate::observe::Observed;
@@ -30,6 +31,12 @@ pub enum Action {
     CreateNetwork {
         name: String,
         cidr: Option<String>,
+    },
+    /// The cloud takes addresses that nobody asks for from this range alone: the others are kept for nodes that come
+    /// and go.
+    KeepAddresses {
+        network: String,
+        automatic: AddressRange,
     },
     CreateSecurityGroup {
         name: String,
@@ -77,7 +84,7 @@ impl Action {
     pub fn stage(&self) -> u8 {
         match self {
             Action::BuildImage { .. } | Action::DeleteInstances { .. } => 0,
-            Action::CreateNetwork { .. } | Action::CreateVolume { .. } => 1,
+            Action::CreateNetwork { .. } | Action::KeepAddresses { .. } | Action::CreateVolume { .. } => 1,
             Action::CreateSecurityGroup { .. } => 2,
             // The others are told its address.
             Action::CreateInstances { group, .. } if group == "control" => 3,
@@ -118,11 +125,13 @@ pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan>
     check_attached(spec, observed)?;
     check_network(spec, observed)?;
     check_prebuilt(spec, targets)?;
+    check_addresses(spec, observed)?;
     let mut actions: Vec<Action> = Vec::new();
     let unbuilt = targets.iter().filter(|(_, id)| id.is_none());
     actions.extend(unbuilt.map(|(image, _)| Action::BuildImage { image: image.clone() }));
     actions.extend(deletions(spec, observed));
     actions.extend(network(spec, observed));
+    actions.extend(keep_addresses(spec, observed));
     actions.extend(volumes(spec, observed));
     actions.extend(security_groups(spec, observed));
     actions.extend(instances(spec, observed, targets));
@@ -170,9 +179,32 @@ fn check_prebuilt(spec: &Spec, targets: &Targets) -> Result<()> {
     Ok(())
 }
 
+/// An address that the file gives to a node that is not there yet must be free.
+fn check_addresses(spec: &Spec, observed: &Observed) -> Result<()> {
+    let there = observed.nodes();
+    for node in spec.nodes().filter(|node| !there.contains_key(node.name)) {
+        if let Some((address, by)) = node.address.and_then(|a| observed.foreign.get_key_value(&a)) {
+            return Err(Error::AddressTaken {
+                node: node.name.to_string(),
+                address: *address,
+                by: by.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
 fn network(spec: &Spec, observed: &Observed) -> Option<Action> {
     let cidr = spec.cloud.subnet().map(|net| net.to_string());
     observed.networks.is_empty().then(|| Action::CreateNetwork { name: spec.name.clone(), cidr })
+}
+
+/// In a network of the cluster's own, on a cloud that says where it takes addresses from.
+fn keep_addresses(spec: &Spec, observed: &Observed) -> Option<Action> {
+    let network = observed.networks.first().filter(|n| is_own(n) && !n.automatic.is_empty())?;
+    let automatic = automatic(spec, network.cidr)?;
+    let differs = network.automatic != [automatic];
+    differs.then(|| Action::KeepAddresses { network: network.name.clone(), automatic })
 }
 
 fn security_groups(spec: &Spec, observed: &Observed) -> Vec<Action> {

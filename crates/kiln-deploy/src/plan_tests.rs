@@ -72,6 +72,7 @@ fn whole(spec: &Spec) -> Observed {
             cidr: ipnet::Ipv4Net::default(),
             labels: Labels::new(),
             api_url: None,
+            automatic: vec![],
         }],
         security_groups: vec![group(cluster_group(spec)), group(login_group(spec))],
         volumes: ["state", "home", "share"].map(volume).to_vec(),

@@ -107,7 +107,7 @@ impl Driver {
             "unrestricted": false,
             "access_rules": rules,
         }});
-        match self.client.call(Service::Identity, Method::POST, &path, Some(&body)).await {
+        match self.client.request(Service::Identity, Method::POST, &path, Some(&body)).retried().await {
             // An earlier attempt made it, though its answer got lost.
             Ok(_) | Err(Error::Conflict(_)) => Ok(()),
             Err(Error::Unauthorized(_)) => Err(Error::Unauthorized(format!(

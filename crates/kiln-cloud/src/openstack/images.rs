@@ -75,7 +75,7 @@ impl Driver {
 
     async fn wire_image(&self, id: &str) -> Result<WireImage> {
         let path = format!("/images/{}", checked("image", id)?);
-        let answer = self.client.call(Glance, Method::GET, &path, None).await;
+        let answer = self.client.request(Glance, Method::GET, &path, None).retried().await;
         let answer = missing(answer, "image", id)?.unwrap_or_default();
         serde_json::from_value(answer).map_err(|_| Error::Failed(format!("image {id} makes no sense")))
     }
@@ -129,7 +129,7 @@ impl Driver {
             {
                 return Ok(there);
             }
-            match self.client.once(Compute, Method::POST, path, Some(body)).await {
+            match self.client.request(Compute, Method::POST, path, Some(body)).once().await {
                 Ok(answer) => {
                     Ok(answer.and_then(|a| Some(a["image_id"].as_str()?.to_string())).unwrap_or_default())
                 }
@@ -169,7 +169,7 @@ impl Driver {
             LIMIT,
             || "the snapshot is not gone".into(),
             || async {
-                match self.client.call(Cinder, Method::GET, &path, None).await {
+                match self.client.request(Cinder, Method::GET, &path, None).retried().await {
                     Err(Error::NotFound { .. }) => Ok(Some(())),
                     answer => answer.map(|_| None),
                 }
@@ -194,7 +194,7 @@ impl Driver {
             if let Some(there) = there.into_iter().next() {
                 return Ok(there.id);
             }
-            let answer = self.client.once(Cinder, Method::POST, "/snapshots", Some(body)).await?;
+            let answer = self.client.request(Cinder, Method::POST, "/snapshots", Some(body)).once().await?;
             take::<Id>(answer, "snapshot", "/snapshots").map(|s| s.id)
         })
         .await?;
@@ -228,7 +228,7 @@ impl Driver {
                     return Ok(there.id);
                 }
             }
-            let answer = self.client.once(Cinder, Method::POST, path, Some(body)).await?;
+            let answer = self.client.request(Cinder, Method::POST, path, Some(body)).once().await?;
             let id = answer.and_then(|a| Some(a["os-volume_upload_image"]["image_id"].as_str()?.to_string()));
             id.ok_or_else(|| Error::Failed(format!("volume {volume}: no image was made")))
         })
@@ -265,7 +265,11 @@ impl Driver {
         let all = new.labels.iter().chain(&new.properties);
         let add = |(key, value): (&String, &String)| json!({ "op": "add", "path": format!("/{key}"), "value": value });
         let changes = Value::Array(all.map(add).collect());
-        self.client.call(Glance, Method::PATCH, &format!("/images/{id}"), Some(&changes)).await.map(drop)
+        self.client
+            .request(Glance, Method::PATCH, &format!("/images/{id}"), Some(&changes))
+            .retried()
+            .await
+            .map(drop)
     }
 
     /// The id of the root volume, if the root disk is one.
@@ -311,7 +315,7 @@ impl Driver {
             if let Some(there) = self.own_image(name).await? {
                 return self.wire_image(&there).await;
             }
-            let answer = self.client.once(Glance, Method::POST, "/images", Some(body)).await?;
+            let answer = self.client.request(Glance, Method::POST, "/images", Some(body)).once().await?;
             serde_json::from_value(answer.unwrap_or_default())
                 .map_err(|_| Error::Failed("the new image makes no sense".into()))
         })

@@ -178,7 +178,7 @@ fn from_files(name: &str, environment: Environment<'_>) -> Result<Login> {
     };
     let entry = with_profile(entry, environment)?;
     let origin = format!("cloud `{name}` of {}", path.display());
-    from_entry(&entry, origin, path.parent().unwrap_or(Path::new(".")))
+    from_entry(&entry, origin, path.parent().unwrap_or(Path::new(".")), environment)
 }
 
 /// A vendor's part of an entry, kept in a file of its own.
@@ -228,7 +228,12 @@ fn merge(base: &mut Value, over: Value) {
     }
 }
 
-fn from_entry(entry: &Value, origin: String, directory: &Path) -> Result<Login> {
+fn from_entry(
+    entry: &Value,
+    origin: String,
+    directory: &Path,
+    environment: Environment<'_>,
+) -> Result<Login> {
     let text = |value: Option<&Value>| match value {
         Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
         Some(Value::Number(number)) => Some(number.to_string()),
@@ -237,8 +242,11 @@ fn from_entry(entry: &Value, origin: String, directory: &Path) -> Result<Login> 
     // Some write the keys of `auth` beside it.
     let auth = |key: &str| text(entry.get("auth").and_then(|a| a.get(key))).or_else(|| text(entry.get(key)));
     let of = |key: &str| text(entry.get(key));
-    let verify = !matches!(entry.get("verify"), Some(Value::Bool(false)));
-    let ca = of("cacert").map(|path| directory.join(expand_home(&path)));
+    let verify = !matches!(entry.get("verify"), Some(Value::Bool(false)))
+        && !matches!(entry.get("insecure"), Some(Value::Bool(true)));
+    // As with the official client, the variable goes before the file.
+    let ca = environment("OS_CACERT").map(|path| expand_home(&path));
+    let ca = ca.or_else(|| of("cacert").map(|path| directory.join(expand_home(&path))));
     let region = of("region_name").or_else(|| match entry.get("regions").and_then(Value::as_array) {
         Some(regions) if regions.len() == 1 => text(regions.first()),
         _ => None,

@@ -82,7 +82,7 @@ impl Driver {
                 match (taken, port) {
                     (Some(conflict), _) => Err(Error::Conflict(conflict)),
                     (None, None) => Err(Error::Failed(format!("{} has no port", new.name))),
-                    (None, Some(port)) => self.create_one(&new, &port).await,
+                    (None, Some(port)) => self.create_one(&new, &port?).await,
                 }
             }
         };
@@ -142,7 +142,7 @@ impl Driver {
             {
                 return Ok(id);
             }
-            match self.client.once(Compute, Method::POST, "/servers", Some(body)).await {
+            match self.client.request(Compute, Method::POST, "/servers", Some(body)).once().await {
                 Ok(answer) => take::<super::wire::Id>(answer, "server", "/servers").map(|server| server.id),
                 // The port is in use: by the server that an earlier attempt made.
                 Err(Error::Conflict(why)) if attempt > 0 => {
@@ -263,7 +263,7 @@ impl Driver {
             if attempt > 0 && self.server(id).await?.status() == InstanceStatus::Rebuilding {
                 return Ok(None);
             }
-            match self.client.once(Compute, Method::POST, path, Some(body)).await {
+            match self.client.request(Compute, Method::POST, path, Some(body)).once().await {
                 Err(Error::Conflict(_)) if attempt > 0 => Ok(None),
                 answer => answer,
             }
@@ -292,7 +292,12 @@ impl Driver {
 
     async fn act(&self, id: &str, action: Value) -> Result<()> {
         let path = format!("/servers/{}/action", checked("instance", id)?);
-        missing(self.client.call(Compute, Method::POST, &path, Some(&action)).await, "instance", id).map(drop)
+        missing(
+            self.client.request(Compute, Method::POST, &path, Some(&action)).retried().await,
+            "instance",
+            id,
+        )
+        .map(drop)
     }
 
     pub async fn reboot(&self, id: &str, hard: bool) -> Result<Instance> {
@@ -429,14 +434,17 @@ impl Driver {
     pub async fn set_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
         self.own_server(id).await?;
         let path = format!("/servers/{}/metadata", checked("instance", id)?);
-        self.client.call(Compute, Method::PUT, &path, Some(&json!({ "metadata": labels }))).await?;
+        self.client
+            .request(Compute, Method::PUT, &path, Some(&json!({ "metadata": labels })))
+            .retried()
+            .await?;
         self.instance(id).await
     }
 
     pub async fn console_log(&self, id: &str, lines: usize) -> Result<String> {
         let path = format!("/servers/{}/action", checked("instance", id)?);
         let body = json!({ "os-getConsoleOutput": { "length": lines } });
-        let answer = self.client.call(Compute, Method::POST, &path, Some(&body)).await?;
+        let answer = self.client.request(Compute, Method::POST, &path, Some(&body)).retried().await?;
         take(missing(Ok(answer), "instance", id)?, "output", &path)
     }
 }

@@ -61,7 +61,7 @@ impl Driver {
                 }
                 self.delete_volume(&there.id).await?;
             }
-            let answer = self.client.once(Cinder, Method::POST, "/volumes", Some(body)).await?;
+            let answer = self.client.request(Cinder, Method::POST, "/volumes", Some(body)).once().await?;
             take::<super::wire::Id>(answer, "volume", "/volumes").map(|v| v.id)
         })
         .await?;

@@ -179,6 +179,8 @@ pub struct Port {
     #[serde(default)]
     pub device_id: String,
     #[serde(default)]
+    device_owner: String,
+    #[serde(default)]
     pub fixed_ips: Vec<FixedIp>,
     #[serde(default)]
     description: Option<String>,
@@ -187,6 +189,15 @@ pub struct Port {
 impl Port {
     pub fn labels(&self) -> Labels {
         labels::read(self.description.as_deref())
+    }
+
+    /// For a person who looks for it.
+    pub fn words(&self) -> String {
+        match (self.name.as_str(), self.device_owner.as_str()) {
+            ("", "") => format!("port {}", self.id),
+            ("", owner) => format!("port {} ({owner})", self.id),
+            (name, _) => format!("port {name} ({})", self.id),
+        }
     }
 
     pub fn address(&self) -> Option<IpAddr> {

@@ -29,7 +29,7 @@ impl Site {
         clear(&cloud, cluster).await;
         let labels = Labels::from([(label::CLUSTER.to_string(), cluster.to_string())]);
         let cidr = Some("10.31.0.0/24".parse().unwrap());
-        let network = NewNetwork { name: cluster.into(), cidr, labels: labels.clone() };
+        let network = NewNetwork { name: cluster.into(), cidr, labels: labels.clone(), automatic: None };
         let network = cloud.create_network(network).await.unwrap();
         let rules = vec![Rule { from: network.cidr.into(), tcp_port: None }];
         let group = NewSecurityGroup { name: format!("{cluster}-nodes"), labels, rules };

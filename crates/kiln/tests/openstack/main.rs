@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
+mod addresses;
 mod control_node;
 mod elastic;
 mod faults;
@@ -13,3 +14,4 @@ mod life;
 mod limits;
 mod messages;
 mod proxy;
+mod tls;

@@ -55,6 +55,7 @@ impl Daemon {
                 cidr,
                 labels: new.labels,
                 api_url: Some(format!("http://{}:{}", gateway(cidr), self.port)),
+                automatic: Vec::new(),
             };
             world.networks.put(network.clone())?;
             network
