@@ -42,15 +42,19 @@ impl Observed {
 impl Deployment<'_> {
     pub async fn observe(&self) -> Result<Observed> {
         let cluster = self.spec.name.as_str();
-        let ((), networks, security_groups, volumes, instances, images, flavors) = tokio::try_join!(
-            self.cloud.check(),
-            self.cloud.networks(cluster),
-            self.cloud.security_groups(cluster),
-            self.cloud.volumes(cluster),
-            self.cloud.instances(cluster),
-            self.cloud.images(),
-            self.cloud.flavors(),
-        )?;
+        // Seven at a time are large: they go where there is room.
+        let listings = Box::pin(async {
+            tokio::try_join!(
+                self.cloud.check(),
+                self.cloud.networks(cluster),
+                self.cloud.security_groups(cluster),
+                self.cloud.volumes(cluster),
+                self.cloud.instances(cluster),
+                self.cloud.images(),
+                self.cloud.flavors(),
+            )
+        });
+        let ((), networks, security_groups, volumes, instances, images, flavors) = listings.await?;
         let network = match self.spec.cloud.existing_network() {
             Some(name) => self.cloud.network_by_name(name).await?,
             None => None,

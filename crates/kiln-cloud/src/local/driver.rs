@@ -234,10 +234,12 @@ impl Driver {
     }
 
     /// Nobody but this cluster takes addresses here, and they are given from the bottom up.
+    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
     pub async fn set_automatic(&self, _network: &str, _range: AddressRange) -> Result<()> {
         Ok(())
     }
 
+    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
     pub async fn foreign_addresses(
         &self,
         _network: &str,

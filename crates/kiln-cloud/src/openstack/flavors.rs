@@ -75,7 +75,7 @@ fn features(name: &str, extra_specs: &BTreeMap<String, String>) -> Vec<String> {
                 features.extend(names.filter(|name| !name.is_empty()).map(|name| format!("pci={name}")));
             }
             "hw" if what == "cpu_policy" && value == "dedicated" => {
-                features.push("cpu_policy=dedicated".into())
+                features.push("cpu_policy=dedicated".into());
             }
             "capabilities" if what == "cpu_info:arch" && is_word(value) => {
                 features.push(format!("arch={}", value.to_lowercase()));

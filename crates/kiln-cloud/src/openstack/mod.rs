@@ -19,6 +19,9 @@
 
 mod access;
 mod client;
+mod clouds_yaml;
+mod create;
+mod delete;
 mod driver;
 mod fault;
 mod flavors;
