@@ -1,12 +1,15 @@
 //! One interface for every cloud. A closed set of drivers: an enum, not a trait object.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Access, Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage, NewInstance,
-    NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label, local, openstack,
+    Access, AddressRange, Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage,
+    NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label,
+    local, openstack,
 };
 
 #[derive(Debug, Clone)]
@@ -181,6 +184,16 @@ impl Cloud {
 
     pub async fn create_network(&self, new: NewNetwork) -> Result<Network> {
         each!(self, d => d.create_network(new).await)
+    }
+
+    /// From now on, addresses that nobody asks for are taken from `range` alone. What was taken before stays.
+    pub async fn set_automatic(&self, network: &str, range: AddressRange) -> Result<()> {
+        each!(self, d => d.set_automatic(network, range).await)
+    }
+
+    /// Addresses of a network that are taken by what is not the cluster's, each with who has it.
+    pub async fn foreign_addresses(&self, network: &str, cluster: &str) -> Result<BTreeMap<IpAddr, String>> {
+        each!(self, d => d.foreign_addresses(network, cluster).await)
     }
 
     pub async fn delete_network(&self, id: &str) -> Result<()> {

@@ -1,7 +1,7 @@
 //! The words every cloud shares.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use serde::{Deserialize, Serialize};
 
@@ -178,6 +178,22 @@ pub struct Network {
     pub lacks: Option<NetworkPart>,
     /// Where instances of this network reach the cloud's API, if the cloud has a place of its own for it.
     pub api_url: Option<String>,
+    /// Where the cloud takes addresses from that nobody asked for. Empty: it does not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub automatic: Vec<AddressRange>,
+}
+
+/// From the first to the last, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressRange {
+    pub first: Ipv4Addr,
+    pub last: Ipv4Addr,
+}
+
+impl AddressRange {
+    pub fn contains(&self, address: IpAddr) -> bool {
+        matches!(address, IpAddr::V4(address) if self.first <= address && address <= self.last)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,6 +218,9 @@ pub struct NewNetwork {
     /// `None`: the cloud picks a free one.
     pub cidr: Option<ipnet::Ipv4Net>,
     pub labels: Labels,
+    /// Where to take addresses from that nobody asks for, on a cloud where others might; `None`: anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub automatic: Option<AddressRange>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -266,4 +285,7 @@ pub struct Flavor {
     pub name: String,
     pub cpus: u32,
     pub memory_mib: u64,
+    /// What a job may choose nodes of this flavor by: words, or pairs such as `pci=a100`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
 }

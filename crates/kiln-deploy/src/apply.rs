@@ -13,6 +13,7 @@ use kiln_site::bundle::MountSource;
 use kiln_site::{Identity, UserData, volume_name};
 use kiln_spec::{ImageUpdate, Node, Role, Volume, hostlist};
 
+use crate::addresses::automatic;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::{bounded, node_of};
@@ -67,9 +68,16 @@ impl Deployment<'_> {
             Action::BuildImage { .. } => {}
             Action::CreateNetwork { name, cidr, lacks } => {
                 let cidr = cidr.as_deref().and_then(|text| text.parse().ok());
-                let new = NewNetwork { name: name.clone(), cidr, labels: self.labels() };
+                let automatic = cidr.and_then(|cidr| automatic(self.spec, cidr));
+                let new = NewNetwork { name: name.clone(), cidr, labels: self.labels(), automatic };
                 self.cloud.create_network(new).await?;
                 done(format!("network {name}"), if lacks.is_some() { "completed" } else { "created" });
+            }
+            Action::KeepAddresses { network, automatic } => {
+                let found = observed.networks.iter().find(|n| n.name == *network);
+                let found = found.ok_or_else(|| Error::NotReady("the network is missing".into()))?;
+                self.cloud.set_automatic(&found.id, *automatic).await?;
+                done(format!("network {network}"), "addresses kept");
             }
             Action::CreateSecurityGroup { name, login, unfinished } => {
                 self.cloud.create_security_group(self.security_group(name, *login, observed)?).await?;

@@ -1,6 +1,7 @@
 //! What the cloud has of this cluster, read in a few listing calls.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use kiln_cloud::{Flavor, Image, Instance, InstanceStatus, Network, SecurityGroup, Volume, label};
 use kiln_image::is_of_kiln;
@@ -21,6 +22,9 @@ pub struct Observed {
     pub flavors: Vec<Flavor>,
     /// The instance that builds an image, if one is there.
     pub build: Option<Instance>,
+    /// Addresses of the network that are not the cluster's, each with who has it. Read only where nodes have addresses
+    /// that they must get.
+    pub foreign: BTreeMap<IpAddr, String>,
     /// Volumes that the file attaches but Kiln does not manage, by name.
     pub attached: BTreeMap<String, Volume>,
 }
@@ -43,18 +47,34 @@ impl Observed {
 impl Deployment<'_> {
     pub async fn observe(&self) -> Result<Observed> {
         let cluster = self.spec.name.as_str();
-        let ((), networks, security_groups, volumes, instances, images, flavors) = tokio::try_join!(
-            self.cloud.check(),
-            self.cloud.networks(cluster),
-            self.cloud.security_groups(cluster),
-            self.cloud.volumes(cluster),
-            self.cloud.instances(cluster),
-            self.cloud.images(),
-            self.cloud.flavors(),
-        )?;
+        // Seven at a time are large: they go where there is room.
+        let listings = Box::pin(async {
+            tokio::try_join!(
+                self.cloud.check(),
+                self.cloud.networks(cluster),
+                self.cloud.security_groups(cluster),
+                self.cloud.volumes(cluster),
+                self.cloud.instances(cluster),
+                self.cloud.images(),
+                self.cloud.flavors(),
+            )
+        });
+        let ((), networks, security_groups, volumes, instances, images, flavors) = listings.await?;
         let network = match self.spec.cloud.existing_network() {
             Some(name) => self.cloud.network_by_name(name).await?,
             None => None,
+        };
+        // Networks and instances of an image build are the builder's own business.
+        let of_nodes =
+            |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
+        // One that exists comes first: the cluster is to be there.
+        let networks: Vec<Network> =
+            network.into_iter().chain(networks.into_iter().filter(|n| of_nodes(&n.labels))).collect();
+        let foreign = match networks.first() {
+            Some(network) if self.spec.nodes().any(|node| node.elastic || node.address.is_some()) => {
+                self.cloud.foreign_addresses(&network.id, cluster).await?
+            }
+            _ => BTreeMap::new(),
         };
         let mut attached = BTreeMap::new();
         for volume in [&self.spec.volumes.state, &self.spec.volumes.home] {
@@ -64,18 +84,12 @@ impl Deployment<'_> {
                 attached.insert(name.clone(), found);
             }
         }
-        // Networks and instances of an image build are the builder's own business.
-        let of_nodes =
-            |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
         let build = instances.iter().find(|i| !of_nodes(&i.labels)).cloned();
         let images = self.relevant(images, &instances);
         Ok(Observed {
             build,
-            // One that exists comes first: the cluster is to be there.
-            networks: network
-                .into_iter()
-                .chain(networks.into_iter().filter(|n| of_nodes(&n.labels)))
-                .collect(),
+            networks,
+            foreign,
             security_groups: security_groups.into_iter().filter(|g| of_nodes(&g.labels)).collect(),
             volumes,
             instances: instances.into_iter().filter(|i| of_nodes(&i.labels)).collect(),

@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 
 use ipnet::Ipv4Net;
-use kiln_cloud::{Instance, InstanceStatus, Network, NetworkPart, Peers, Rule, VolumeStatus, label};
+use kiln_cloud::{
+    AddressRange, Instance, InstanceStatus, Network, NetworkPart, Peers, Rule, VolumeStatus, label,
+};
 use kiln_site::volume_name;
 use kiln_spec::{ImageSource, ImageUpdate, Node, Spec, Volume};
 use serde::Serialize;
 
+use crate::addresses::{automatic, is_own};
 use crate::error::{Error, Result};
 use crate::notes;
 use crate::observe::Observed;
@@ -34,6 +37,12 @@ pub enum Action {
         /// What one that is there already lacks.
         #[serde(skip_serializing_if = "Option::is_none")]
         lacks: Option<NetworkPart>,
+    },
+    /// The cloud takes addresses that nobody asks for from this range alone: the others are kept for nodes that come
+    /// and go.
+    KeepAddresses {
+        network: String,
+        automatic: AddressRange,
     },
     CreateSecurityGroup {
         name: String,
@@ -89,7 +98,7 @@ impl Action {
     pub fn stage(&self) -> u8 {
         match self {
             Action::BuildImage { .. } | Action::DeleteInstances { .. } => 0,
-            Action::CreateNetwork { .. } | Action::CreateVolume { .. } => 1,
+            Action::CreateNetwork { .. } | Action::KeepAddresses { .. } | Action::CreateVolume { .. } => 1,
             Action::CreateSecurityGroup { .. } => 2,
             // The others are told its address.
             Action::CreateInstances { group, .. } if group == "control" => 3,
@@ -140,11 +149,13 @@ pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan>
     check_attached(spec, observed)?;
     check_network(spec, observed)?;
     check_prebuilt(spec, targets)?;
+    check_addresses(spec, observed)?;
     let mut actions: Vec<Action> = Vec::new();
     let unbuilt = targets.iter().filter(|(_, id)| id.is_none());
     actions.extend(unbuilt.map(|(image, _)| Action::BuildImage { image: image.clone() }));
     actions.extend(deletions(spec, observed));
     actions.extend(network(spec, observed));
+    actions.extend(keep_addresses(spec, observed));
     actions.extend(volumes(spec, observed));
     actions.extend(security_groups(spec, observed));
     actions.extend(instances(spec, observed, targets));
@@ -192,6 +203,21 @@ fn check_prebuilt(spec: &Spec, targets: &Targets) -> Result<()> {
     Ok(())
 }
 
+/// An address that the file gives to a node that is not there yet must be free.
+fn check_addresses(spec: &Spec, observed: &Observed) -> Result<()> {
+    let there = observed.nodes();
+    for node in spec.nodes().filter(|node| !there.contains_key(node.name)) {
+        if let Some((address, by)) = node.address.and_then(|a| observed.foreign.get_key_value(&a)) {
+            return Err(Error::AddressTaken {
+                node: node.name.to_string(),
+                address: *address,
+                by: by.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
 fn network(spec: &Spec, observed: &Observed) -> Option<Action> {
     if spec.cloud.existing_network().is_some() {
         return None;
@@ -205,6 +231,14 @@ fn network(spec: &Spec, observed: &Observed) -> Option<Action> {
         Some((own, lacks)) => (Some(own.cidr), lacks),
     };
     Some(Action::CreateNetwork { name: spec.name.clone(), cidr: cidr.map(|net| net.to_string()), lacks })
+}
+
+/// In a network of the cluster's own, on a cloud that says where it takes addresses from.
+fn keep_addresses(spec: &Spec, observed: &Observed) -> Option<Action> {
+    let network = observed.networks.first().filter(|n| is_own(n) && !n.automatic.is_empty())?;
+    let automatic = automatic(spec, network.cidr)?;
+    let differs = network.automatic != [automatic];
+    differs.then(|| Action::KeepAddresses { network: network.name.clone(), automatic })
 }
 
 fn security_groups(spec: &Spec, observed: &Observed) -> Vec<Action> {

@@ -27,7 +27,7 @@ fn built(id: &str) -> Targets {
 }
 
 fn nothing() -> Observed {
-    let flavor = Flavor { name: "medium".into(), cpus: 2, memory_mib: 4096 };
+    let flavor = Flavor { name: "medium".into(), cpus: 2, memory_mib: 4096, features: vec![] };
     Observed { flavors: vec![flavor], ..Observed::default() }
 }
 
@@ -71,6 +71,7 @@ fn whole(spec: &Spec) -> Observed {
         labels: Labels::new(),
         lacks: None,
         api_url: None,
+        automatic: vec![],
     };
     let group = |name: String, login: bool| SecurityGroup {
         id: name.clone(),
@@ -262,7 +263,7 @@ fn what_apply_cannot_change_is_told() {
             .replace("nodes = \"login-0\"", "nodes = \"login-0\"\nflavor = \"large\""),
     );
     let mut observed = whole(&before);
-    observed.flavors.push(Flavor { name: "large".into(), cpus: 4, memory_mib: 8192 });
+    observed.flavors.push(Flavor { name: "large".into(), cpus: 4, memory_mib: 8192, features: vec![] });
     for instance in &mut observed.instances {
         if instance.name.starts_with("standard") {
             instance.labels.insert(label::TARGET_IMAGE.into(), "new".into());

@@ -18,6 +18,11 @@ impl fmt::Display for Action {
             Action::CreateNetwork { name, cidr, lacks: None } => {
                 write!(f, "+ network {name} ({})", cidr.as_deref().unwrap_or("a free subnet"))
             }
+            Action::KeepAddresses { network, automatic } => write!(
+                f,
+                "~ network {network}: addresses from {} to {} are the cloud's to give, the others are kept for nodes",
+                automatic.first, automatic.last
+            ),
             Action::CreateSecurityGroup { name, login, unfinished } => {
                 let purpose = if *login {
                     "SSH from anywhere"

@@ -121,7 +121,10 @@ impl Builder<'_> {
             return Ok(self.cloud.network_by_name(name).await?.ok_or_else(missing)?);
         }
         let name = instance_name(self.cluster);
-        Ok(self.cloud.create_network(NewNetwork { name, cidr: None, labels: self.labels() }).await?)
+        Ok(self
+            .cloud
+            .create_network(NewNetwork { name, cidr: None, labels: self.labels(), automatic: None })
+            .await?)
     }
 
     async fn build_on(&self, recipe: &Recipe, source: &Image, place: Place) -> Result<Image, BuildError> {

@@ -76,11 +76,13 @@ mod tests {
             labels: labels.clone(),
             lacks: None,
             api_url: None,
+            automatic: vec![],
         };
         let new = |cidr: Option<&str>, labels: &Labels| NewNetwork {
             name: "n".into(),
             cidr: cidr.map(|c| c.parse().unwrap()),
             labels: labels.clone(),
+            automatic: None,
         };
         assert!(is_network(&made, &new(None, &labels)));
         assert!(is_network(&made, &new(Some("10.1.0.0/24"), &labels)));

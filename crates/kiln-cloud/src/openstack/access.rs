@@ -113,7 +113,7 @@ impl Driver {
             "unrestricted": false,
             "access_rules": rules,
         }});
-        match self.client.call(Service::Identity, Method::POST, &path, Some(&body)).await {
+        match self.client.request(Service::Identity, Method::POST, &path, Some(&body)).retried().await {
             Ok(_) => Ok(()),
             Err(Error::Conflict(_)) => {
                 let there = self.credentials(cluster).await?;

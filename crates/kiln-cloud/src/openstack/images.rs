@@ -83,7 +83,7 @@ impl Driver {
 
     async fn wire_image(&self, id: &str) -> Result<WireImage> {
         let path = format!("/images/{}", checked("image", id)?);
-        let answer = self.client.call(Glance, Method::GET, &path, None).await;
+        let answer = self.client.request(Glance, Method::GET, &path, None).retried().await;
         let answer = missing(answer, "image", id)?.unwrap_or_default();
         serde_json::from_value(answer).map_err(|_| Error::Failed(format!("image {id} makes no sense")))
     }
@@ -157,7 +157,7 @@ impl Driver {
             {
                 return Ok(there);
             }
-            match self.client.once(Compute, Method::POST, path, Some(body)).await {
+            match self.client.request(Compute, Method::POST, path, Some(body)).once().await {
                 Ok(answer) => {
                     Ok(answer.and_then(|a| Some(a["image_id"].as_str()?.to_string())).unwrap_or_default())
                 }
@@ -189,7 +189,10 @@ impl Driver {
         let labels = &server.labels;
         // Nova made it without labels. While it has a snapshot it would outlive its server.
         let body = json!({ "volume": { "name": server.name, "metadata": labels } });
-        self.client.call(Cinder, Method::PUT, &format!("/volumes/{volume}"), Some(&body)).await?;
+        self.client
+            .request(Cinder, Method::PUT, &format!("/volumes/{volume}"), Some(&body))
+            .retried()
+            .await?;
         let snapshot = self.snapshot_volume(labels, volume, &new.name).await?;
         let body = json!({ "volume": {
             "name": new.name, "snapshot_id": snapshot, "metadata": labels,
@@ -220,7 +223,7 @@ impl Driver {
             if let Some(there) = there.into_iter().next() {
                 return Ok(there.id);
             }
-            let answer = self.client.once(Cinder, Method::POST, "/snapshots", Some(body)).await?;
+            let answer = self.client.request(Cinder, Method::POST, "/snapshots", Some(body)).once().await?;
             take::<Id>(answer, "snapshot", "/snapshots").map(|s| s.id)
         })
         .await?;
@@ -245,7 +248,7 @@ impl Driver {
         let path = &format!("/volumes/{volume}/action");
         // What is said of the volume's image becomes the new image's properties.
         let body = json!({ "os-set_image_metadata": { "metadata": marks } });
-        self.client.call(Cinder, Method::POST, path, Some(&body)).await?;
+        self.client.request(Cinder, Method::POST, path, Some(&body)).retried().await?;
         let body = &json!({ "os-volume_upload_image": {
             "image_name": name, "disk_format": "raw", "container_format": "bare", "force": false,
         }});
@@ -257,7 +260,7 @@ impl Driver {
                     return Ok(there.id);
                 }
             }
-            let answer = self.client.once(Cinder, Method::POST, path, Some(body)).await?;
+            let answer = self.client.request(Cinder, Method::POST, path, Some(body)).once().await?;
             let id = answer.and_then(|a| Some(a["os-volume_upload_image"]["image_id"].as_str()?.to_string()));
             id.ok_or_else(|| Error::Failed(format!("volume {volume}: no image was made")))
         })
@@ -301,7 +304,8 @@ impl Driver {
         let add = |(key, value)| json!({ "op": "add", "path": format!("/{key}"), "value": value });
         let changes = Value::Array(wanted.into_iter().map(add).collect());
         self.client
-            .call(Glance, Method::PATCH, &format!("/images/{}", image.id), Some(&changes))
+            .request(Glance, Method::PATCH, &format!("/images/{}", image.id), Some(&changes))
+            .retried()
             .await
             .map(drop)
     }
@@ -349,7 +353,7 @@ impl Driver {
             if let Some(there) = self.own_image(name).await? {
                 return self.wire_image(&there).await;
             }
-            let answer = self.client.once(Glance, Method::POST, "/images", Some(body)).await?;
+            let answer = self.client.request(Glance, Method::POST, "/images", Some(body)).once().await?;
             serde_json::from_value(answer.unwrap_or_default())
                 .map_err(|_| Error::Failed("the new image makes no sense".into()))
         })

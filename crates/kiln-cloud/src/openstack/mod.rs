@@ -19,8 +19,12 @@
 
 mod access;
 mod client;
+mod clouds_yaml;
+mod create;
+mod delete;
 mod driver;
 mod fault;
+mod flavors;
 mod floating;
 mod groups;
 mod images;

@@ -87,7 +87,12 @@ impl Driver {
         let bodies = std::iter::once(ping).chain(new.rules.iter().map(|rule| rule_body(&group.id, rule)));
         for body in bodies {
             let body = json!({ "security_group_rule": body });
-            match self.client.call(Network, Method::POST, "/security-group-rules", Some(&body)).await {
+            match self
+                .client
+                .request(Network, Method::POST, "/security-group-rules", Some(&body))
+                .retried()
+                .await
+            {
                 // The very same rule is there: Neutron takes none twice.
                 Ok(_) | Err(Error::Conflict(_)) => {}
                 Err(error) => return Err(error),

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 
 use super::fault::fault;
 use super::login::Login;
-use crate::http::root_cause;
+use crate::http::failure;
 use crate::retry::{Policy, retry};
 use crate::{Error, Result};
 
@@ -146,10 +146,15 @@ impl Session {
         let url = format!("{}/auth/tokens", self.login.auth_url);
         let response = self.http.post(&url).json(&self.login.request()).send().await;
         let response = response.map_err(|e| {
-            Error::Transient(format!("{} ({}): {}", self.login.auth_url, self.login.origin, root_cause(&e)))
+            let at = |why| format!("{} ({}): {why}", self.login.auth_url, self.login.origin);
+            match failure(&e) {
+                Error::Transient(why) => Error::Transient(at(why)),
+                Error::Untrusted(why) => Error::Untrusted(at(why)),
+                other => other,
+            }
         })?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = response.bytes().await.map_err(|e| Error::Transient(root_cause(&e)))?;
+        let body = response.bytes().await.map_err(|e| failure(&e))?;
         let unexpected = || {
             Error::Unsupported(format!(
                 "{}: what answers at {} is not an identity service",

@@ -71,7 +71,7 @@ impl Driver {
             LIMIT,
             || "the snapshot is not gone".into(),
             || async {
-                match self.client.call(Cinder, Method::GET, &path, None).await {
+                match self.client.request(Cinder, Method::GET, &path, None).retried().await {
                     Err(Error::NotFound { .. }) => Ok(Some(())),
                     answer => answer.map(|_| None),
                 }
@@ -115,7 +115,7 @@ impl Driver {
                 }
                 self.delete_volume(&there.id).await?;
             }
-            let answer = self.client.once(Cinder, Method::POST, "/volumes", Some(body)).await?;
+            let answer = self.client.request(Cinder, Method::POST, "/volumes", Some(body)).once().await?;
             take::<super::wire::Id>(answer, "volume", "/volumes").map(|v| v.id)
         })
         .await?;

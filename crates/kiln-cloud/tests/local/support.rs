@@ -77,7 +77,12 @@ impl Site {
         };
         timeout(LONG, tidy).await.unwrap();
         let network = cloud
-            .create_network(NewNetwork { name: cluster.into(), cidr: None, labels: labels(cluster) })
+            .create_network(NewNetwork {
+                name: cluster.into(),
+                cidr: None,
+                labels: labels(cluster),
+                automatic: None,
+            })
             .await
             .unwrap();
         let ssh = Rule { from: kiln_cloud::Peers::Net("0.0.0.0/0".parse().unwrap()), tcp_port: Some(22) };

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use kiln_cloud::openstack::{RootDisk, Settings};
 use kiln_cloud::{Error, InstanceStatus, NewImage, NewVolume, Rebuild};
-use support::{Site, deadline, openstack};
+use support::{Site, deadline, openstack, openstack_as};
 
 #[tokio::test]
 async fn a_servers_life() {
@@ -248,4 +248,41 @@ async fn files_become_images() {
     assert_eq!(driver.upload_image(new(), &file).await.unwrap().id, image.id);
     driver.delete_image(&image.id).await.unwrap();
     site.end().await;
+}
+
+/// As the cloud's administrators write it, and as ordinary users may read it.
+#[tokio::test]
+async fn a_flavor_says_what_jobs_may_choose_by() {
+    let settings = Settings { cloud: Some("demo".into()), ..Settings::default() };
+    let cloud = kiln_cloud::Cloud::openstack(settings).unwrap();
+    let name = "gpu flavor";
+    let is_there = async || cloud.flavors().await.unwrap().into_iter().find(|f| f.name == name);
+    // What a run that was cut off has left.
+    if is_there().await.is_some() {
+        openstack_as("admin", &["flavor", "delete", name]);
+    }
+    let properties = [
+        "hw:cpu_policy=dedicated",
+        "pci_passthrough:alias=a100:2",
+        "resources:VGPU=1",
+        "trait:HW_ARCH_X86_64=required",
+        "trait:CUSTOM_INFINIBAND=required",
+        "trait:HW_CPU_X86_AVX=forbidden",
+    ];
+    let mut command = vec!["flavor", "create", "--vcpus", "3", "--ram", "3072", "--disk", "1", name];
+    command.extend(properties.iter().flat_map(|property| ["--property", property]));
+    openstack_as("admin", &command);
+    let found = is_there().await;
+    openstack_as("admin", &["flavor", "delete", name]);
+    let found = found.unwrap();
+    assert_eq!((found.cpus, found.memory_mib), (3, 3072));
+    let expected = [
+        "shape=gpu flavor",
+        "cpu_policy=dedicated",
+        "pci=a100",
+        "vgpu",
+        "trait=CUSTOM_INFINIBAND",
+        "arch=x86_64",
+    ];
+    assert_eq!(found.features, expected);
 }

@@ -30,7 +30,7 @@ impl Site {
         clear(&cloud, cluster).await;
         let labels = Labels::from([(label::CLUSTER.to_string(), cluster.to_string())]);
         let cidr = Some("10.31.0.0/24".parse().unwrap());
-        let network = NewNetwork { name: cluster.into(), cidr, labels: labels.clone() };
+        let network = NewNetwork { name: cluster.into(), cidr, labels: labels.clone(), automatic: None };
         let network = cloud.create_network(network).await.unwrap();
         let rules = vec![Rule { from: Peers::Members, tcp_port: None }];
         let group = NewSecurityGroup { name: format!("{cluster}-nodes"), labels, rules };
@@ -108,7 +108,7 @@ pub struct Credential(String);
 
 impl Drop for Credential {
     fn drop(&mut self) {
-        let _ = client().args(["application", "credential", "delete", &self.0]).output();
+        let _ = client("demo").args(["application", "credential", "delete", &self.0]).output();
     }
 }
 
@@ -129,9 +129,13 @@ async fn clear(cloud: &Cloud, cluster: &str) {
 
 /// The services' own client, which nobody here wrote.
 pub fn openstack(arguments: &[&str]) -> serde_json::Value {
+    openstack_as("demo", arguments)
+}
+
+pub fn openstack_as(cloud: &str, arguments: &[&str]) -> serde_json::Value {
     let quiet = ["delete", "set", "unset"].iter().any(|word| arguments.contains(word));
     let format: &[&str] = if quiet { &[] } else { &["-f", "json"] };
-    let output = client().args(arguments).args(format).output().expect("the openstack client runs");
+    let output = client(cloud).args(arguments).args(format).output().expect("the openstack client runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),
@@ -144,7 +148,7 @@ pub fn openstack(arguments: &[&str]) -> serde_json::Value {
 /// Several commands in one run of the client: starting it takes longer than most of what it does.
 pub fn openstack_all(commands: &[&str]) -> Vec<String> {
     let script = commands.join(" -f json\n") + " -f json\n";
-    let mut child = client()
+    let mut child = client("demo")
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -160,10 +164,10 @@ pub fn openstack_all(commands: &[&str]) -> Vec<String> {
     answers
 }
 
-fn client() -> Command {
+fn client(cloud: &str) -> Command {
     let clouds =
         PathBuf::from(std::env::var_os("OS_CLIENT_CONFIG_FILE").expect("OS_CLIENT_CONFIG_FILE is set"));
     let mut command = Command::new(clouds.with_file_name("venv").join("bin/openstack"));
-    command.env("OS_CLOUD", "demo");
+    command.env("OS_CLOUD", cloud);
     command
 }

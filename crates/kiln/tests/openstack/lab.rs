@@ -11,6 +11,8 @@ pub struct Lab {
     pub cluster: &'static str,
     /// The `clouds.yaml` that Kiln reads.
     pub clouds: PathBuf,
+    /// Further variables for Kiln.
+    pub environment: Vec<(String, String)>,
 }
 
 /// That of the services.
@@ -24,7 +26,7 @@ impl Lab {
     /// `groups`: the compute groups of the file.
     pub fn new(cluster: &'static str, groups: &str) -> Lab {
         let dir = tempfile::tempdir().unwrap();
-        let lab = Lab { dir, cluster, clouds: services() };
+        let lab = Lab { dir, cluster, clouds: services(), environment: Vec::new() };
         lab.write(&format!(
             "[cluster]\nname = \"{cluster}\"\nconcurrency = 20\n\n\
              [cloud]\nkind = \"openstack\"\ncloud = \"demo\"\nsubnet = \"10.41.0.0/24\"\n\
@@ -66,7 +68,9 @@ impl Lab {
             .arg(self.path("cluster.toml"))
             .args(arguments)
             .env("OS_CLIENT_CONFIG_FILE", &self.clouds)
-            .env("NO_PROXY", "127.0.0.1")
+            .env("NO_PROXY", "127.0.0.1,localhost")
+            .env("no_proxy", "127.0.0.1,localhost")
+            .envs(self.environment.clone())
             .stdin(Stdio::null());
         command
     }

@@ -56,6 +56,7 @@ impl Daemon {
                 labels: new.labels,
                 lacks: None,
                 api_url: Some(format!("http://{}:{}", gateway(cidr), self.port)),
+                automatic: Vec::new(),
             };
             world.networks.put(network.clone())?;
             network
