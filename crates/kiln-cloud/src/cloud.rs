@@ -106,6 +106,18 @@ impl Cloud {
         each!(self, d => d.delete_all(ids, gone).await)
     }
 
+    /// Leaves the instance's other labels as they are, which others may be about to change.
+    pub async fn add_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
+        match self {
+            Cloud::Local(d) => {
+                let mut all = d.instance(id).await?.labels;
+                all.extend(labels);
+                d.set_labels(id, all).await
+            }
+            Cloud::OpenStack(d) => d.add_labels(id, labels).await,
+        }
+    }
+
     /// Replaces all labels.
     pub async fn set_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
         each!(self, d => d.set_labels(id, labels).await)

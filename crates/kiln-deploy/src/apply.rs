@@ -29,6 +29,8 @@ const QUIET_LIMIT: Duration = Duration::from_secs(60);
 
 impl Deployment<'_> {
     pub async fn plan(&self) -> Result<Plan> {
+        // Only here: a key pair, for one, is its owner's alone, and others may look at the cluster, too.
+        self.cloud.check().await?;
         let observed = self.observe().await?;
         plan(self.spec, &observed, &targets(self.spec, &observed))
     }
@@ -204,9 +206,8 @@ impl Deployment<'_> {
         let record = |instance| async move {
             let instance: &Instance = instance;
             let image = self.spec.node(node_of(instance)).and_then(|node| target(images, &node).ok());
-            let mut labels = instance.labels.clone();
-            labels.extend(image.map(|image| (label::TARGET_IMAGE.to_string(), image)));
-            self.cloud.set_labels(&instance.id, labels).await.map(drop)
+            let target = image.map(|image| (label::TARGET_IMAGE.to_string(), image));
+            self.cloud.add_labels(&instance.id, target.into_iter().collect()).await.map(drop)
         };
         self.each(nodes, observed, record, "target recorded").await
     }

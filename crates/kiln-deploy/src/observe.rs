@@ -47,10 +47,9 @@ impl Observed {
 impl Deployment<'_> {
     pub async fn observe(&self) -> Result<Observed> {
         let cluster = self.spec.name.as_str();
-        // Seven at a time are large: they go where there is room.
+        // Six at a time are large: they go where there is room.
         let listings = Box::pin(async {
             tokio::try_join!(
-                self.cloud.check(),
                 self.cloud.networks(cluster),
                 self.cloud.security_groups(cluster),
                 self.cloud.volumes(cluster),
@@ -59,7 +58,7 @@ impl Deployment<'_> {
                 self.cloud.flavors(),
             )
         });
-        let ((), networks, security_groups, volumes, instances, images, flavors) = listings.await?;
+        let (networks, security_groups, volumes, instances, images, flavors) = listings.await?;
         let network = match self.spec.cloud.existing_network() {
             Some(name) => self.cloud.network_by_name(name).await?,
             None => None,
@@ -103,8 +102,8 @@ impl Deployment<'_> {
     fn relevant(&self, mut images: Vec<Image>, instances: &[Instance]) -> Vec<Image> {
         let named: Vec<&str> = (self.spec.images.values())
             .filter_map(|image| match &image.source {
-                ImageSource::Prebuilt(name) => Some(name.as_str()),
-                _ => None,
+                ImageSource::Prebuilt(name) | ImageSource::Cloud(name) => Some(name.as_str()),
+                ImageSource::Debian(_) | ImageSource::Image(_) => None,
             })
             .collect();
         images.retain(|image| {

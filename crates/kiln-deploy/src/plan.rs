@@ -7,6 +7,7 @@ use ipnet::Ipv4Net;
 use kiln_cloud::{
     AddressRange, Instance, InstanceStatus, Network, NetworkPart, Peers, Rule, VolumeStatus, label,
 };
+use kiln_image::{Recipe, Source};
 use kiln_site::volume_name;
 use kiln_spec::{ImageSource, ImageUpdate, Node, Spec, Volume};
 use serde::Serialize;
@@ -75,6 +76,9 @@ pub enum Action {
         group: String,
         nodes: Vec<String>,
         image: String,
+        /// They have it already: it is only written down.
+        #[serde(skip_serializing_if = "is_false")]
+        there: bool,
     },
     StartInstances {
         group: String,
@@ -148,7 +152,7 @@ pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan>
     check_flavors(spec, observed)?;
     check_attached(spec, observed)?;
     check_network(spec, observed)?;
-    check_prebuilt(spec, targets)?;
+    check_prebuilt(spec, observed, targets)?;
     check_addresses(spec, observed)?;
     let mut actions: Vec<Action> = Vec::new();
     let unbuilt = targets.iter().filter(|(_, id)| id.is_none());
@@ -164,11 +168,13 @@ pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan>
 
 fn check_flavors(spec: &Spec, observed: &Observed) -> Result<()> {
     let known: Vec<&str> = observed.flavors.iter().map(|f| f.name.as_str()).collect();
-    match spec.nodes().find(|node| !known.contains(&node.flavor)) {
+    let fallbacks = spec.compute.iter().filter_map(|group| group.elastic.as_ref()).flat_map(|e| &e.flavors);
+    let mut wanted = spec.nodes().map(|node| node.flavor).chain(fallbacks.map(String::as_str));
+    match wanted.find(|flavor| !known.contains(flavor)) {
         None => Ok(()),
-        Some(node) => {
+        Some(flavor) => {
             let cloud = spec.cloud.kind();
-            Err(Error::Flavor { cloud, flavor: node.flavor.to_string(), known: known.join(", ") })
+            Err(Error::Flavor { cloud, flavor: flavor.to_string(), known: known.join(", ") })
         }
     }
 }
@@ -194,10 +200,20 @@ fn check_network(spec: &Spec, observed: &Observed) -> Result<()> {
 }
 
 /// What is not Kiln's to build must be there.
-fn check_prebuilt(spec: &Spec, targets: &Targets) -> Result<()> {
+fn check_prebuilt(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
     for (name, _) in targets.iter().filter(|(_, id)| id.is_none()) {
         if let Some(ImageSource::Prebuilt(image)) = spec.images.get(name).map(|i| &i.source) {
             return Err(Error::NoImage(image.clone()));
+        }
+        // What is to be built starts from an image of the cloud, perhaps by way of others.
+        let mut source = Recipe::of(spec, name).map(|recipe| recipe.source);
+        while let Some(Source::Image(parent)) = source {
+            source = Some(parent.source);
+        }
+        if let Some(Source::Cloud(image)) = source
+            && !observed.images.iter().any(|i| i.name == image || i.id == image)
+        {
+            return Err(Error::NoImage(image));
         }
     }
     Ok(())
@@ -346,7 +362,7 @@ enum NeedKind {
     Create,
     Start,
     Rebuild { from: String },
-    LeaveToSlurm,
+    LeaveToSlurm { there: bool },
 }
 
 impl Need {
@@ -359,7 +375,7 @@ impl Need {
             NeedKind::Rebuild { from } => {
                 Action::RebuildInstances { group, nodes, from: observed.image_name(&from), to: image }
             }
-            NeedKind::LeaveToSlurm => Action::LeaveToSlurm { group, nodes, image },
+            NeedKind::LeaveToSlurm { there } => Action::LeaveToSlurm { group, nodes, image, there },
         }
     }
 }
@@ -382,7 +398,7 @@ fn needs(node: &Node<'_>, instance: Option<&Instance>, target: Option<&str>) -> 
             needs.push(need(NeedKind::Rebuild { from: current.unwrap_or("unknown").to_string() }));
         }
         ImageUpdate::Slurm if instance.labels.get(label::TARGET_IMAGE).map(String::as_str) != target => {
-            needs.push(need(NeedKind::LeaveToSlurm));
+            needs.push(need(NeedKind::LeaveToSlurm { there: !differs }));
         }
         ImageUpdate::Apply | ImageUpdate::Slurm => {}
     }

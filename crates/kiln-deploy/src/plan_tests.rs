@@ -145,7 +145,7 @@ fn turning_image_update_to_slurm_recreates_nothing() {
     let before = spec(FILE);
     let after = spec(&FILE.replace("\nimage_update = \"apply\"", ""));
     let plan = plan(&after, &whole(&before), &built("old")).unwrap();
-    assert_eq!(lines(&plan), ["= compute.batch: image change left to Slurm (1 node): batch-0 -> old"]);
+    assert_eq!(lines(&plan), ["= compute.batch: images are Slurm's to change from now on (1 node): batch-0"]);
 }
 
 #[test]
@@ -236,6 +236,10 @@ fn an_unknown_flavor_and_a_missing_volume_are_errors() {
     let file = FILE.replace("nodes = \"batch-0\"", "nodes = \"batch-0\"\nflavor = \"huge\"");
     let error = plan(&spec(&file), &nothing(), &built("old")).unwrap_err();
     assert_eq!(error.to_string(), "the local cloud has no flavor huge; it has medium");
+
+    let file = format!("{FILE}[compute.burst]\nnodes = \"burst-0\"\nelastic = {{ flavors = [\"vast\"] }}\n");
+    let error = plan(&spec(&file), &nothing(), &built("old")).unwrap_err();
+    assert_eq!(error.to_string(), "the local cloud has no flavor vast; it has medium");
 
     let file = format!("{FILE}[volumes]\nhome = {{ mode = \"attach\", name = \"homes\" }}\n");
     let error = plan(&spec(&file), &nothing(), &built("old")).unwrap_err();

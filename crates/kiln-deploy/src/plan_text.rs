@@ -47,7 +47,11 @@ impl fmt::Display for Action {
             Action::RebuildInstances { group, nodes, from, to } => {
                 write!(f, "~ {group}: rebuild {} in place, {from} -> {to} ({})", fold(nodes), count(nodes))
             }
-            Action::LeaveToSlurm { group, nodes, image } => {
+            Action::LeaveToSlurm { group, nodes, there: true, .. } => {
+                let (count, nodes) = (count(nodes), fold(nodes));
+                write!(f, "= {group}: images are Slurm's to change from now on ({count}): {nodes}")
+            }
+            Action::LeaveToSlurm { group, nodes, image, there: false } => {
                 write!(
                     f,
                     "= {group}: image change left to Slurm ({}): {} -> {image}",

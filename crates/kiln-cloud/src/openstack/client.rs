@@ -107,7 +107,7 @@ impl Client {
             return Ok(Sent::BadToken);
         }
         if !status.is_success() {
-            return Err(fault(status, &headers, &bytes, url.path()));
+            return Err(fault(status, &headers, &bytes, &method, url.path()));
         }
         // Some services answer with text where nothing is to be said.
         Ok(Sent::Answered(serde_json::from_slice(&bytes).ok()))

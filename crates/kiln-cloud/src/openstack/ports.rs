@@ -33,8 +33,9 @@ impl Driver {
         }
         match self.make_ports(cluster, &wanted).await {
             Ok(ports) => Ok(ports.into_iter().map(|(name, port)| (name, Ok(port))).collect()),
-            // Neutron makes all or none. Which one it was that cannot have its address is found out one by one.
-            Err(Error::Conflict(_)) => {
+            // Neutron makes all or none. Which one it was that cannot have its address, and how many there is room for,
+            // is found out one by one.
+            Err(Error::Conflict(_) | Error::Quota(_) | Error::Invalid(_)) => {
                 let one = |(name, body): (String, Value)| async move {
                     let made =
                         self.make_ports(cluster, &BTreeMap::from([(name.clone(), body.clone())])).await;

@@ -184,6 +184,15 @@ impl Driver {
         .await
     }
 
+    /// Nova merges what is sent so.
+    pub async fn add_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
+        self.own_server(id).await?;
+        let path = format!("/servers/{}/metadata", checked("instance", id)?);
+        let body = json!({ "metadata": labels });
+        self.client.request(Compute, Method::POST, &path, Some(&body)).retried().await?;
+        self.instance(id).await
+    }
+
     pub async fn set_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
         self.own_server(id).await?;
         let path = format!("/servers/{}/metadata", checked("instance", id)?);

@@ -162,7 +162,7 @@ impl Session {
             ))
         };
         if !status.is_success() {
-            return Err(match fault(status, &headers, &body, &url) {
+            return Err(match fault(status, &headers, &body, &reqwest::Method::POST, &url) {
                 Error::Unauthorized(_) => Error::Unauthorized(self.login.whose()),
                 Error::NotFound { .. } => Error::Unsupported(format!(
                     "{}: there is no identity service at {}",
@@ -207,8 +207,10 @@ impl Session {
         let of_service: Vec<&Endpoint> = service
             .types()
             .iter()
-            .find_map(|kind| token.catalog.iter().find(|s| s.kind == *kind))
-            .map(|s| s.endpoints.iter().filter(|e| e.interface == self.login.interface).collect())
+            // Some clouds have one entry for each region.
+            .map(|kind| token.catalog.iter().filter(|s| s.kind == *kind).flat_map(|s| &s.endpoints))
+            .map(|all| all.filter(|e| e.interface == self.login.interface).collect())
+            .find(|all: &Vec<&Endpoint>| !all.is_empty())
             .unwrap_or_default();
         let mut regions: Vec<&str> = of_service.iter().map(|e| e.region()).collect();
         regions.sort_unstable();
@@ -273,6 +275,7 @@ mod tests {
             {"interface": "public", "region_id": "north", "url": "https://n.example.org/v2.1/"},
             {"interface": "internal", "region_id": "north", "url": "https://inside/v2.1"},
             {"interface": "public", "region_id": "south", "url": "https://s.example.org/v2.1"}]},
+        {"type": "network", "endpoints": [{"interface": "public", "region": "south", "url": "https://snet:9696"}]},
         {"type": "network", "endpoints": [{"interface": "public", "region": "north", "url": "https://net:9696"}]},
         {"type": "volumev3", "endpoints": [{"interface": "public", "region_id": "north", "url": "https://vol/v3/p"}]}
     ]}}"#;

@@ -1,5 +1,6 @@
 //! Volumes.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use reqwest::Method;
@@ -19,6 +20,10 @@ const LIMIT: Duration = Duration::from_secs(600);
 #[derive(Debug, Deserialize)]
 struct Snapshot {
     id: String,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    status: String,
     #[serde(default)]
     metadata: Labels,
 }
@@ -61,6 +66,22 @@ impl Driver {
             self.delete_volume(&root.id).await?;
         }
         Ok(())
+    }
+
+    /// Those that somebody took, as a backup perhaps, are for them to delete. Cinder's refusal does not say that it is
+    /// them.
+    async fn check_snapshots(&self, volume: &str, name: &str) -> Result<()> {
+        let path = format!("/snapshots/detail?volume_id={}", encode(volume));
+        let mut there: Vec<Snapshot> = self.client.list(Cinder, &path, "snapshots").await?;
+        there.retain(|snapshot| snapshot.status != "deleting");
+        if there.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = there.into_iter().map(|s| s.name.unwrap_or(s.id)).collect();
+        Err(Error::Conflict(format!(
+            "volume {name} cannot be deleted while there are snapshots of it: {}",
+            names.join(", ")
+        )))
     }
 
     /// Returns when it is gone.
@@ -155,15 +176,26 @@ impl Driver {
         // It is let go of a moment after its server is gone.
         let path = format!("/volumes/{id}");
         let is_free = |status: &str| ["available", "error", "error_deleting"].contains(&status);
+        let refusal = &Mutex::new(None);
         until(
             LIMIT,
-            || format!("volume {name} is still in use"),
+            || match refusal.lock() {
+                Ok(mut refusal) => refusal.take().unwrap_or_else(|| format!("volume {name} is still in use")),
+                Err(_) => format!("volume {name} is still in use"),
+            },
             || async {
                 match self.volume(id).await {
                     Err(Error::NotFound { .. }) => Ok(Some(())),
                     Err(error) => Err(error),
                     Ok(volume) if is_free(&volume.status) => match self.client.delete(Cinder, &path).await {
-                        Ok(()) | Err(Error::Conflict(_) | Error::Invalid(_)) => Ok(None),
+                        Ok(()) => Ok(None),
+                        Err(Error::Conflict(why) | Error::Invalid(why)) => {
+                            self.check_snapshots(id, &name).await?;
+                            if let Ok(mut refusal) = refusal.lock() {
+                                *refusal = Some(format!("volume {name}: {why}"));
+                            }
+                            Ok(None)
+                        }
                         Err(error) => Err(error),
                     },
                     Ok(_) => Ok(None),

@@ -13,6 +13,8 @@ pub struct Lab {
     pub clouds: PathBuf,
     /// Further variables for Kiln.
     pub environment: Vec<(String, String)>,
+    /// Those there were before.
+    access_rules: Vec<Value>,
 }
 
 /// That of the services.
@@ -26,7 +28,7 @@ impl Lab {
     /// `groups`: the compute groups of the file.
     pub fn new(cluster: &'static str, groups: &str) -> Lab {
         let dir = tempfile::tempdir().unwrap();
-        let lab = Lab { dir, cluster, clouds: services(), environment: Vec::new() };
+        let lab = Lab { dir, cluster, clouds: services(), environment: Vec::new(), access_rules: vec![] };
         lab.write(&format!(
             "[cluster]\nname = \"{cluster}\"\nconcurrency = 20\n\n\
              [cloud]\nkind = \"openstack\"\ncloud = \"demo\"\nsubnet = \"10.41.0.0/24\"\n\
@@ -36,7 +38,7 @@ impl Lab {
         ));
         // What a run that was cut off has left.
         lab.kiln(&["destroy", "--yes"]);
-        lab
+        Lab { access_rules: access_rules(), ..lab }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -123,6 +125,9 @@ impl Lab {
     /// With everything of the cluster that the official client can list.
     pub fn leftovers(&self) -> Vec<String> {
         let mut found = Vec::new();
+        for row in access_rules().iter().filter(|row| !self.access_rules.contains(row)) {
+            found.push(format!("{ACCESS_RULES}: {row}"));
+        }
         for (list, rows) in LISTS.iter().zip(openstack(LISTS)) {
             for row in rows.as_array().into_iter().flatten() {
                 let text = row.to_string();
@@ -149,8 +154,14 @@ const LISTS: &[&str] = &[
     "keypair list",
     "server group list",
     "application credential list",
-    "access rule list",
 ];
+
+/// These say nothing of whose they are.
+const ACCESS_RULES: &str = "access rule list";
+
+fn access_rules() -> Vec<Value> {
+    openstack(&[ACCESS_RULES]).remove(0).as_array().cloned().unwrap_or_default()
+}
 
 /// What commands of the official client answer. Nobody here wrote it. All in one run of it: starting it takes longer
 /// than most of what it does.

@@ -17,6 +17,7 @@ mod images;
 mod lab;
 mod life;
 mod limits;
+mod logins;
 mod messages;
 mod proxy;
 mod stand_in;
