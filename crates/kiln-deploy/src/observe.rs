@@ -34,7 +34,7 @@ impl Observed {
     pub fn nodes(&self) -> BTreeMap<&str, &Instance> {
         let is_broken = |i: &&Instance| matches!(i.status, InstanceStatus::Error { .. });
         let (broken, well): (Vec<&Instance>, Vec<&Instance>) = self.instances.iter().partition(is_broken);
-        let named = |i: &'_ Instance| i.labels.get(label::NODE).is_some();
+        let named = |i: &'_ Instance| i.labels.contains_key(label::NODE);
         let all = broken.into_iter().chain(well).filter(|i| named(i));
         all.map(|i| (node_of(i), i)).collect()
     }
