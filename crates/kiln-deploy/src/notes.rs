@@ -15,13 +15,13 @@ use crate::targets::Targets;
 pub fn notes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<String> {
     let mut notes = nodes(spec, observed, targets);
     // The one that is used; an own one from before may be there, too.
-    if let Some(network) = observed.networks.first() {
-        if spec.cloud.subnet().is_some_and(|wanted| wanted != network.cidr) {
-            notes.push(format!(
-                "network {}: the subnet stays {} until the cluster is destroyed",
-                network.name, network.cidr
-            ));
-        }
+    if let Some(network) = observed.networks.first()
+        && spec.cloud.subnet().is_some_and(|wanted| wanted != network.cidr)
+    {
+        notes.push(format!(
+            "network {}: the subnet stays {} until the cluster is destroyed",
+            network.name, network.cidr
+        ));
     }
     notes.extend(addresses(spec, observed));
     for (purpose, volume) in [("state", &spec.volumes.state), ("home", &spec.volumes.home)] {
