@@ -33,7 +33,9 @@ impl From<&WireFlavor> for Flavor {
 impl Driver {
     pub async fn flavors(&self) -> Result<Vec<Flavor>> {
         let all = self.list_flavors().await?;
-        let flavors = all.iter().map(Flavor::from).collect();
+        let mut flavors: Vec<Flavor> = all.iter().map(Flavor::from).collect();
+        // Nova has them in the order of their ids, which mean nothing.
+        flavors.sort_by(|a, b| (a.cpus, a.memory_mib, &a.name).cmp(&(b.cpus, b.memory_mib, &b.name)));
         *self.known.flavors.lock().await = all;
         Ok(flavors)
     }

@@ -22,7 +22,7 @@ fn variables_say_who_logs_in() {
     assert!(lab.kiln(&["plan"]).contains("+ control: create control"));
     lab.environment.retain(|(name, _)| name != "OS_PASSWORD");
     let said = lab.refused(&["plan"]);
-    assert!(said.contains("OS_PASSWORD"), "{said}");
+    assert!(said.contains("the OS_* variables: `password` is missing"), "{said}");
 }
 
 /// The deploy host has an application credential of its own, and makes the control node's with it.
