@@ -278,3 +278,39 @@ fn what_apply_cannot_change_is_told() {
     let plan = plan(&after, &observed, &built("new")).unwrap();
     insta::assert_snapshot!(plan);
 }
+
+/// On a cloud where others, too, take addresses in the cluster's network.
+#[test]
+fn addresses_are_kept_for_nodes_that_come_and_go() {
+    let burst = "[compute.burst]\nnodes = \"burst-[0-3]\"\nelastic = {}\n";
+    let file = FILE.replace("kind = \"local\"", "kind = \"local\"\nsubnet = \"10.9.0.0/24\"") + burst;
+    let wanted = spec(&file);
+    let mut observed = whole(&wanted);
+    observed.instances.retain(|instance| !instance.name.starts_with("burst"));
+    let network = &mut observed.networks[0];
+    network.cidr = "10.9.0.0/24".parse().unwrap();
+    network.automatic = vec![AddressRange { first: [10, 9, 0, 2].into(), last: [10, 9, 0, 254].into() }];
+    // Somebody else's network stays as it is.
+    assert!(plan(&wanted, &observed, &built("old")).unwrap().is_empty());
+    observed.networks[0].labels.insert(label::CLUSTER.into(), "demo".into());
+    let kept = "~ network demo: addresses from 10.9.0.2 to 10.9.0.64 are the cloud's to give, the others are kept for \
+                nodes";
+    assert_eq!(lines(&plan(&wanted, &observed, &built("old")).unwrap()), [kept]);
+    observed.networks[0].automatic[0].last = [10, 9, 0, 64].into();
+    let settled = plan(&wanted, &observed, &built("old")).unwrap();
+    assert!(settled.is_empty() && settled.notes.is_empty(), "{settled}");
+
+    // One of them is taken all the same.
+    let address = crate::addresses::kept_addresses(&wanted, &observed).unwrap()["burst-2"];
+    observed.foreign.insert(address, "port x (1)".into());
+    let told = plan(&wanted, &observed, &built("old")).unwrap();
+    let note = format!(
+        "burst-2: addresses are taken by others ({address} by port x (1)); `kiln configure` gives these nodes others"
+    );
+    assert_eq!(told.notes, [note]);
+    let named = format!("{file}override.burst-2.address = \"{address}\"\n");
+    let refused = plan(&spec(&named), &observed, &built("old")).unwrap_err();
+    let said = format!("burst-2 is to have the address {address}, which is taken by port x (1)");
+    assert_eq!(refused.to_string(), said);
+    assert!(refused.hint().is_some());
+}
