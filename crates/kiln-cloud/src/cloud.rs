@@ -1,12 +1,15 @@
 //! One interface for every cloud. A closed set of drivers: an enum, not a trait object.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Access, Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage, NewInstance,
-    NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label, local, openstack,
+    Access, AddressRange, Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage,
+    NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label,
+    local, openstack,
 };
 
 #[derive(Debug, Clone)]
@@ -103,6 +106,18 @@ impl Cloud {
         each!(self, d => d.delete_all(ids, gone).await)
     }
 
+    /// Leaves the instance's other labels as they are, which others may be about to change.
+    pub async fn add_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
+        match self {
+            Cloud::Local(d) => {
+                let mut all = d.instance(id).await?.labels;
+                all.extend(labels);
+                d.set_labels(id, all).await
+            }
+            Cloud::OpenStack(d) => d.add_labels(id, labels).await,
+        }
+    }
+
     /// Replaces all labels.
     pub async fn set_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
         each!(self, d => d.set_labels(id, labels).await)
@@ -128,6 +143,15 @@ impl Cloud {
     /// From the root disk of a stopped instance.
     pub async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
         each!(self, d => d.create_image(instance, new).await)
+    }
+
+    /// Deletes what an image build of the cluster that was cut off has left half made. For before its instance is deleted.
+    pub async fn clear_build(&self, cluster: &str) -> Result<()> {
+        match self {
+            // Images are made in one go.
+            Cloud::Local(_) => Ok(()),
+            Cloud::OpenStack(d) => d.clear_build(cluster).await,
+        }
     }
 
     /// From a file with a disk in it, qcow2 or raw, under a name that is found again by [`Cloud::find_image`].
@@ -172,6 +196,16 @@ impl Cloud {
 
     pub async fn create_network(&self, new: NewNetwork) -> Result<Network> {
         each!(self, d => d.create_network(new).await)
+    }
+
+    /// From now on, addresses that nobody asks for are taken from `range` alone. What was taken before stays.
+    pub async fn set_automatic(&self, network: &str, range: AddressRange) -> Result<()> {
+        each!(self, d => d.set_automatic(network, range).await)
+    }
+
+    /// Addresses of a network that are taken by what is not the cluster's, each with who has it.
+    pub async fn foreign_addresses(&self, network: &str, cluster: &str) -> Result<BTreeMap<IpAddr, String>> {
+        each!(self, d => d.foreign_addresses(network, cluster).await)
     }
 
     pub async fn delete_network(&self, id: &str) -> Result<()> {

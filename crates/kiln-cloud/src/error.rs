@@ -22,6 +22,9 @@ pub enum Error {
     /// Worth trying again.
     #[error("the cloud is not answering properly: {0}")]
     Transient(String),
+    /// Whoever answers there shows a certificate that is not to be believed; says where and why.
+    #[error("the cloud cannot be trusted: {0}")]
+    Untrusted(String),
     /// This host lacks what the cloud needs; says what.
     #[error("{0}")]
     Unsupported(String),

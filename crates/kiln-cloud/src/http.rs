@@ -35,6 +35,11 @@ pub fn secure(timeout: Duration, trust: Trust<'_>) -> Result<Client> {
         Trust::Bundle(pem) => {
             let certificates =
                 Certificate::from_pem_bundle(pem).map_err(|e| wrong("the CA bundle cannot be read", e))?;
+            if certificates.is_empty() {
+                return Err(Error::Unsupported(
+                    "the CA bundle (`cacert` or OS_CACERT) holds no certificate".into(),
+                ));
+            }
             let built = builder.tls_certs_only(certificates).build();
             built.map_err(|e| wrong("the CA bundle cannot be used", e))
         }
@@ -46,6 +51,50 @@ fn builder(timeout: Duration) -> ClientBuilder {
     // Whoever comes first sets it for the process; that it was set before is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder().timeout(timeout).user_agent(concat!("kiln/", env!("CARGO_PKG_VERSION")))
+}
+
+/// Why no answer came. That a server's certificate is not one to believe does not change by asking again.
+pub fn failure(error: &reqwest::Error) -> Error {
+    match distrust(error) {
+        Some(why) => Error::Untrusted(why),
+        None => Error::Transient(root_cause(error)),
+    }
+}
+
+/// What is wrong with the certificate, if that is it.
+fn distrust(error: &reqwest::Error) -> Option<String> {
+    use rustls::CertificateError as Wrong;
+
+    let tls = tls_error(error)?;
+    let rustls::Error::InvalidCertificate(wrong) = tls else { return None };
+    Some(match wrong {
+        Wrong::UnknownIssuer => "its certificate is signed by nobody who is trusted here".into(),
+        Wrong::Expired | Wrong::ExpiredContext { .. } => "its certificate has expired".into(),
+        Wrong::NotValidYet | Wrong::NotValidYetContext { .. } => "its certificate is not valid yet".into(),
+        Wrong::NotValidForName => "its certificate is for another name".into(),
+        Wrong::NotValidForNameContext { presented, .. } => {
+            // `DnsName("keystone.example.org")`, `IpAddress(192.0.2.1)`.
+            let name = |text: &String| {
+                let inner = text.split_once('(').map_or(text.as_str(), |(_, rest)| rest);
+                inner.trim_matches(['(', ')', '"']).to_string()
+            };
+            let names: Vec<String> = presented.iter().map(name).collect();
+            format!("its certificate is for another name: {}", names.join(", "))
+        }
+        other => format!("its certificate is not valid: {other}"),
+    })
+}
+
+fn tls_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e rustls::Error> {
+    if let Some(tls) = error.downcast_ref() {
+        return Some(tls);
+    }
+    // The source of an `io::Error` is not what it wraps but the source of that.
+    let below = match error.downcast_ref::<std::io::Error>() {
+        Some(io) => io.get_ref().map(|inner| inner as &(dyn std::error::Error + 'static)),
+        None => error.source(),
+    };
+    tls_error(below?)
 }
 
 /// reqwest's own message names the address only; what went wrong is below.

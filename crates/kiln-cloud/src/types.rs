@@ -1,7 +1,7 @@
 //! The words every cloud shares.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use serde::{Deserialize, Serialize};
 
@@ -145,6 +145,18 @@ pub struct Volume {
     pub labels: Labels,
     /// Ids of instances it is attached to.
     pub attached_to: Vec<String>,
+    #[serde(default)]
+    pub status: VolumeStatus,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VolumeStatus {
+    #[default]
+    Usable,
+    Building,
+    /// The cloud could not make it.
+    Error,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -158,10 +170,46 @@ pub struct NewVolume {
 pub struct Network {
     pub id: String,
     pub name: String,
+    /// Its subnet; of one that lacks it, the one it is to get.
     pub cidr: ipnet::Ipv4Net,
     pub labels: Labels,
+    /// What is still to be made, after a run that was cut off. [`crate::Cloud::create_network`] goes on from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<NetworkPart>,
     /// Where instances of this network reach the cloud's API, if the cloud has a place of its own for it.
     pub api_url: Option<String>,
+    /// Where the cloud takes addresses from that nobody asked for. Empty: it does not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub automatic: Vec<AddressRange>,
+}
+
+/// From the first to the last, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressRange {
+    pub first: Ipv4Addr,
+    pub last: Ipv4Addr,
+}
+
+impl AddressRange {
+    pub fn contains(&self, address: IpAddr) -> bool {
+        matches!(address, IpAddr::V4(address) if self.first <= address && address <= self.last)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkPart {
+    Subnet,
+    Router,
+}
+
+impl NetworkPart {
+    pub fn word(self) -> &'static str {
+        match self {
+            NetworkPart::Subnet => "subnet",
+            NetworkPart::Router => "router",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -170,6 +218,9 @@ pub struct NewNetwork {
     /// `None`: the cloud picks a free one.
     pub cidr: Option<ipnet::Ipv4Net>,
     pub labels: Labels,
+    /// Where to take addresses from that nobody asks for, on a cloud where others might; `None`: anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub automatic: Option<AddressRange>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,9 +241,43 @@ pub struct NewSecurityGroup {
 /// Lets traffic in. What no rule lets in is dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    pub from: ipnet::IpNet,
+    pub from: Peers,
     /// `None`: every protocol and port.
     pub tcp_port: Option<u16>,
+}
+
+/// Who is let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Peers {
+    Net(ipnet::IpNet),
+    /// The instances of the same security group.
+    Members,
+}
+
+const MEMBERS: &str = "members";
+
+impl From<ipnet::Ipv4Net> for Peers {
+    fn from(net: ipnet::Ipv4Net) -> Peers {
+        Peers::Net(net.into())
+    }
+}
+
+impl From<Peers> for String {
+    fn from(peers: Peers) -> String {
+        match peers {
+            Peers::Net(net) => net.to_string(),
+            Peers::Members => MEMBERS.to_string(),
+        }
+    }
+}
+
+impl TryFrom<String> for Peers {
+    type Error = ipnet::AddrParseError;
+
+    fn try_from(text: String) -> std::result::Result<Peers, ipnet::AddrParseError> {
+        if text == MEMBERS { Ok(Peers::Members) } else { text.parse().map(Peers::Net) }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,4 +285,7 @@ pub struct Flavor {
     pub name: String,
     pub cpus: u32,
     pub memory_mib: u64,
+    /// What a job may choose nodes of this flavor by: words, or pairs such as `pci=a100`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::Ipv4Net;
+use kiln_cloud::{AddressRange, Network, label};
 use kiln_spec::Spec;
 use sha2::{Digest as _, Sha256};
 
@@ -31,18 +32,54 @@ pub fn kept_addresses(spec: &Spec, observed: &Observed) -> Result<BTreeMap<Strin
         observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?;
     let mut taken: BTreeSet<IpAddr> = observed.instances.iter().filter_map(|i| i.address).collect();
     taken.extend(spec.nodes().filter_map(|node| node.address));
+    taken.extend(observed.foreign.keys());
     let fixed = spec.nodes().count() - away.len();
     let pool = Pool::of(network.cidr, fixed, away.len())
         .ok_or_else(|| Error::NotReady(format!("the network {} has no room for all nodes", network.cidr)))?;
     away.sort_unstable();
     for name in away {
-        let address = pool.pick(name, &taken).ok_or_else(|| {
+        let free = |address: IpAddr| !taken.contains(&address);
+        let address = pool.pick(name, |address| free(address) && is_fit(network, address));
+        // Better one that the cloud might give away than none.
+        let address = address.or_else(|| pool.pick(name, free)).ok_or_else(|| {
             Error::NotReady(format!("the network {} has no address left for {name}", network.cidr))
         })?;
         taken.insert(address);
         kept.insert(name.to_string(), address);
     }
     Ok(kept)
+}
+
+/// In a network of its own a cluster keeps what the cloud does not give away; in somebody else's, what the cloud does
+/// not give away has other uses.
+fn is_fit(network: &Network, address: IpAddr) -> bool {
+    let automatic = network.automatic.iter().any(|range| range.contains(address));
+    network.automatic.is_empty() || automatic != is_own(network)
+}
+
+pub fn is_own(network: &Network) -> bool {
+    network.labels.contains_key(label::CLUSTER)
+}
+
+/// Beside the fixed nodes: what the cloud itself has in a network, and some air.
+const OTHERS: u32 = 8;
+/// So that not every added node moves the border.
+const STEP: u32 = 16;
+
+/// What the cloud may give away in a network of the cluster's own: the lowest quarter, or as much as the fixed nodes
+/// need. `None`: no node comes and goes, so the cloud may give what it likes.
+pub fn automatic(spec: &Spec, cidr: Ipv4Net) -> Option<AddressRange> {
+    let elastic = u32::try_from(spec.nodes().filter(|node| node.elastic).count()).ok()?;
+    let fixed = u32::try_from(spec.nodes().count()).ok()? - elastic;
+    let hosts = Pool::hosts(cidr)?;
+    if elastic == 0 || elastic + fixed > hosts {
+        return None;
+    }
+    let wanted = (hosts / 4).max((fixed + OTHERS).next_multiple_of(STEP));
+    // Those that are kept go first: the file promises them.
+    let size = wanted.min(hosts - elastic);
+    let first = u32::from(cidr.network()) + 2;
+    (size > 0).then(|| AddressRange { first: first.into(), last: (first + size - 1).into() })
 }
 
 /// The part of a network that clouds, which give addresses from the bottom up, reach last.
@@ -52,26 +89,28 @@ struct Pool {
 }
 
 impl Pool {
+    /// How many addresses there are for nodes: all but the network's own, the gateway's and the broadcast.
+    fn hosts(cidr: Ipv4Net) -> Option<u32> {
+        u32::from(cidr.broadcast()).checked_sub(u32::from(cidr.network()) + 2)
+    }
+
     fn of(cidr: Ipv4Net, fixed: usize, elastic: usize) -> Option<Pool> {
-        let lowest = u32::from(cidr.network());
-        let end = u32::from(cidr.broadcast());
-        // The network itself and the gateway.
-        let hosts = end.checked_sub(lowest + 2)?;
+        let hosts = Pool::hosts(cidr)?;
         let (fixed, elastic) = (u32::try_from(fixed).ok()?, u32::try_from(elastic).ok()?);
         if fixed + elastic > hosts {
             return None;
         }
         // Three quarters, or what is needed.
         let size = (hosts - hosts / 4).max(elastic);
-        Some(Pool { first: end - size, size })
+        Some(Pool { first: u32::from(cidr.broadcast()) - size, size })
     }
 
-    fn pick(&self, name: &str, taken: &BTreeSet<IpAddr>) -> Option<IpAddr> {
+    fn pick(&self, name: &str, is_right: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {
         let digest = Sha256::digest(name);
         let start = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]) % self.size;
         (0..self.size)
             .map(|step| IpAddr::from(Ipv4Addr::from(self.first + (start + step) % self.size)))
-            .find(|address| !taken.contains(address))
+            .find(|address| is_right(*address))
     }
 }
 
@@ -79,19 +118,28 @@ impl Pool {
 mod tests {
     use super::*;
 
-    fn addresses(nodes: &str) -> Result<BTreeMap<String, IpAddr>> {
+    fn spec(nodes: &str) -> Spec {
         let text = format!(
             "[cluster]\nname = \"c\"\n[cloud]\nkind = \"local\"\n[compute.e]\nnodes = \"{nodes}\"\nelastic = {{}}\n"
         );
-        let spec = kiln_spec::parse(&text, "f").unwrap();
-        let network = kiln_cloud::Network {
+        kiln_spec::parse(&text, "f").unwrap()
+    }
+
+    fn network(own: bool, automatic: Option<AddressRange>) -> Network {
+        Network {
             id: "n".into(),
             name: "c".into(),
             cidr: "10.1.2.0/24".parse().unwrap(),
-            labels: kiln_cloud::Labels::new(),
+            labels: own.then(|| (label::CLUSTER.to_string(), "c".to_string())).into_iter().collect(),
+            lacks: None,
             api_url: None,
-        };
-        kept_addresses(&spec, &Observed { networks: vec![network], ..Observed::default() })
+            automatic: automatic.into_iter().collect(),
+        }
+    }
+
+    fn addresses(nodes: &str) -> Result<BTreeMap<String, IpAddr>> {
+        let observed = Observed { networks: vec![network(true, None)], ..Observed::default() };
+        kept_addresses(&spec(nodes), &observed)
     }
 
     #[test]
@@ -120,5 +168,34 @@ mod tests {
     fn a_network_that_is_too_small_says_so() {
         let error = addresses("e-[1-300]").unwrap_err().to_string();
         assert!(error.contains("no room"), "{error}");
+    }
+
+    #[test]
+    fn the_cloud_gives_away_only_what_is_not_kept() {
+        for (nodes, last) in [("e-[0-9]", "10.1.2.64"), ("e-[1-240]", "10.1.2.14")] {
+            let spec = spec(nodes);
+            let range = automatic(&spec, "10.1.2.0/24".parse().unwrap()).unwrap();
+            assert_eq!((range.first.to_string(), range.last.to_string()), ("10.1.2.2".into(), last.into()));
+            let observed = Observed { networks: vec![network(true, Some(range))], ..Observed::default() };
+            let kept = kept_addresses(&spec, &observed).unwrap();
+            assert!(kept.values().all(|address| !range.contains(*address)), "{kept:?}");
+        }
+        // In somebody else's network it is the other way round.
+        let pool = AddressRange { first: [10, 1, 2, 5].into(), last: [10, 1, 2, 99].into() };
+        let observed = Observed { networks: vec![network(false, Some(pool))], ..Observed::default() };
+        let kept = kept_addresses(&spec("e-[0-9]"), &observed).unwrap();
+        assert!(kept.values().all(|address| pool.contains(*address)), "{kept:?}");
+    }
+
+    #[test]
+    fn what_others_have_is_not_kept() {
+        let (spec, network) = (spec("e-[0-9]"), network(true, None));
+        let alone = Observed { networks: vec![network], ..Observed::default() };
+        let kept = kept_addresses(&spec, &alone).unwrap();
+        let foreign = BTreeMap::from([(kept["e-3"], "port x".to_string())]);
+        let observed = Observed { foreign, ..alone };
+        let moved = kept_addresses(&spec, &observed).unwrap();
+        let differ: Vec<&String> = kept.keys().filter(|name| kept[*name] != moved[*name]).collect();
+        assert_eq!(differ, ["e-3"]);
     }
 }

@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kiln_cloud::{
-    Attachment, Instance, Labels, NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Rule, label,
+    Attachment, Instance, Labels, NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Rebuild, label,
 };
 use kiln_image::Event;
 use kiln_site::bundle::MountSource;
 use kiln_site::{Identity, UserData, volume_name};
 use kiln_spec::{ImageUpdate, Node, Role, Volume};
 
+use crate::addresses::automatic;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::{bounded, node_of};
 use crate::observe::Observed;
-use crate::plan::{Action, LAST_STAGE, Plan, cluster_group, group_label, login_group, plan};
+use crate::plan::{Action, LAST_STAGE, Plan, cluster_group, group_label, login_group, plan, rules};
 use crate::secrets::SecretKind;
 use crate::targets::{Targets, targets};
 
@@ -25,6 +26,8 @@ const QUIET_LIMIT: Duration = Duration::from_secs(60);
 
 impl Deployment<'_> {
     pub async fn plan(&self) -> Result<Plan> {
+        // Only here: a key pair, for one, is its owner's alone, and others may look at the cluster, too.
+        self.cloud.check().await?;
         let observed = self.observe().await?;
         plan(self.spec, &observed, &targets(self.spec, &observed))
     }
@@ -62,17 +65,24 @@ impl Deployment<'_> {
         let done = |item: String, text: &str| (self.progress)(Event::done(item, text));
         match action {
             Action::BuildImage { .. } => {}
-            Action::CreateNetwork { name, cidr } => {
+            Action::CreateNetwork { name, cidr, lacks } => {
                 let cidr = cidr.as_deref().and_then(|text| text.parse().ok());
-                let new = NewNetwork { name: name.clone(), cidr, labels: self.labels() };
+                let automatic = cidr.and_then(|cidr| automatic(self.spec, cidr));
+                let new = NewNetwork { name: name.clone(), cidr, labels: self.labels(), automatic };
                 self.cloud.create_network(new).await?;
-                done(format!("network {name}"), "created");
+                done(format!("network {name}"), if lacks.is_some() { "completed" } else { "created" });
             }
-            Action::CreateSecurityGroup { name, login } => {
+            Action::KeepAddresses { network, automatic } => {
+                let found = observed.networks.iter().find(|n| n.name == *network);
+                let found = found.ok_or_else(|| Error::NotReady("the network is missing".into()))?;
+                self.cloud.set_automatic(&found.id, *automatic).await?;
+                done(format!("network {network}"), "addresses kept");
+            }
+            Action::CreateSecurityGroup { name, login, unfinished } => {
                 self.cloud.create_security_group(self.security_group(name, *login, observed)?).await?;
-                done(format!("security group {name}"), "created");
+                done(format!("security group {name}"), if *unfinished { "completed" } else { "created" });
             }
-            Action::CreateVolume { name, size_gib } => {
+            Action::CreateVolume { name, size_gib, .. } => {
                 let new = NewVolume { name: name.clone(), size_gib: *size_gib, labels: self.labels() };
                 self.cloud.create_volume(new).await?;
                 done(format!("volume {name}"), "created");
@@ -92,7 +102,7 @@ impl Deployment<'_> {
                 )
                 .await?;
             }
-            Action::DeleteInstances { nodes, .. } => self.delete(nodes, observed).await?,
+            Action::DeleteInstances { ids, .. } => self.delete(ids, observed).await?,
         }
         Ok(())
     }
@@ -120,17 +130,12 @@ impl Deployment<'_> {
         collect(results)
     }
 
-    async fn delete(&self, nodes: &[String], observed: &Observed) -> Result<()> {
-        let chosen: Vec<&Instance> =
-            observed.instances.iter().filter(|i| nodes.iter().any(|n| n == node_of(i))).collect();
-        let ids: Vec<String> = chosen.iter().map(|i| i.id.clone()).collect();
+    async fn delete(&self, ids: &[String], observed: &Observed) -> Result<()> {
         let gone = |id: &str| {
-            let node = chosen.iter().find(|i| i.id == id).map_or(id, |i| node_of(i));
+            let node = observed.instances.iter().find(|i| i.id == id).map_or(id, |i| node_of(i));
             (self.progress)(Event::done(node, "deleted"));
         };
-        collect(
-            self.cloud.delete_all(&ids, &gone).await.into_iter().map(|r| r.map_err(Error::from)).collect(),
-        )
+        collect(self.cloud.delete_all(ids, &gone).await.into_iter().map(|r| r.map_err(Error::from)).collect())
     }
 
     async fn create(&self, nodes: &[String], observed: &Observed, images: &Targets) -> Result<()> {
@@ -198,9 +203,8 @@ impl Deployment<'_> {
         let record = |instance| async move {
             let instance: &Instance = instance;
             let image = self.spec.node(node_of(instance)).and_then(|node| target(images, &node).ok());
-            let mut labels = instance.labels.clone();
-            labels.extend(image.map(|image| (label::TARGET_IMAGE.to_string(), image)));
-            self.cloud.set_labels(&instance.id, labels).await.map(drop)
+            let target = image.map(|image| (label::TARGET_IMAGE.to_string(), image));
+            self.cloud.add_labels(&instance.id, target.into_iter().collect()).await.map(drop)
         };
         self.each(nodes, observed, record, "target recorded").await
     }
@@ -296,15 +300,8 @@ impl Deployment<'_> {
     fn security_group(&self, name: &str, login: bool, observed: &Observed) -> Result<NewSecurityGroup> {
         let network =
             observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?;
-        let rule = if login {
-            Rule {
-                from: "0.0.0.0/0".parse().map_err(|_| Error::NotReady("bad rule".into()))?,
-                tcp_port: Some(22),
-            }
-        } else {
-            Rule { from: network.cidr.into(), tcp_port: None }
-        };
-        Ok(NewSecurityGroup { name: name.to_string(), labels: self.labels(), rules: vec![rule] })
+        let rules = rules(login, network);
+        Ok(NewSecurityGroup { name: name.to_string(), labels: self.labels(), rules })
     }
 
     fn labels(&self) -> Labels {

@@ -7,7 +7,7 @@ use kiln_fleet::{ElasticGroup, FleetFile, FleetNode, Patience, Place, Surroundin
 use kiln_image::Manifest;
 use kiln_site::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_slurm::Release;
-use kiln_spec::{Group, Role};
+use kiln_spec::{Group, Node, Role, Spec};
 
 use crate::addresses::kept_addresses;
 use crate::deployment::Deployment;
@@ -33,10 +33,14 @@ impl Deployment<'_> {
             // What the instance has, not what the file would like it to have. One that comes and goes may be of
             // another flavor each time; jobs are promised what the file says.
             let flavor = instance.filter(|_| !node.elastic).map_or(node.flavor, |i| i.flavor.as_str());
+            let features = features(self.spec, &node, flavor, observed);
             let flavor = observed.flavors.iter().find(|f| f.name == flavor);
             let (cpus, memory_mib) = flavor.map_or((1, 1024), |f| (f.cpus, f.memory_mib));
             let ssh_host_public = keys.get(node.name).map(|k| k.ssh_host_public.clone()).unwrap_or_default();
-            nodes.insert(node.name.to_string(), NodeFacts { address, cpus, memory_mib, ssh_host_public });
+            nodes.insert(
+                node.name.to_string(),
+                NodeFacts { address, cpus, memory_mib, features, ssh_host_public },
+            );
         }
         let inventory = Inventory {
             nodes,
@@ -130,6 +134,17 @@ impl Deployment<'_> {
     }
 }
 
+/// What the cloud says of the node's flavor: of every flavor, where the node may come as one of several.
+fn features(spec: &Spec, node: &Node<'_>, flavor: &str, observed: &Observed) -> Vec<String> {
+    let of = |name: &str| observed.flavors.iter().find(|f| f.name == name).map(|f| f.features.as_slice());
+    let group = spec.compute_group(node.group).filter(|_| node.role == Role::Compute);
+    let others = group.and_then(|g| g.elastic.as_ref()).map(|e| e.flavors.as_slice()).unwrap_or_default();
+    let everywhere = |feature: &String| {
+        others.iter().all(|other| of(other).is_some_and(|features| features.contains(feature)))
+    };
+    of(flavor).unwrap_or_default().iter().filter(|feature| everywhere(feature)).cloned().collect()
+}
+
 /// Zones first, then other flavors: a node of another size is the last resort.
 fn elastic_group(group: &Group) -> Option<(String, ElasticGroup)> {
     let elastic = group.elastic.as_ref()?;
@@ -141,4 +156,34 @@ fn elastic_group(group: &Group) -> Option<(String, ElasticGroup)> {
     });
     let always_up = group.nodes.iter().take(elastic.min).cloned().collect();
     Some((group.name.clone(), ElasticGroup { places: places.collect(), always_up }))
+}
+
+#[cfg(test)]
+mod tests {
+    use kiln_cloud::Flavor;
+
+    use super::*;
+
+    #[test]
+    fn a_node_has_what_each_of_its_flavors_has() {
+        let flavor = |name: &str, features: &[&str]| Flavor {
+            name: name.into(),
+            cpus: 1,
+            memory_mib: 1024,
+            features: features.iter().map(ToString::to_string).collect(),
+        };
+        let observed = Observed {
+            flavors: vec![flavor("a", &["shape=a", "vgpu", "pci=x"]), flavor("b", &["shape=b", "vgpu"])],
+            ..Observed::default()
+        };
+        let told = |text: &str| {
+            let cluster =
+                "[cluster]\nname = \"c\"\n[cloud]\nkind = \"local\"\n[compute.e]\nnodes = \"e-0\"\n";
+            let spec = kiln_spec::parse(&format!("{cluster}{text}"), "f").unwrap_or_else(|e| panic!("{e}"));
+            let node = spec.node("e-0").unwrap();
+            features(&spec, &node, node.flavor, &observed)
+        };
+        assert_eq!(told("flavor = \"a\"\n"), ["shape=a", "vgpu", "pci=x"]);
+        assert_eq!(told("flavor = \"a\"\nelastic = { flavors = [\"b\"] }\n"), ["vgpu"]);
+    }
 }

@@ -1,3 +1,4 @@
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 pub type Result<T> = std::result::Result<T, Error>;
@@ -35,8 +36,8 @@ pub enum Error {
     NoImage(String),
     #[error("volume {0} is to be attached but does not exist")]
     NoVolume(String),
-    #[error("{what} {name} exists already and is not this cluster's")]
-    Foreign { what: &'static str, name: String },
+    #[error("{node} is to have the address {address}, which is taken by {by}")]
+    AddressTaken { node: String, address: IpAddr, by: String },
     #[error("{node} is {status}")]
     NotActive { node: String, status: String },
     #[error("{node} is broken: {reason}")]
@@ -114,10 +115,23 @@ impl Error {
                 "`openstack token issue` with the same clouds.yaml or variables shows whether they work"
                     .into(),
             ),
+            Error::Cloud(kiln_cloud::Error::Untrusted(_)) => Some(
+                "`cacert` in clouds.yaml, or OS_CACERT, names the CA bundle to trust; the address must have one of \
+                 the certificate's names"
+                    .into(),
+            ),
             Error::Cloud(kiln_cloud::Error::Quota(_)) => Some(
                 "`openstack quota show --usage` shows the project's limits; nodes that were made stay".into(),
             ),
-            Error::Foreign { .. } => Some("rename the cluster, or remove the other one".into()),
+            Error::AddressTaken { .. } => {
+                Some("give the node another `address` in its override, or none, or remove the port".into())
+            }
+            // Also where it is one of several failures.
+            Error::Cloud(_) | Error::Operations { .. }
+                if self.to_string().contains("exists already and is not") =>
+            {
+                Some("rename the cluster, or remove the other one".into())
+            }
             _ => None,
         }
     }

@@ -7,20 +7,23 @@ use kiln_cloud::Instance;
 use kiln_site::volume_name;
 use kiln_spec::{ImageUpdate, Node, Spec, Volume, hostlist};
 
+use crate::addresses::kept_addresses;
 use crate::observe::Observed;
 use crate::plan::group_label;
 use crate::targets::Targets;
 
 pub fn notes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<String> {
     let mut notes = nodes(spec, observed, targets);
-    for network in &observed.networks {
-        if spec.cloud.subnet().is_some_and(|wanted| wanted != network.cidr) {
-            notes.push(format!(
-                "network {}: the subnet stays {} until the cluster is destroyed",
-                network.name, network.cidr
-            ));
-        }
+    // The one that is used; an own one from before may be there, too.
+    if let Some(network) = observed.networks.first()
+        && spec.cloud.subnet().is_some_and(|wanted| wanted != network.cidr)
+    {
+        notes.push(format!(
+            "network {}: the subnet stays {} until the cluster is destroyed",
+            network.name, network.cidr
+        ));
     }
+    notes.extend(addresses(spec, observed));
     for (purpose, volume) in [("state", &spec.volumes.state), ("home", &spec.volumes.home)] {
         let name = volume_name(spec, purpose);
         let there = observed.volumes.iter().find(|v| v.name == name);
@@ -31,6 +34,26 @@ pub fn notes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<String>
         }
     }
     notes
+}
+
+/// Nodes that are away and whose addresses somebody else has taken meanwhile.
+fn addresses(spec: &Spec, observed: &Observed) -> Option<String> {
+    if observed.foreign.is_empty() {
+        return None;
+    }
+    // What they would have if nobody else were there. Where there is no room at all, the later steps say so.
+    let alone = Observed { foreign: BTreeMap::new(), ..observed.clone() };
+    let (usual, now) = (kept_addresses(spec, &alone).ok()?, kept_addresses(spec, observed).ok()?);
+    let moved = usual.iter().filter(|(name, address)| now.get(*name) != Some(address));
+    let moved: Vec<_> = moved
+        .filter_map(|(name, address)| Some((name.as_str(), address, observed.foreign.get(address)?)))
+        .collect();
+    let (_, address, by) = moved.first()?;
+    let others = if moved.len() == 1 { "" } else { ", and so on" };
+    Some(format!(
+        "{}: addresses are taken by others ({address} by {by}{others}); `kiln configure` gives these nodes others",
+        hostlist::fold(moved.iter().map(|(name, ..)| *name))
+    ))
 }
 
 /// One line for all nodes of a group that differ in the same way.

@@ -1,13 +1,15 @@
 //! What the cloud has of this cluster, read in a few listing calls.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
-use kiln_cloud::{Flavor, Image, Instance, Network, SecurityGroup, Volume, label};
+use kiln_cloud::{Flavor, Image, Instance, InstanceStatus, Network, SecurityGroup, Volume, label};
 use kiln_image::is_of_kiln;
 use kiln_spec::ImageSource;
 
 use crate::deployment::Deployment;
 use crate::error::Result;
+use crate::nodes::node_of;
 
 /// Everything `plan` needs to know about the world.
 #[derive(Debug, Clone, Default)]
@@ -20,14 +22,21 @@ pub struct Observed {
     pub flavors: Vec<Flavor>,
     /// The instance that builds an image, if one is there.
     pub build: Option<Instance>,
+    /// Addresses of the network that are not the cluster's, each with who has it. Read only where nodes have addresses
+    /// that they must get.
+    pub foreign: BTreeMap<IpAddr, String>,
     /// Volumes that the file attaches but Kiln does not manage, by name.
     pub attached: BTreeMap<String, Volume>,
 }
 
 impl Observed {
-    /// Instances by the node they are.
+    /// Instances by the node they are. A broken one counts only where there is no other.
     pub fn nodes(&self) -> BTreeMap<&str, &Instance> {
-        self.instances.iter().filter_map(|i| Some((i.labels.get(label::NODE)?.as_str(), i))).collect()
+        let is_broken = |i: &&Instance| matches!(i.status, InstanceStatus::Error { .. });
+        let (broken, well): (Vec<&Instance>, Vec<&Instance>) = self.instances.iter().partition(is_broken);
+        let named = |i: &'_ Instance| i.labels.contains_key(label::NODE);
+        let all = broken.into_iter().chain(well).filter(|i| named(i));
+        all.map(|i| (node_of(i), i)).collect()
     }
 
     pub fn image_name(&self, id: &str) -> String {
@@ -38,18 +47,33 @@ impl Observed {
 impl Deployment<'_> {
     pub async fn observe(&self) -> Result<Observed> {
         let cluster = self.spec.name.as_str();
-        let ((), networks, security_groups, volumes, instances, images, flavors) = tokio::try_join!(
-            self.cloud.check(),
-            self.cloud.networks(cluster),
-            self.cloud.security_groups(cluster),
-            self.cloud.volumes(cluster),
-            self.cloud.instances(cluster),
-            self.cloud.images(),
-            self.cloud.flavors(),
-        )?;
+        // Six at a time are large: they go where there is room.
+        let listings = Box::pin(async {
+            tokio::try_join!(
+                self.cloud.networks(cluster),
+                self.cloud.security_groups(cluster),
+                self.cloud.volumes(cluster),
+                self.cloud.instances(cluster),
+                self.cloud.images(),
+                self.cloud.flavors(),
+            )
+        });
+        let (networks, security_groups, volumes, instances, images, flavors) = listings.await?;
         let network = match self.spec.cloud.existing_network() {
             Some(name) => self.cloud.network_by_name(name).await?,
             None => None,
+        };
+        // Networks and instances of an image build are the builder's own business.
+        let of_nodes =
+            |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
+        // One that exists comes first: the cluster is to be there.
+        let networks: Vec<Network> =
+            network.into_iter().chain(networks.into_iter().filter(|n| of_nodes(&n.labels))).collect();
+        let foreign = match networks.first() {
+            Some(network) if self.spec.nodes().any(|node| node.elastic || node.address.is_some()) => {
+                self.cloud.foreign_addresses(&network.id, cluster).await?
+            }
+            _ => BTreeMap::new(),
         };
         let mut attached = BTreeMap::new();
         for volume in [&self.spec.volumes.state, &self.spec.volumes.home] {
@@ -59,18 +83,12 @@ impl Deployment<'_> {
                 attached.insert(name.clone(), found);
             }
         }
-        // Networks and instances of an image build are the builder's own business.
-        let of_nodes =
-            |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
         let build = instances.iter().find(|i| !of_nodes(&i.labels)).cloned();
         let images = self.relevant(images, &instances);
         Ok(Observed {
             build,
-            // One that exists comes first: the cluster is to be there.
-            networks: network
-                .into_iter()
-                .chain(networks.into_iter().filter(|n| of_nodes(&n.labels)))
-                .collect(),
+            networks,
+            foreign,
             security_groups: security_groups.into_iter().filter(|g| of_nodes(&g.labels)).collect(),
             volumes,
             instances: instances.into_iter().filter(|i| of_nodes(&i.labels)).collect(),
@@ -84,8 +102,8 @@ impl Deployment<'_> {
     fn relevant(&self, mut images: Vec<Image>, instances: &[Instance]) -> Vec<Image> {
         let named: Vec<&str> = (self.spec.images.values())
             .filter_map(|image| match &image.source {
-                ImageSource::Prebuilt(name) => Some(name.as_str()),
-                _ => None,
+                ImageSource::Prebuilt(name) | ImageSource::Cloud(name) => Some(name.as_str()),
+                ImageSource::Debian(_) | ImageSource::Image(_) => None,
             })
             .collect();
         images.retain(|image| {

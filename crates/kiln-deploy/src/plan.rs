@@ -3,11 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use kiln_cloud::{Instance, InstanceStatus, label};
+use ipnet::Ipv4Net;
+use kiln_cloud::{
+    AddressRange, Instance, InstanceStatus, Network, NetworkPart, Peers, Rule, VolumeStatus, label,
+};
+use kiln_image::{Recipe, Source};
 use kiln_site::volume_name;
 use kiln_spec::{ImageSource, ImageUpdate, Node, Spec, Volume};
 use serde::Serialize;
 
+use crate::addresses::{automatic, is_own};
 use crate::error::{Error, Result};
 use crate::notes;
 use crate::observe::Observed;
@@ -30,14 +35,29 @@ pub enum Action {
     CreateNetwork {
         name: String,
         cidr: Option<String>,
+        /// What one that is there already lacks.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        lacks: Option<NetworkPart>,
+    },
+    /// The cloud takes addresses that nobody asks for from this range alone: the others are kept for nodes that come
+    /// and go.
+    KeepAddresses {
+        network: String,
+        automatic: AddressRange,
     },
     CreateSecurityGroup {
         name: String,
         login: bool,
+        /// It is there already, but does not let in all it should.
+        #[serde(skip_serializing_if = "is_false")]
+        unfinished: bool,
     },
     CreateVolume {
         name: String,
         size_gib: u64,
+        /// How far the cloud has got with one that is there already.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<VolumeStatus>,
     },
     /// One per group: the cloud is asked in bulk.
     CreateInstances {
@@ -56,6 +76,9 @@ pub enum Action {
         group: String,
         nodes: Vec<String>,
         image: String,
+        /// They have it already: it is only written down.
+        #[serde(skip_serializing_if = "is_false")]
+        there: bool,
     },
     StartInstances {
         group: String,
@@ -65,6 +88,8 @@ pub enum Action {
     DeleteInstances {
         group: String,
         nodes: Vec<String>,
+        /// Of just the instances that go: a node may have a broken one beside the one that serves.
+        ids: Vec<String>,
         reason: String,
     },
 }
@@ -77,7 +102,7 @@ impl Action {
     pub fn stage(&self) -> u8 {
         match self {
             Action::BuildImage { .. } | Action::DeleteInstances { .. } => 0,
-            Action::CreateNetwork { .. } | Action::CreateVolume { .. } => 1,
+            Action::CreateNetwork { .. } | Action::KeepAddresses { .. } | Action::CreateVolume { .. } => 1,
             Action::CreateSecurityGroup { .. } => 2,
             // The others are told its address.
             Action::CreateInstances { group, .. } if group == "control" => 3,
@@ -90,8 +115,18 @@ impl Action {
 
     /// Takes something away that is there now.
     pub fn is_destructive(&self) -> bool {
-        matches!(self, Action::RebuildInstances { .. } | Action::DeleteInstances { .. })
+        matches!(
+            self,
+            Action::RebuildInstances { .. }
+                | Action::DeleteInstances { .. }
+                | Action::CreateVolume { status: Some(VolumeStatus::Error), .. }
+        )
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Plan {
@@ -117,12 +152,14 @@ pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan>
     check_flavors(spec, observed)?;
     check_attached(spec, observed)?;
     check_network(spec, observed)?;
-    check_prebuilt(spec, targets)?;
+    check_prebuilt(spec, observed, targets)?;
+    check_addresses(spec, observed)?;
     let mut actions: Vec<Action> = Vec::new();
     let unbuilt = targets.iter().filter(|(_, id)| id.is_none());
     actions.extend(unbuilt.map(|(image, _)| Action::BuildImage { image: image.clone() }));
     actions.extend(deletions(spec, observed));
     actions.extend(network(spec, observed));
+    actions.extend(keep_addresses(spec, observed));
     actions.extend(volumes(spec, observed));
     actions.extend(security_groups(spec, observed));
     actions.extend(instances(spec, observed, targets));
@@ -131,11 +168,13 @@ pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan>
 
 fn check_flavors(spec: &Spec, observed: &Observed) -> Result<()> {
     let known: Vec<&str> = observed.flavors.iter().map(|f| f.name.as_str()).collect();
-    match spec.nodes().find(|node| !known.contains(&node.flavor)) {
+    let fallbacks = spec.compute.iter().filter_map(|group| group.elastic.as_ref()).flat_map(|e| &e.flavors);
+    let mut wanted = spec.nodes().map(|node| node.flavor).chain(fallbacks.map(String::as_str));
+    match wanted.find(|flavor| !known.contains(flavor)) {
         None => Ok(()),
-        Some(node) => {
+        Some(flavor) => {
             let cloud = spec.cloud.kind();
-            Err(Error::Flavor { cloud, flavor: node.flavor.to_string(), known: known.join(", ") })
+            Err(Error::Flavor { cloud, flavor: flavor.to_string(), known: known.join(", ") })
         }
     }
 }
@@ -161,28 +200,86 @@ fn check_network(spec: &Spec, observed: &Observed) -> Result<()> {
 }
 
 /// What is not Kiln's to build must be there.
-fn check_prebuilt(spec: &Spec, targets: &Targets) -> Result<()> {
+fn check_prebuilt(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
     for (name, _) in targets.iter().filter(|(_, id)| id.is_none()) {
         if let Some(ImageSource::Prebuilt(image)) = spec.images.get(name).map(|i| &i.source) {
             return Err(Error::NoImage(image.clone()));
+        }
+        // What is to be built starts from an image of the cloud, perhaps by way of others.
+        let mut source = Recipe::of(spec, name).map(|recipe| recipe.source);
+        while let Some(Source::Image(parent)) = source {
+            source = Some(parent.source);
+        }
+        if let Some(Source::Cloud(image)) = source
+            && !observed.images.iter().any(|i| i.name == image || i.id == image)
+        {
+            return Err(Error::NoImage(image));
+        }
+    }
+    Ok(())
+}
+
+/// An address that the file gives to a node that is not there yet must be free.
+fn check_addresses(spec: &Spec, observed: &Observed) -> Result<()> {
+    let there = observed.nodes();
+    for node in spec.nodes().filter(|node| !there.contains_key(node.name)) {
+        if let Some((address, by)) = node.address.and_then(|a| observed.foreign.get_key_value(&a)) {
+            return Err(Error::AddressTaken {
+                node: node.name.to_string(),
+                address: *address,
+                by: by.clone(),
+            });
         }
     }
     Ok(())
 }
 
 fn network(spec: &Spec, observed: &Observed) -> Option<Action> {
-    let cidr = spec.cloud.subnet().map(|net| net.to_string());
-    observed.networks.is_empty().then(|| Action::CreateNetwork { name: spec.name.clone(), cidr })
+    if spec.cloud.existing_network().is_some() {
+        return None;
+    }
+    let wanted = spec.cloud.subnet();
+    let (cidr, lacks) = match observed.networks.first().map(|own| (own, own.lacks)) {
+        None => (wanted, None),
+        Some((_, None)) => return None,
+        Some((_, Some(NetworkPart::Subnet))) => (wanted, Some(NetworkPart::Subnet)),
+        // Its subnet stays, whatever the file says by now.
+        Some((own, lacks)) => (Some(own.cidr), lacks),
+    };
+    Some(Action::CreateNetwork { name: spec.name.clone(), cidr: cidr.map(|net| net.to_string()), lacks })
+}
+
+/// In a network of the cluster's own, on a cloud that says where it takes addresses from.
+fn keep_addresses(spec: &Spec, observed: &Observed) -> Option<Action> {
+    let network = observed.networks.first().filter(|n| is_own(n) && !n.automatic.is_empty())?;
+    let automatic = automatic(spec, network.cidr)?;
+    let differs = network.automatic != [automatic];
+    differs.then(|| Action::KeepAddresses { network: network.name.clone(), automatic })
 }
 
 fn security_groups(spec: &Spec, observed: &Observed) -> Vec<Action> {
     let wanted = [(cluster_group(spec), false), (login_group(spec), true)];
-    let missing = |name: &String| !observed.security_groups.iter().any(|g| g.name == *name);
     wanted
         .into_iter()
-        .filter(|(name, login)| missing(name) && (!login || !spec.login.is_empty()))
-        .map(|(name, login)| Action::CreateSecurityGroup { name, login })
+        .filter(|(_, login)| !login || !spec.login.is_empty())
+        .filter_map(|(name, login)| {
+            let there = observed.security_groups.iter().find(|group| group.name == name);
+            let rules = observed.networks.first().map(|network| rules(login, network)).unwrap_or_default();
+            let unfinished = there.is_some_and(|group| rules.iter().any(|r| !group.rules.contains(r)));
+            (there.is_none() || unfinished).then_some(Action::CreateSecurityGroup { name, login, unfinished })
+        })
         .collect()
+}
+
+/// What a group lets in.
+pub fn rules(login: bool, network: &Network) -> Vec<Rule> {
+    if login {
+        vec![Rule { from: Ipv4Net::default().into(), tcp_port: Some(22) }]
+    } else {
+        // Others on the network may try to log in, as on login nodes: the deploy host may be one of them.
+        let ssh = Rule { from: network.cidr.into(), tcp_port: Some(22) };
+        vec![Rule { from: Peers::Members, tcp_port: None }, ssh]
+    }
 }
 
 /// Everything between the cluster's own nodes.
@@ -205,15 +302,18 @@ fn volumes(spec: &Spec, observed: &Observed) -> Vec<Action> {
     wanted
         .into_iter()
         .filter_map(|(purpose, size)| Some((volume_name(spec, purpose), size?)))
-        .filter(|(name, _)| !observed.volumes.iter().any(|v| v.name == *name))
-        .map(|(name, size_gib)| Action::CreateVolume { name, size_gib })
+        .filter_map(|(name, size_gib)| {
+            let status = observed.volumes.iter().find(|v| v.name == name).map(|v| v.status);
+            let usable = status == Some(VolumeStatus::Usable);
+            (!usable).then_some(Action::CreateVolume { name, size_gib, status })
+        })
         .collect()
 }
 
 /// Instances of nodes that the file no longer has, and those the cloud has given up on.
 fn deletions(spec: &Spec, observed: &Observed) -> Vec<Action> {
     let wanted: BTreeMap<&str, bool> = spec.nodes().map(|n| (n.name, n.elastic)).collect();
-    let mut groups: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, String), (Vec<String>, Vec<String>)> = BTreeMap::new();
     for instance in &observed.instances {
         let node = instance.labels.get(label::NODE).map_or(instance.name.as_str(), String::as_str);
         let reason = match (wanted.get(node), &instance.status) {
@@ -222,11 +322,13 @@ fn deletions(spec: &Spec, observed: &Observed) -> Vec<Action> {
             _ => continue,
         };
         let group = instance.labels.get(label::GROUP).cloned().unwrap_or_default();
-        groups.entry((group, reason)).or_default().push(node.to_string());
+        let (nodes, ids) = groups.entry((group, reason)).or_default();
+        nodes.push(node.to_string());
+        ids.push(instance.id.clone());
     }
     groups
         .into_iter()
-        .map(|((group, reason), nodes)| Action::DeleteInstances { group, nodes, reason })
+        .map(|((group, reason), (nodes, ids))| Action::DeleteInstances { group, nodes, ids, reason })
         .collect()
 }
 
@@ -260,7 +362,7 @@ enum NeedKind {
     Create,
     Start,
     Rebuild { from: String },
-    LeaveToSlurm,
+    LeaveToSlurm { there: bool },
 }
 
 impl Need {
@@ -273,7 +375,7 @@ impl Need {
             NeedKind::Rebuild { from } => {
                 Action::RebuildInstances { group, nodes, from: observed.image_name(&from), to: image }
             }
-            NeedKind::LeaveToSlurm => Action::LeaveToSlurm { group, nodes, image },
+            NeedKind::LeaveToSlurm { there } => Action::LeaveToSlurm { group, nodes, image, there },
         }
     }
 }
@@ -296,7 +398,7 @@ fn needs(node: &Node<'_>, instance: Option<&Instance>, target: Option<&str>) -> 
             needs.push(need(NeedKind::Rebuild { from: current.unwrap_or("unknown").to_string() }));
         }
         ImageUpdate::Slurm if instance.labels.get(label::TARGET_IMAGE).map(String::as_str) != target => {
-            needs.push(need(NeedKind::LeaveToSlurm));
+            needs.push(need(NeedKind::LeaveToSlurm { there: !differs }));
         }
         ImageUpdate::Apply | ImageUpdate::Slurm => {}
     }

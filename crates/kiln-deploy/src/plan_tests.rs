@@ -1,6 +1,6 @@
 //! The planner, row by row: what was observed, what is to be done.
 
-use kiln_cloud::{Flavor, Labels, Network, SecurityGroup, Volume as CloudVolume};
+use kiln_cloud::{Flavor, Labels, SecurityGroup, Volume as CloudVolume};
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn built(id: &str) -> Targets {
 }
 
 fn nothing() -> Observed {
-    let flavor = Flavor { name: "medium".into(), cpus: 2, memory_mib: 4096 };
+    let flavor = Flavor { name: "medium".into(), cpus: 2, memory_mib: 4096, features: vec![] };
     Observed { flavors: vec![flavor], ..Observed::default() }
 }
 
@@ -62,18 +62,26 @@ fn whole(spec: &Spec) -> Observed {
         size_gib: 10,
         labels: Labels::new(),
         attached_to: Vec::new(),
+        status: VolumeStatus::Usable,
     };
-    let group =
-        |name: String| SecurityGroup { id: name.clone(), name, labels: Labels::new(), rules: Vec::new() };
+    let network = Network {
+        id: "n".into(),
+        name: "demo".into(),
+        cidr: "10.8.0.0/24".parse().unwrap(),
+        labels: Labels::new(),
+        lacks: None,
+        api_url: None,
+        automatic: vec![],
+    };
+    let group = |name: String, login: bool| SecurityGroup {
+        id: name.clone(),
+        name,
+        labels: Labels::new(),
+        rules: rules(login, &network),
+    };
     Observed {
-        networks: vec![Network {
-            id: "n".into(),
-            name: "demo".into(),
-            cidr: ipnet::Ipv4Net::default(),
-            labels: Labels::new(),
-            api_url: None,
-        }],
-        security_groups: vec![group(cluster_group(spec)), group(login_group(spec))],
+        security_groups: vec![group(cluster_group(spec), false), group(login_group(spec), true)],
+        networks: vec![network],
         volumes: ["state", "home", "share"].map(volume).to_vec(),
         instances: spec.nodes().map(instance).collect(),
         ..nothing()
@@ -137,7 +145,7 @@ fn turning_image_update_to_slurm_recreates_nothing() {
     let before = spec(FILE);
     let after = spec(&FILE.replace("\nimage_update = \"apply\"", ""));
     let plan = plan(&after, &whole(&before), &built("old")).unwrap();
-    assert_eq!(lines(&plan), ["= compute.batch: image change left to Slurm (1 node): batch-0 -> old"]);
+    assert_eq!(lines(&plan), ["= compute.batch: images are Slurm's to change from now on (1 node): batch-0"]);
 }
 
 #[test]
@@ -171,11 +179,67 @@ fn broken_instances_are_replaced_and_stopped_ones_started() {
     );
 }
 
+/// As when Nova made a server twice because the first answer got lost: only one can have the port.
+#[test]
+fn a_broken_twin_goes_alone() {
+    let spec = spec(FILE);
+    for broken_is_newer in [false, true] {
+        let mut observed = whole(&spec);
+        let mut twin = observed.instances[0].clone();
+        twin.id = "id-twin".into();
+        twin.status = InstanceStatus::Error { reason: "the port is in use".into() };
+        observed.instances.insert(usize::from(broken_is_newer), twin);
+        let plan = plan(&spec, &observed, &built("old")).unwrap();
+        assert_eq!(lines(&plan), ["- control: delete control (1 node), broken: the port is in use"]);
+        let Action::DeleteInstances { ids, .. } = &plan.actions[0] else { panic!("{plan}") };
+        assert_eq!(*ids, ["id-twin"]);
+        assert_eq!(observed.nodes()["control"].id, "id-control");
+    }
+}
+
+#[test]
+fn what_a_run_that_was_cut_off_left_half_made_is_completed() {
+    let spec = spec(FILE);
+    let planned = |change: &dyn Fn(&mut Observed)| {
+        let mut observed = whole(&spec);
+        change(&mut observed);
+        plan(&spec, &observed, &built("old")).unwrap()
+    };
+    let routerless = planned(&|o| o.networks[0].lacks = Some(NetworkPart::Router));
+    assert_eq!(lines(&routerless), ["~ network demo: make its router, which is missing"]);
+    // As it was made, not as the file may have it by now.
+    let Action::CreateNetwork { cidr, .. } = &routerless.actions[0] else { panic!("{routerless}") };
+    assert_eq!(cidr.as_deref(), Some("10.8.0.0/24"));
+
+    let closed = planned(&|o| o.security_groups[0].rules.clear());
+    assert_eq!(
+        lines(&closed),
+        [
+            "~ security group demo-cluster: let in what is missing (the cluster's own nodes, SSH from its network)"
+        ]
+    );
+    let open = planned(&|o| {
+        o.security_groups[1].rules.push(Rule { from: Ipv4Net::default().into(), tcp_port: Some(443) });
+    });
+    assert!(open.is_empty(), "what an administrator added stays: {open}");
+
+    let making = planned(&|o| o.volumes[0].status = VolumeStatus::Building);
+    assert_eq!(lines(&making), ["~ volume demo-state: wait until the cloud has made it"]);
+    assert!(!making.is_destructive());
+    let broken = planned(&|o| o.volumes[0].status = VolumeStatus::Error);
+    assert_eq!(lines(&broken), ["- volume demo-state: the cloud says error; deleted and made anew (10 GiB)"]);
+    assert!(broken.is_destructive());
+}
+
 #[test]
 fn an_unknown_flavor_and_a_missing_volume_are_errors() {
     let file = FILE.replace("nodes = \"batch-0\"", "nodes = \"batch-0\"\nflavor = \"huge\"");
     let error = plan(&spec(&file), &nothing(), &built("old")).unwrap_err();
     assert_eq!(error.to_string(), "the local cloud has no flavor huge; it has medium");
+
+    let file = format!("{FILE}[compute.burst]\nnodes = \"burst-0\"\nelastic = {{ flavors = [\"vast\"] }}\n");
+    let error = plan(&spec(&file), &nothing(), &built("old")).unwrap_err();
+    assert_eq!(error.to_string(), "the local cloud has no flavor vast; it has medium");
 
     let file = format!("{FILE}[volumes]\nhome = {{ mode = \"attach\", name = \"homes\" }}\n");
     let error = plan(&spec(&file), &nothing(), &built("old")).unwrap_err();
@@ -203,7 +267,7 @@ fn what_apply_cannot_change_is_told() {
             .replace("nodes = \"login-0\"", "nodes = \"login-0\"\nflavor = \"large\""),
     );
     let mut observed = whole(&before);
-    observed.flavors.push(Flavor { name: "large".into(), cpus: 4, memory_mib: 8192 });
+    observed.flavors.push(Flavor { name: "large".into(), cpus: 4, memory_mib: 8192, features: vec![] });
     for instance in &mut observed.instances {
         if instance.name.starts_with("standard") {
             instance.labels.insert(label::TARGET_IMAGE.into(), "new".into());
@@ -213,4 +277,39 @@ fn what_apply_cannot_change_is_told() {
     }
     let plan = plan(&after, &observed, &built("new")).unwrap();
     insta::assert_snapshot!(plan);
+}
+
+/// On a cloud where others, too, take addresses in the cluster's network.
+#[test]
+fn addresses_are_kept_for_nodes_that_come_and_go() {
+    let burst = "[compute.burst]\nnodes = \"burst-[0-3]\"\nelastic = {}\n";
+    let file = FILE.replace("kind = \"local\"", "kind = \"local\"\nsubnet = \"10.8.0.0/24\"") + burst;
+    let wanted = spec(&file);
+    let mut observed = whole(&wanted);
+    observed.instances.retain(|instance| !instance.name.starts_with("burst"));
+    let network = &mut observed.networks[0];
+    network.automatic = vec![AddressRange { first: [10, 8, 0, 2].into(), last: [10, 8, 0, 254].into() }];
+    // Somebody else's network stays as it is.
+    assert!(plan(&wanted, &observed, &built("old")).unwrap().is_empty());
+    observed.networks[0].labels.insert(label::CLUSTER.into(), "demo".into());
+    let kept = "~ network demo: addresses from 10.8.0.2 to 10.8.0.64 are the cloud's to give, the others are kept for \
+                nodes";
+    assert_eq!(lines(&plan(&wanted, &observed, &built("old")).unwrap()), [kept]);
+    observed.networks[0].automatic[0].last = [10, 8, 0, 64].into();
+    let settled = plan(&wanted, &observed, &built("old")).unwrap();
+    assert!(settled.is_empty() && settled.notes.is_empty(), "{settled}");
+
+    // One of them is taken all the same.
+    let address = crate::addresses::kept_addresses(&wanted, &observed).unwrap()["burst-2"];
+    observed.foreign.insert(address, "port x (1)".into());
+    let told = plan(&wanted, &observed, &built("old")).unwrap();
+    let note = format!(
+        "burst-2: addresses are taken by others ({address} by port x (1)); `kiln configure` gives these nodes others"
+    );
+    assert_eq!(told.notes, [note]);
+    let named = format!("{file}override.burst-2.address = \"{address}\"\n");
+    let refused = plan(&spec(&named), &observed, &built("old")).unwrap_err();
+    let said = format!("burst-2 is to have the address {address}, which is taken by port x (1)");
+    assert_eq!(refused.to_string(), said);
+    assert!(refused.hint().is_some());
 }

@@ -134,7 +134,10 @@ impl Builder<'_> {
             return Ok(self.cloud.network_by_name(name).await?.ok_or_else(missing)?);
         }
         let name = instance_name(self.cluster);
-        Ok(self.cloud.create_network(NewNetwork { name, cidr: None, labels: self.labels() }).await?)
+        Ok(self
+            .cloud
+            .create_network(NewNetwork { name, cidr: None, labels: self.labels(), automatic: None })
+            .await?)
     }
 
     async fn build_on(&self, recipe: &Recipe, source: &Image, place: Place) -> Result<Image, BuildError> {
@@ -231,6 +234,7 @@ impl Builder<'_> {
 
     /// Removes what a build left, its own or one that was cut off.
     async fn clear(&self) -> Result<(), BuildError> {
+        self.cloud.clear_build(self.cluster).await?;
         let is_build = |labels: &Labels| labels.get(label::ROLE).is_some_and(|role| role == ROLE);
         for instance in self.cloud.instances(self.cluster).await?.iter().filter(|i| is_build(&i.labels)) {
             self.cloud.delete(&instance.id).await?;

@@ -11,9 +11,11 @@ pub mod property {
     pub const MANIFEST: &str = "kiln_manifest";
     /// The name the image has in the file it was built from.
     pub const NAME: &str = "kiln_image";
+    /// On clouds where an image may be there before it is whole, and on uploaded ones: how it came to be.
+    pub const MADE_BY: &str = "kiln_made_by";
 }
 
-/// Every image that Kiln built, newest first.
+/// Every image that Kiln built, uploaded or left half made, newest first.
 pub async fn images_of_kiln(cloud: &Cloud) -> kiln_cloud::Result<Vec<Image>> {
     let mut images = cloud.images().await?;
     images.retain(is_of_kiln);
@@ -22,7 +24,17 @@ pub async fn images_of_kiln(cloud: &Cloud) -> kiln_cloud::Result<Vec<Image>> {
 }
 
 pub fn is_of_kiln(image: &Image) -> bool {
-    image.properties.contains_key(property::RECIPE)
+    [property::RECIPE, property::MADE_BY].iter().any(|name| image.properties.contains_key(*name))
+}
+
+/// What an image without a manifest of its own is.
+pub fn origin(image: &Image) -> Option<&'static str> {
+    let recipe = image.properties.get(property::RECIPE);
+    match image.properties.get(property::MADE_BY)?.as_str() {
+        "upload" => Some("uploaded"),
+        _ if recipe.is_none_or(|recipe| recipe == "unfinished") => Some("unfinished"),
+        _ => None,
+    }
 }
 
 /// The newest image built from just this recipe.
@@ -33,6 +45,8 @@ pub fn built_image<'a>(images: &'a [Image], recipe: &Recipe) -> Option<&'a Image
 
 impl Manifest {
     pub fn of(image: &Image) -> Option<Manifest> {
-        serde_json::from_str(image.properties.get(property::MANIFEST)?).ok()
+        let manifest: Manifest = serde_json::from_str(image.properties.get(property::MANIFEST)?).ok()?;
+        // One that is not whole yet may have that of the image it is made from.
+        (image.properties.get(property::RECIPE) == Some(&manifest.recipe)).then_some(manifest)
     }
 }

@@ -8,10 +8,10 @@ mod recipe;
 mod steps;
 
 pub use build::{BuildError, Builder, instance_name};
-pub use catalog::{built_image, images_of_kiln, is_of_kiln, property};
+pub use catalog::{built_image, images_of_kiln, is_of_kiln, origin, property};
 pub use manifest::{Manifest, Package};
 pub use progress::{Event, Progress, State, Stop, unless_stopped};
-pub use recipe::Recipe;
+pub use recipe::{Recipe, Source};
 
 /// A script that installs the binary from its standard input; its argument is the SHA-256.
 pub const INSTALL_KILN: &str = steps::INSTALL_KILN.script;

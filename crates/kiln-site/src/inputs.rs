@@ -33,6 +33,8 @@ pub struct NodeFacts {
     pub address: IpAddr,
     pub cpus: u32,
     pub memory_mib: u64,
+    /// What the cloud says of its flavor, for jobs to choose by.
+    pub features: Vec<String>,
     /// Public.
     pub ssh_host_public: String,
 }

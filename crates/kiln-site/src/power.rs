@@ -62,8 +62,9 @@ pub fn suspend_time(spec: &Spec, partition: &Partition) -> Option<u64> {
     (Some(longest) != longest_idle(spec) && !written).then_some(longest.as_secs())
 }
 
-/// The group's own, and for nodes that do not exist yet what a job might choose them by.
+/// The file's own; for nodes that do not exist yet what a job might choose them by; what the cloud says of their flavor.
 pub fn features(group: &Group, node: &Node<'_>, inventory: &Inventory) -> Vec<String> {
+    let of_flavor = inventory.nodes.get(node.name).map(|facts| facts.features.as_slice()).unwrap_or_default();
     let mut features = node.features.to_vec();
     if node.elastic {
         features.push(format!("shape={}", plain(node.flavor)));
@@ -71,13 +72,20 @@ pub fn features(group: &Group, node: &Node<'_>, inventory: &Inventory) -> Vec<St
         if let [zone] = group.zones.as_slice() {
             features.push(format!("zone={}", plain(zone)));
         }
-        features.push(format!("arch={}", inventory.architecture));
+        if !of_flavor.iter().any(|feature| feature.starts_with("arch=")) {
+            features.push(format!("arch={}", inventory.architecture));
+        }
+    }
+    for feature in of_flavor.iter().map(|feature| plain(feature)) {
+        if !features.contains(&feature) {
+            features.push(feature);
+        }
     }
     features
 }
 
 /// Clouds allow names that slurm.conf would read as several words.
 fn plain(name: &str) -> String {
-    let keep = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/');
+    let keep = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/' | '=');
     name.chars().map(|c| if keep(c) { c } else { '_' }).collect()
 }

@@ -49,6 +49,7 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
         address: [10, 0, 0, 10 + u8::try_from(at).unwrap()].into(),
         cpus: 2,
         memory_mib: 2000,
+        features: Vec::new(),
         ssh_host_public: "ssh-ed25519 BBBB".into(),
     };
     let nodes: BTreeMap<_, _> =
@@ -89,6 +90,29 @@ fn slurm_conf_with_elastic_groups() {
     let spec = kiln_spec::parse(text, "cluster.toml").unwrap();
     let inventory = inventory(&spec, Release::new(22, 5, 8));
     insta::assert_snapshot!(site(&spec, &inventory, &secrets()).slurm_conf());
+}
+
+/// What the cloud says of a flavor comes after the file's own, once, in words that Slurm takes.
+#[test]
+fn node_lines_with_features_of_flavors() {
+    let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"openstack\"\nsubnet = \"10.0.0.0/24\"\n\
+        [image.default]\nprebuilt = \"fat\"\n[control]\nflavor = \"small\"\n\
+        [compute.fixed]\nnodes = \"fixed-[0-2]\"\nflavor = \"gpu 1\"\nfeatures = [\"big\", \"vgpu\"]\n\
+        [compute.burst]\nnodes = \"burst-[0-9]\"\nflavor = \"gpu 1\"\nzones = [\"north\"]\nelastic = {}\n";
+    let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    let mut inventory = inventory(&spec, Release::new(24, 11, 5));
+    let features = ["shape=gpu 1", "arch=aarch64", "pci=a100,sxm", "trait=CUSTOM_INFINIBAND", "vgpu"];
+    for (_, facts) in inventory.nodes.iter_mut().filter(|(name, _)| *name != "fixed-2") {
+        facts.features = features.map(String::from).to_vec();
+    }
+    let secrets = secrets();
+    let site = site(&spec, &inventory, &secrets);
+    let lines: Vec<&str> = site.slurm_conf().lines().filter(|line| line.starts_with("NodeName=")).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    NodeName=fixed-[0-1] CPUs=2 RealMemory=1900 Feature=big,vgpu,shape=gpu_1,arch=aarch64,pci=a100_sxm,trait=CUSTOM_INFINIBAND State=UNKNOWN
+    NodeName=fixed-2 CPUs=2 RealMemory=1900 Feature=big,vgpu State=UNKNOWN
+    NodeName=burst-[0-9] CPUs=2 RealMemory=1900 Feature=shape=gpu_1,zone=north,arch=aarch64,pci=a100_sxm,trait=CUSTOM_INFINIBAND,vgpu State=CLOUD
+    ");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The operations of the local cloud, as calls of its API.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +13,8 @@ use super::client::{Client, Endpoint};
 use super::wire::{GrantRequest, Outcome, PowerRequest, Retired, SourceRequest, SourceStatus};
 use super::{executable, launch, names, needs};
 use crate::{
-    Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, Rebuild, Result, SecurityGroup,
-    Volume, label,
+    AddressRange, Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, Rebuild, Result,
+    SecurityGroup, Volume, label,
 };
 
 const PAGE: usize = 200;
@@ -229,6 +231,21 @@ impl Driver {
     #[allow(clippy::unused_async, reason = "other clouds have to ask")]
     pub async fn network_by_name(&self, _name: &str) -> Result<Option<Network>> {
         Ok(None)
+    }
+
+    /// Nobody but this cluster takes addresses here, and they are given from the bottom up.
+    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
+    pub async fn set_automatic(&self, _network: &str, _range: AddressRange) -> Result<()> {
+        Ok(())
+    }
+
+    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
+    pub async fn foreign_addresses(
+        &self,
+        _network: &str,
+        _cluster: &str,
+    ) -> Result<BTreeMap<IpAddr, String>> {
+        Ok(BTreeMap::new())
     }
 
     pub async fn delete_network(&self, id: &str) -> Result<()> {

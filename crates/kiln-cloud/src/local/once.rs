@@ -69,11 +69,20 @@ mod tests {
     fn only_what_was_asked_for_is_ones_own() {
         let labels: Labels = [(label::CLUSTER.to_string(), "c".to_string())].into();
         let cidr = "10.1.0.0/24".parse().unwrap();
-        let made = Network { id: "1".into(), name: "n".into(), cidr, labels: labels.clone(), api_url: None };
+        let made = Network {
+            id: "1".into(),
+            name: "n".into(),
+            cidr,
+            labels: labels.clone(),
+            lacks: None,
+            api_url: None,
+            automatic: vec![],
+        };
         let new = |cidr: Option<&str>, labels: &Labels| NewNetwork {
             name: "n".into(),
             cidr: cidr.map(|c| c.parse().unwrap()),
             labels: labels.clone(),
+            automatic: None,
         };
         assert!(is_network(&made, &new(None, &labels)));
         assert!(is_network(&made, &new(Some("10.1.0.0/24"), &labels)));

@@ -6,11 +6,13 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use std::net::IpAddr;
+
 use ipnet::IpNet;
 
 use super::exec;
 use super::plan::Port;
-use crate::{Result, Rule};
+use crate::{Peers, Result, Rule};
 
 /// What the kernel calls a member of a bridge that packets pass through.
 const FORWARDING: &str = "3";
@@ -30,7 +32,7 @@ pub fn plug(port: &Port) -> Result<()> {
     let notify = "/proc/sys/net/ipv4/conf/eth0/arp_notify";
     exec::run("ip", &["netns", "exec", netns, "tee", notify], "1")?;
     // Inside, the rules come before the address: there is no moment without them.
-    exec::nft_in(netns, &security_rules(&port.rules))?;
+    exec::nft_in(netns, &security_rules(&port.rules, own_network(port)))?;
     exec::run(
         "ip",
         &["-n", netns, "-batch", "-"],
@@ -77,19 +79,27 @@ pub fn unplug_named(netns: &str, link: &str) {
     }
 }
 
+fn own_network(port: &Port) -> IpNet {
+    IpNet::new(port.address.into(), port.prefix).unwrap_or_else(|_| IpAddr::from(port.address).into())
+}
+
 /// What comes in: answers, loopback, ICMP, what the rules allow. Nothing else.
-fn security_rules(rules: &[Rule]) -> String {
+fn security_rules(rules: &[Rule], own: IpNet) -> String {
     let mut text = String::from(
         "table inet kiln_sg {\n chain input {\n  type filter hook input priority -10; policy drop;\n  \
          ct state established,related accept\n  iifname \"lo\" accept\n  \
          meta l4proto { icmp, ipv6-icmp } accept\n",
     );
     for rule in rules {
-        let family = match rule.from {
+        let from = match rule.from {
+            Peers::Net(net) => net.trunc(),
+            // A network here is one cluster's alone.
+            Peers::Members => own.trunc(),
+        };
+        let family = match from {
             IpNet::V4(_) => "ip",
             IpNet::V6(_) => "ip6",
         };
-        let from = rule.from.trunc();
         let port = rule.tcp_port.map(|port| format!(" tcp dport {port}")).unwrap_or_default();
         let _ = writeln!(text, "  {family} saddr {from}{port} accept");
     }
@@ -103,12 +113,15 @@ mod tests {
 
     #[test]
     fn rules_become_nft() {
+        let net = |text: &str| Peers::Net(text.parse().unwrap());
         let rules = [
-            Rule { from: "10.0.0.7/8".parse().unwrap(), tcp_port: None },
-            Rule { from: "0.0.0.0/0".parse().unwrap(), tcp_port: Some(22) },
-            Rule { from: "::/0".parse().unwrap(), tcp_port: Some(22) },
+            Rule { from: net("10.0.0.7/8"), tcp_port: None },
+            Rule { from: net("0.0.0.0/0"), tcp_port: Some(22) },
+            Rule { from: net("::/0"), tcp_port: Some(22) },
+            Rule { from: Peers::Members, tcp_port: None },
         ];
-        let text = security_rules(&rules);
+        let text = security_rules(&rules, "10.7.0.9/24".parse().unwrap());
+        assert!(text.contains("\n  ip saddr 10.7.0.0/24 accept\n"));
         assert!(text.contains("policy drop"));
         assert!(text.contains("\n  ip saddr 10.0.0.0/8 accept\n"));
         assert!(text.contains("\n  ip saddr 0.0.0.0/0 tcp dport 22 accept\n"));

@@ -66,7 +66,8 @@ impl From<Error> for Fault {
             },
             Error::Transient(m) => plain(Code::Transient, m),
             Error::Unsupported(m) => plain(Code::Unsupported, m),
-            Error::Failed(m) => plain(Code::Failed, m),
+            // Nobody shows a certificate to the local cloud's daemon.
+            Error::Untrusted(m) | Error::Failed(m) => plain(Code::Failed, m),
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Its secret is the cluster's own token, so nothing new has to be kept; a note in its description tells whether it
 //! still is the right one. Keystone keeps access rules apart from the credentials that use them, so both are removed.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -29,6 +31,9 @@ pub struct Access {
     ca_bundle: Option<String>,
     #[serde(default = "yes")]
     verify: bool,
+    /// Where services are, in place of what the catalog says.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    overrides: BTreeMap<String, String>,
     user_id: String,
     credential: String,
     /// Secret.
@@ -66,7 +71,7 @@ impl Driver {
             ca_bundle: access.ca_bundle.as_ref().map(|pem| pem.clone().into_bytes()),
             verify: access.verify,
             origin: "the fleet file".into(),
-            overrides: std::collections::BTreeMap::default(),
+            overrides: access.overrides.clone(),
         };
         Driver::with_login(login, access.settings.clone(), Caller::Daemon)
     }
@@ -80,6 +85,7 @@ impl Driver {
             interface: login.interface.clone(),
             ca_bundle,
             verify: login.verify,
+            overrides: login.overrides.clone(),
             user_id: self.client.session.token().await?.user_id.clone(),
             credential: name(cluster),
             secret: token.to_string(),
@@ -107,9 +113,19 @@ impl Driver {
             "unrestricted": false,
             "access_rules": rules,
         }});
-        match self.client.call(Service::Identity, Method::POST, &path, Some(&body)).await {
-            // An earlier attempt made it, though its answer got lost.
-            Ok(_) | Err(Error::Conflict(_)) => Ok(()),
+        match self.client.request(Service::Identity, Method::POST, &path, Some(&body)).retried().await {
+            Ok(_) => Ok(()),
+            Err(Error::Conflict(_)) => {
+                let there = self.credentials(cluster).await?;
+                // An earlier attempt made it, though its answer got lost.
+                let own = there.iter().any(|c| c.description.as_deref() == Some(&description));
+                own.then_some(()).ok_or_else(|| {
+                    let name = name(cluster);
+                    Error::Conflict(format!(
+                        "application credential {name} exists already and is not this cluster's"
+                    ))
+                })
+            }
             Err(Error::Unauthorized(_)) => Err(Error::Unauthorized(format!(
                 "no application credential can be made for the control node; one that logs in itself must be \
                  unrestricted for that ({})",

@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 
 use super::fault::fault;
 use super::session::{Service, Session};
-use crate::http::root_cause;
+use crate::http::failure;
 use crate::rate::RateLimit;
 use crate::retry::{Policy, retry};
 use crate::{Error, Result};
@@ -56,94 +56,27 @@ impl Client {
         }
     }
 
-    /// For reading, and for what may be done twice.
-    pub async fn call(
-        &self,
+    pub fn request<'a>(
+        &'a self,
         service: Service,
         method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Body> {
-        retry(&Policy::REMOTE, |_| self.once(service, method.clone(), path, body)).await
+        path: &'a str,
+        body: Option<&'a Value>,
+    ) -> Request<'a> {
+        Request { client: self, service, method, path, body }
     }
 
     pub async fn get<T: DeserializeOwned>(&self, service: Service, path: &str, key: &str) -> Result<T> {
-        let answer = self.call(service, Method::GET, path, None).await?;
+        let answer = self.request(service, Method::GET, path, None).retried().await?;
         take(answer, key, path)
     }
 
     /// Removing what is gone is done already.
     pub async fn delete(&self, service: Service, path: &str) -> Result<()> {
-        match self.call(service, Method::DELETE, path, None).await {
+        match self.request(service, Method::DELETE, path, None).retried().await {
             Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
         }
-    }
-
-    /// A single attempt, for what must not be done twice. A token that has run out is no attempt.
-    pub async fn once(
-        &self,
-        service: Service,
-        method: Method,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Body> {
-        let version = self.version(service).await?;
-        for last in [false, true] {
-            let token = self.session.token().await?;
-            let url = format!("{}{path}", self.session.endpoint(&token, service)?);
-            let sent = self.send(method.clone(), &url, &token.value, version.as_deref(), body).await;
-            match sent.map_err(|e| named(e, service))? {
-                Sent::Answered(body) => return Ok(body),
-                // It may have been revoked, or the clocks differ. A second one that is refused is final.
-                Sent::BadToken if last => break,
-                Sent::BadToken => self.session.refuse(&token).await,
-            }
-        }
-        Err(self.refused(path))
-    }
-
-    /// Also what an application credential meets that is not allowed the call.
-    fn refused(&self, path: &str) -> Error {
-        let path = path.split('?').next().unwrap_or(path);
-        Error::Unauthorized(format!("{path} is not allowed ({})", self.session.login.whose()))
-    }
-
-    async fn send(
-        &self,
-        method: Method,
-        url: &str,
-        token: &str,
-        version: Option<&str>,
-        body: Option<&Value>,
-    ) -> Result<Sent> {
-        self.rate.acquire().await;
-        let mut request = self.http.request(method.clone(), url).header("x-auth-token", token);
-        if let Some(version) = version {
-            request = request.header("openstack-api-version", version);
-        }
-        // Glance changes images in a language of its own.
-        let patch = "application/openstack-images-v2.1-json-patch";
-        request = match body {
-            Some(body) if method == Method::PATCH => {
-                request.header("content-type", patch).body(body.to_string())
-            }
-            Some(body) => request.json(body),
-            None => request,
-        };
-        let started = tokio::time::Instant::now();
-        let response = request.send().await.map_err(|e| Error::Transient(root_cause(&e)))?;
-        let (status, headers) = (response.status(), response.headers().clone());
-        let bytes = response.bytes().await.map_err(|e| Error::Transient(root_cause(&e)))?;
-        tracing::debug!(%method, url, %status, elapsed = ?started.elapsed(), "called");
-        if status == StatusCode::UNAUTHORIZED {
-            return Ok(Sent::BadToken);
-        }
-        if !status.is_success() {
-            return Err(fault(status, &headers, &bytes, path_of(url)));
-        }
-        // Some services answer with text where nothing is to be said.
-        Ok(Sent::Answered(serde_json::from_slice(&bytes).ok()))
     }
 
     /// The content of a file, as it is.
@@ -154,10 +87,36 @@ impl Client {
         let content = tokio::fs::File::open(file).await.map_err(failed)?;
         let request = self.http.put(&url).header("x-auth-token", &token.value).timeout(UPLOAD_TIMEOUT);
         let request = request.header("content-type", "application/octet-stream").body(content);
-        let response = request.send().await.map_err(|e| Error::Transient(root_cause(&e)))?;
+        match self.exchange(request).await.map_err(|e| named(e, service))? {
+            Sent::Answered(_) => Ok(()),
+            Sent::BadToken => Err(self.refused(path)),
+        }
+    }
+
+    async fn exchange(&self, request: reqwest::RequestBuilder) -> Result<Sent> {
+        self.rate.acquire().await;
+        let (http, request) = request.build_split();
+        let request = request.map_err(|e| failure(&e))?;
+        let (method, url) = (request.method().clone(), request.url().clone());
+        let started = tokio::time::Instant::now();
+        let response = http.execute(request).await.map_err(|e| failure(&e))?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let bytes = response.bytes().await.map_err(|e| Error::Transient(root_cause(&e)))?;
-        if status.is_success() { Ok(()) } else { Err(fault(status, &headers, &bytes, path)) }
+        let bytes = response.bytes().await.map_err(|e| failure(&e))?;
+        tracing::debug!(%method, %url, %status, elapsed = ?started.elapsed(), "called");
+        if status == StatusCode::UNAUTHORIZED {
+            return Ok(Sent::BadToken);
+        }
+        if !status.is_success() {
+            return Err(fault(status, &headers, &bytes, &method, url.path()));
+        }
+        // Some services answer with text where nothing is to be said.
+        Ok(Sent::Answered(serde_json::from_slice(&bytes).ok()))
+    }
+
+    /// Also what an application credential meets that is not allowed the call.
+    fn refused(&self, path: &str) -> Error {
+        let path = path.split('?').next().unwrap_or(path);
+        Error::Unauthorized(format!("{path} is not allowed ({})", self.session.login.whose()))
     }
 
     /// All items of a listing. Pages are asked for by the last id, not by the links that come with them: those lead
@@ -169,7 +128,7 @@ impl Client {
         let separator = if path.contains('?') { '&' } else { '?' };
         loop {
             let page = format!("{path}{separator}limit={}{marker}", self.page);
-            let answer = self.call(service, Method::GET, &page, None).await?;
+            let answer = self.request(service, Method::GET, &page, None).retried().await?;
             let Some(mut answer) = answer else { return Ok(all) };
             let Value::Array(items) = answer[key].take() else { return Err(unexpected(path)) };
             let more = answer.get("next").is_some_and(|next| !next.is_null())
@@ -203,16 +162,8 @@ impl Client {
     }
 
     async fn find_compute_version(&self) -> Result<String> {
-        let found = retry(&Policy::REMOTE, |_| async {
-            let token = self.session.token().await?;
-            let url = format!("{}/", self.session.endpoint(&token, Service::Compute)?);
-            match self.send(Method::GET, &url, &token.value, None, None).await {
-                Ok(Sent::Answered(body)) => Ok(body),
-                Ok(Sent::BadToken) => Err(self.refused("/")),
-                Err(error) => Err(named(error, Service::Compute)),
-            }
-        })
-        .await?;
+        let root = self.request(Service::Compute, Method::GET, "/", None);
+        let found = retry(&Policy::REMOTE, |_| root.with_version(None)).await?;
         let text = found.as_ref().and_then(|v| v["version"]["version"].as_str()).unwrap_or_default();
         let minor: u32 = text.strip_prefix("2.").and_then(|minor| minor.parse().ok()).unwrap_or(0);
         if minor < COMPUTE.0 {
@@ -225,16 +176,67 @@ impl Client {
     }
 }
 
+/// One call, as it will be made.
+pub struct Request<'a> {
+    client: &'a Client,
+    service: Service,
+    method: Method,
+    path: &'a str,
+    body: Option<&'a Value>,
+}
+
+impl Request<'_> {
+    /// For reading, and for what may be done twice.
+    pub async fn retried(&self) -> Result<Body> {
+        retry(&Policy::REMOTE, |_| self.once()).await
+    }
+
+    /// A single attempt, for what must not be done twice. A token that has run out is no attempt.
+    pub async fn once(&self) -> Result<Body> {
+        let version = self.client.version(self.service).await?;
+        self.with_version(version.as_deref()).await
+    }
+
+    async fn with_version(&self, version: Option<&str>) -> Result<Body> {
+        for last in [false, true] {
+            let session = &self.client.session;
+            let token = session.token().await?;
+            let url = format!("{}{}", session.endpoint(&token, self.service)?, self.path);
+            let request = self.build(&url, &token.value, version);
+            match self.client.exchange(request).await.map_err(|e| named(e, self.service))? {
+                Sent::Answered(body) => return Ok(body),
+                // It may have been revoked, or the clocks differ. A second one that is refused is final.
+                Sent::BadToken if last => break,
+                Sent::BadToken => session.refuse(&token).await,
+            }
+        }
+        Err(self.client.refused(self.path))
+    }
+
+    fn build(&self, url: &str, token: &str, version: Option<&str>) -> reqwest::RequestBuilder {
+        let mut request = self.client.http.request(self.method.clone(), url).header("x-auth-token", token);
+        if let Some(version) = version {
+            request = request.header("openstack-api-version", version);
+        }
+        // Glance changes images in a language of its own.
+        let patch = "application/openstack-images-v2.1-json-patch";
+        match self.body {
+            Some(body) if self.method == Method::PATCH => {
+                request.header("content-type", patch).body(body.to_string())
+            }
+            Some(body) => request.json(body),
+            None => request,
+        }
+    }
+}
+
 /// Says whose fault it is, where the fault does not.
 fn named(error: Error, service: Service) -> Error {
     match error {
         Error::Transient(message) => Error::Transient(format!("{}: {message}", service.types()[0])),
+        Error::Untrusted(message) => Error::Untrusted(format!("{}: {message}", service.types()[0])),
         other => other,
     }
-}
-
-fn path_of(url: &str) -> &str {
-    url.split_once("://").and_then(|(_, rest)| rest.find('/').map(|at| &rest[at..])).unwrap_or(url)
 }
 
 pub fn take<T: DeserializeOwned>(answer: Body, key: &str, path: &str) -> Result<T> {
@@ -266,6 +268,5 @@ mod tests {
     #[test]
     fn queries_are_encoded() {
         assert_eq!(encode("kiln_cluster=demo kiln_role=build"), "kiln_cluster%3Ddemo%20kiln_role%3Dbuild");
-        assert_eq!(path_of("http://h:1/v2.1/servers?x"), "/v2.1/servers?x");
     }
 }

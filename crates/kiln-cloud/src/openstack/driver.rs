@@ -10,12 +10,12 @@ use futures_util::{StreamExt as _, stream};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::client::{Client, TIMEOUT};
+use super::flavors::WireFlavor;
 use super::login::Login;
-use super::session::{Caller, Service, Session};
+use super::session::{Caller, Session};
 use super::settings::Settings;
-use super::wire::WireFlavor;
 use crate::http::{self, Trust};
-use crate::{Error, Flavor, Image, Result};
+use crate::{Error, Image, Result};
 
 /// How many calls of one bulk operation are under way at a time. Services work on few at once anyway; more would
 /// only make them time out.
@@ -92,7 +92,7 @@ impl Driver {
         self.check_key_pair().await
     }
 
-    /// Ports and floating IPs that a run which was cut off has left, key pairs and server groups.
+    /// Ports, floating IPs and parts of images that a run which was cut off has left, key pairs and server groups.
     pub async fn sweep(&self, cluster: &str) -> Result<()> {
         for port in self.ports(cluster).await? {
             if port.device_id.is_empty() {
@@ -100,6 +100,7 @@ impl Driver {
             }
         }
         self.release_all_floating(cluster).await?;
+        self.clear_build(cluster).await?;
         self.delete_server_groups(cluster).await?;
         self.delete_key_pairs(cluster).await
     }
@@ -116,26 +117,6 @@ impl Driver {
         Err(Error::Unsupported(format!(
             "no image of {suite} can be made on OpenStack: name an image of the cloud as the source"
         )))
-    }
-
-    pub async fn flavors(&self) -> Result<Vec<Flavor>> {
-        let all = self.list_flavors().await?;
-        let flavors = all.iter().map(Flavor::from).collect();
-        *self.known.flavors.lock().await = all;
-        Ok(flavors)
-    }
-
-    async fn list_flavors(&self) -> Result<Vec<WireFlavor>> {
-        self.client.list(Service::Compute, "/flavors/detail", "flavors").await
-    }
-
-    pub(super) async fn flavor_id(&self, name: &str) -> Result<String> {
-        let mut known = self.known.flavors.lock().await;
-        if !known.iter().any(|f| f.name == name) {
-            *known = self.list_flavors().await?;
-        }
-        let found = known.iter().find(|f| f.name == name).map(|f| f.id.clone());
-        found.ok_or_else(|| Error::NotFound { kind: "flavor", name: name.to_string() })
     }
 }
 

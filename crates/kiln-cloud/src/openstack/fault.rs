@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
-use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::{Method, StatusCode};
 use serde_json::Value;
 
 use crate::Error;
 
-pub fn fault(status: StatusCode, headers: &HeaderMap, body: &[u8], path: &str) -> Error {
+pub fn fault(status: StatusCode, headers: &HeaderMap, body: &[u8], method: &Method, path: &str) -> Error {
     let (kind, message) = message(status, body);
     let full = is_quota(&kind, &message);
     match status.as_u16() {
         403 | 409 | 413 | 400 if full => Error::Quota(message),
         401 | 403 => Error::Unauthorized(message),
+        // What the new thing refers to is not there; only the service knows what that is.
+        404 if makes(method, path) => Error::Invalid(message),
         404 => Error::NotFound { kind: "resource", name: path.split('?').next().unwrap_or(path).to_string() },
         409 => Error::Conflict(message),
         413 | 429 => Error::Throttled { retry_after: retry_after(headers) },
@@ -22,6 +24,12 @@ pub fn fault(status: StatusCode, headers: &HeaderMap, body: &[u8], path: &str) -
         code if code >= 500 => Error::Transient(message),
         _ => Error::Invalid(message),
     }
+}
+
+/// The request is to make something, as opposed to one about something that is named in its path.
+fn makes(method: &Method, path: &str) -> bool {
+    let about = ["/action", "/auth/tokens"].iter().any(|end| path.ends_with(end));
+    *method == Method::POST && !about || path.ends_with("/add_router_interface")
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
@@ -89,7 +97,7 @@ mod tests {
 
     fn sorted(status: u16, body: &str) -> String {
         let status = StatusCode::from_u16(status).unwrap();
-        fault(status, &HeaderMap::new(), body.as_bytes(), "/servers/x?y").to_string()
+        fault(status, &HeaderMap::new(), body.as_bytes(), &Method::GET, "/servers/x?y").to_string()
     }
 
     #[test]
@@ -109,18 +117,32 @@ mod tests {
     }
 
     #[test]
+    fn what_a_new_thing_lacks_is_told_in_the_services_words() {
+        let body = br#"{"NeutronError": {"type": "ExternalGatewayForFloatingIPNotFound", "message": "External network p is not reachable from subnet s.", "detail": ""}}"#;
+        let told = |method: Method, path: &str| {
+            fault(StatusCode::NOT_FOUND, &HeaderMap::new(), body, &method, path).to_string()
+        };
+        let words = "the cloud rejects the request: External network p is not reachable from subnet s.";
+        assert_eq!(told(Method::POST, "/v2.0/floatingips"), words);
+        assert_eq!(told(Method::PUT, "/v2.0/routers/r/add_router_interface"), words);
+        assert_eq!(told(Method::POST, "/servers/x/action"), "the cloud has no resource /servers/x/action");
+        assert_eq!(told(Method::GET, "/servers/x"), "the cloud has no resource /servers/x");
+    }
+
+    #[test]
     fn a_cloud_that_is_busy_is_asked_again() {
         let mut headers = HeaderMap::new();
         headers.insert(RETRY_AFTER, "7".parse().unwrap());
         for status in [429, 503] {
-            let error = fault(StatusCode::from_u16(status).unwrap(), &headers, b"", "/");
+            let error = fault(StatusCode::from_u16(status).unwrap(), &headers, b"", &Method::GET, "/");
             assert!(
                 matches!(error, Error::Throttled { retry_after: Some(after) } if after.as_secs() == 7),
                 "{error:?}"
             );
         }
         for status in [500, 502, 503, 504] {
-            let error = fault(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), b"", "/");
+            let error =
+                fault(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), b"", &Method::GET, "/");
             assert!(matches!(error, Error::Transient(_)), "{error:?}");
         }
     }

@@ -43,7 +43,8 @@ impl Driver {
             if let Some(there) = there.into_iter().next() {
                 return Ok(there);
             }
-            let answer = self.client.once(Network, Method::POST, "/floatingips", Some(body)).await?;
+            let answer =
+                self.client.request(Network, Method::POST, "/floatingips", Some(body)).once().await?;
             take(answer, "floatingip", "/floatingips")
         })
         .await?;

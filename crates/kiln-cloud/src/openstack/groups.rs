@@ -39,7 +39,8 @@ impl Driver {
             if let Some(there) = there {
                 return Ok(there);
             }
-            let answer = self.client.once(Compute, Method::POST, "/os-server-groups", Some(body)).await?;
+            let answer =
+                self.client.request(Compute, Method::POST, "/os-server-groups", Some(body)).once().await?;
             take(answer, "server_group", "/os-server-groups")
         })
         .await?;

@@ -12,10 +12,12 @@ use tokio::io::AsyncReadExt as _;
 
 use super::client::{encode, take};
 use super::driver::{Driver, checked, missing, until};
+use super::labels::cluster_of;
+use super::parts;
 use super::session::Service::{Compute, Image as Glance, Volume as Cinder};
 use super::wire::Id;
 use crate::retry::{Policy, retry};
-use crate::{Error, Image, Labels, NewImage, Result, label};
+use crate::{Error, Image, Instance, Labels, NewImage, Result, label};
 
 const LIMIT: Duration = Duration::from_secs(3600);
 /// How a disk in this format begins; any other is taken as it is.
@@ -40,8 +42,8 @@ struct WireImage {
 impl WireImage {
     fn image(self) -> Image {
         let own = self.rest.into_iter().filter(|(key, _)| key.starts_with(OWN));
-        let own: BTreeMap<String, String> =
-            own.filter_map(|(key, value)| Some((key, value.as_str()?.to_string()))).collect();
+        let own = own.filter_map(|(key, value)| Some((key, value.as_str()?.to_string())));
+        let own = parts::join(own.collect());
         let is_label = |key: &str| [label::CLUSTER, label::ROLE].contains(&key);
         let (labels, properties): (Labels, BTreeMap<_, _>) =
             own.into_iter().partition(|(key, _)| is_label(key));
@@ -57,6 +59,12 @@ impl WireImage {
 
     fn is_own(&self) -> bool {
         self.rest.keys().any(|key| key.starts_with(OWN))
+    }
+
+    /// Left by a build of this cluster that was cut off.
+    fn is_unfinished_of(&self, cluster: &str) -> bool {
+        self.rest.get(OWN_MARK).is_some_and(|mark| *mark == mark_of(cluster))
+            && self.rest.values().any(|value| value == UNFINISHED)
     }
 }
 
@@ -75,7 +83,7 @@ impl Driver {
 
     async fn wire_image(&self, id: &str) -> Result<WireImage> {
         let path = format!("/images/{}", checked("image", id)?);
-        let answer = self.client.call(Glance, Method::GET, &path, None).await;
+        let answer = self.client.request(Glance, Method::GET, &path, None).retried().await;
         let answer = missing(answer, "image", id)?.unwrap_or_default();
         serde_json::from_value(answer).map_err(|_| Error::Failed(format!("image {id} makes no sense")))
     }
@@ -108,20 +116,40 @@ impl Driver {
 
     pub async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
         let server = self.instance(instance).await?;
+        let marks = marks(cluster_of(&server.labels).unwrap_or_default(), &new);
         let image = match self.root_volume(instance).await? {
-            None => self.snapshot(instance, &new).await?,
-            Some(volume) => self.upload_volume(&server.labels, &volume, &new).await?,
+            None => self.snapshot(instance, &new, &marks).await?,
+            Some(volume) => self.upload_volume(&server, &volume, &new, &marks).await?,
         };
-        self.wait_image(&image, &new.name).await?;
-        // Nova takes no value above 255 characters, so they are set here.
-        self.set_properties(&image, &new).await?;
-        self.image(&image).await
+        let finished = async {
+            let made = self.wait_image(&image, &new.name).await?;
+            // Nova takes no value above 255 characters, so they are set here.
+            self.set_properties(&made, &new).await?;
+            self.image(&image).await
+        };
+        match finished.await {
+            Ok(image) => Ok(image),
+            Err(error) => {
+                // Of no use to anybody; should this fail, too, the next build finds it by its mark.
+                let _ = self.client.delete(Glance, &format!("/images/{image}")).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// What builds of the cluster that were cut off have left: images, snapshots of root disks and copies of them.
+    pub async fn clear_build(&self, cluster: &str) -> Result<()> {
+        let images: Vec<WireImage> = self.client.list(Glance, "/images?visibility=private", "images").await?;
+        for image in images.iter().filter(|image| image.is_unfinished_of(cluster)) {
+            self.client.delete(Glance, &format!("/images/{}", image.id)).await?;
+        }
+        self.clear_build_volumes(cluster).await
     }
 
     /// Of a server whose root disk is on the hypervisor.
-    async fn snapshot(&self, instance: &str, new: &NewImage) -> Result<String> {
+    async fn snapshot(&self, instance: &str, new: &NewImage, marks: &Labels) -> Result<String> {
         let path = format!("/servers/{}/action", checked("instance", instance)?);
-        let body = json!({ "createImage": { "name": new.name, "metadata": { OWN_MARK: "snapshot" } } });
+        let body = json!({ "createImage": { "name": new.name, "metadata": marks } });
         let (path, body) = (&path, &body);
         retry(&Policy::REMOTE, |attempt| async move {
             if attempt > 0
@@ -129,7 +157,7 @@ impl Driver {
             {
                 return Ok(there);
             }
-            match self.client.once(Compute, Method::POST, path, Some(body)).await {
+            match self.client.request(Compute, Method::POST, path, Some(body)).once().await {
                 Ok(answer) => {
                     Ok(answer.and_then(|a| Some(a["image_id"].as_str()?.to_string())).unwrap_or_default())
                 }
@@ -151,31 +179,32 @@ impl Driver {
     }
 
     /// A root volume cannot be copied while it is a server's: what is copied is a volume made from a snapshot of it.
-    async fn upload_volume(&self, labels: &Labels, volume: &str, new: &NewImage) -> Result<String> {
+    async fn upload_volume(
+        &self,
+        server: &Instance,
+        volume: &str,
+        new: &NewImage,
+        marks: &Labels,
+    ) -> Result<String> {
+        let labels = &server.labels;
+        // Nova made it without labels. While it has a snapshot it would outlive its server.
+        let body = json!({ "volume": { "name": server.name, "metadata": labels } });
+        self.client
+            .request(Cinder, Method::PUT, &format!("/volumes/{volume}"), Some(&body))
+            .retried()
+            .await?;
         let snapshot = self.snapshot_volume(labels, volume, &new.name).await?;
         let body = json!({ "volume": {
             "name": new.name, "snapshot_id": snapshot, "metadata": labels,
         }});
         let copied = async {
             let copy = self.make_volume(&new.name, labels, &body).await?;
-            let uploaded = self.upload_copy(&copy.id, &new.name).await;
+            let uploaded = self.upload_copy(&copy.id, &new.name, marks).await;
             self.delete_volume(&copy.id).await?;
             uploaded
         };
         let image = copied.await;
-        let path = format!("/snapshots/{snapshot}");
-        self.while_in_use(|| self.client.delete(Cinder, &path)).await?;
-        until(
-            LIMIT,
-            || "the snapshot is not gone".into(),
-            || async {
-                match self.client.call(Cinder, Method::GET, &path, None).await {
-                    Err(Error::NotFound { .. }) => Ok(Some(())),
-                    answer => answer.map(|_| None),
-                }
-            },
-        )
-        .await?;
+        self.delete_snapshot(&snapshot).await?;
         image
     }
 
@@ -194,7 +223,7 @@ impl Driver {
             if let Some(there) = there.into_iter().next() {
                 return Ok(there.id);
             }
-            let answer = self.client.once(Cinder, Method::POST, "/snapshots", Some(body)).await?;
+            let answer = self.client.request(Cinder, Method::POST, "/snapshots", Some(body)).once().await?;
             take::<Id>(answer, "snapshot", "/snapshots").map(|s| s.id)
         })
         .await?;
@@ -215,8 +244,11 @@ impl Driver {
         Ok(id)
     }
 
-    async fn upload_copy(&self, volume: &str, name: &str) -> Result<String> {
+    async fn upload_copy(&self, volume: &str, name: &str, marks: &Labels) -> Result<String> {
         let path = &format!("/volumes/{volume}/action");
+        // What is said of the volume's image becomes the new image's properties.
+        let body = json!({ "os-set_image_metadata": { "metadata": marks } });
+        self.client.request(Cinder, Method::POST, path, Some(&body)).retried().await?;
         let body = &json!({ "os-volume_upload_image": {
             "image_name": name, "disk_format": "raw", "container_format": "bare", "force": false,
         }});
@@ -228,7 +260,7 @@ impl Driver {
                     return Ok(there.id);
                 }
             }
-            let answer = self.client.once(Cinder, Method::POST, path, Some(body)).await?;
+            let answer = self.client.request(Cinder, Method::POST, path, Some(body)).once().await?;
             let id = answer.and_then(|a| Some(a["os-volume_upload_image"]["image_id"].as_str()?.to_string()));
             id.ok_or_else(|| Error::Failed(format!("volume {volume}: no image was made")))
         })
@@ -238,7 +270,7 @@ impl Driver {
         Ok(image)
     }
 
-    async fn wait_image(&self, id: &str, name: &str) -> Result<()> {
+    async fn wait_image(&self, id: &str, name: &str) -> Result<WireImage> {
         until(
             LIMIT,
             || format!("image {name} is not ready"),
@@ -250,7 +282,7 @@ impl Driver {
                     other => other?,
                 };
                 match image.status.as_str() {
-                    "active" => Ok(Some(())),
+                    "active" => Ok(Some(image)),
                     "killed" | "deleted" | "pending_delete" => {
                         Err(Error::Failed(format!("image {name}: the cloud could not make it")))
                     }
@@ -261,11 +293,21 @@ impl Driver {
         .await
     }
 
-    async fn set_properties(&self, id: &str, new: &NewImage) -> Result<()> {
+    async fn set_properties(&self, image: &WireImage, new: &NewImage) -> Result<()> {
         let all = new.labels.iter().chain(&new.properties);
-        let add = |(key, value): (&String, &String)| json!({ "op": "add", "path": format!("/{key}"), "value": value });
-        let changes = Value::Array(all.map(add).collect());
-        self.client.call(Glance, Method::PATCH, &format!("/images/{id}"), Some(&changes)).await.map(drop)
+        let mut wanted: BTreeMap<String, &str> =
+            all.flat_map(|(key, value)| parts::split(key, value)).collect();
+        // What the image has of a longer value, because the one it was made from had it.
+        for key in image.rest.keys().filter(|key| parts::is_further(key)) {
+            wanted.entry(key.clone()).or_default();
+        }
+        let add = |(key, value)| json!({ "op": "add", "path": format!("/{key}"), "value": value });
+        let changes = Value::Array(wanted.into_iter().map(add).collect());
+        self.client
+            .request(Glance, Method::PATCH, &format!("/images/{}", image.id), Some(&changes))
+            .retried()
+            .await
+            .map(drop)
     }
 
     /// The id of the root volume, if the root disk is one.
@@ -311,7 +353,7 @@ impl Driver {
             if let Some(there) = self.own_image(name).await? {
                 return self.wire_image(&there).await;
             }
-            let answer = self.client.once(Glance, Method::POST, "/images", Some(body)).await?;
+            let answer = self.client.request(Glance, Method::POST, "/images", Some(body)).once().await?;
             serde_json::from_value(answer.unwrap_or_default())
                 .map_err(|_| Error::Failed("the new image makes no sense".into()))
         })
@@ -338,3 +380,16 @@ impl Driver {
 
 /// Set from the first moment, so that what a build left half made is known as Kiln's.
 const OWN_MARK: &str = "kiln_made_by";
+/// In place of every property, until the image is whole. An image made from another one starts with that one's
+/// properties, and must not pass for it.
+const UNFINISHED: &str = "unfinished";
+
+fn mark_of(cluster: &str) -> String {
+    format!("build of {cluster}")
+}
+
+fn marks(cluster: &str, new: &NewImage) -> Labels {
+    let mut marks: Labels = new.properties.keys().map(|key| (key.clone(), UNFINISHED.to_string())).collect();
+    marks.insert(OWN_MARK.into(), mark_of(cluster));
+    marks
+}

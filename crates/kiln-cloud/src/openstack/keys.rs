@@ -52,7 +52,7 @@ impl Driver {
             Err(error) => return Err(error),
         }
         let body = json!({ "keypair": { "name": name, "public_key": key.trim(), "type": "ssh" } });
-        match self.client.call(Compute, Method::POST, "/os-keypairs", Some(&body)).await {
+        match self.client.request(Compute, Method::POST, "/os-keypairs", Some(&body)).retried().await {
             // Made by an earlier attempt, or by somebody at the same time: its name says that it is the same key.
             Ok(_) | Err(Error::Conflict(_)) => Ok(()),
             Err(error) => Err(error),
@@ -61,7 +61,7 @@ impl Driver {
 
     pub(super) async fn delete_key_pairs(&self, cluster: &str) -> Result<()> {
         // Their list has names where others have ids, so it cannot be had page by page; a user has few.
-        let answer = self.client.call(Compute, Method::GET, "/os-keypairs", None).await?;
+        let answer = self.client.request(Compute, Method::GET, "/os-keypairs", None).retried().await?;
         let all: Vec<Entry> = super::client::take(answer, "keypairs", "/os-keypairs")?;
         for Entry { keypair } in all.iter().filter(|e| is_own(&e.keypair, cluster)) {
             self.client.delete(Compute, &format!("/os-keypairs/{}", encode(&keypair.name))).await?;

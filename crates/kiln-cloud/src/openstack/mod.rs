@@ -19,8 +19,12 @@
 
 mod access;
 mod client;
+mod clouds_yaml;
+mod create;
+mod delete;
 mod driver;
 mod fault;
+mod flavors;
 mod floating;
 mod groups;
 mod images;
@@ -28,6 +32,7 @@ mod keys;
 mod labels;
 mod login;
 mod networks;
+mod parts;
 mod ports;
 mod security;
 mod servers;

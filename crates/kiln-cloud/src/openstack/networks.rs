@@ -1,5 +1,7 @@
 //! Networks that Kiln makes, each with its subnet and, where the cluster file names an external network, its router.
 
+use std::net::IpAddr;
+
 use ipnet::Ipv4Net;
 use reqwest::Method;
 use serde::Deserialize;
@@ -11,7 +13,7 @@ use super::labels::{self, cluster_of, describe, descriptions};
 use super::session::Service::Network as Neutron;
 use super::wire::{Described, FixedIp, Id};
 use crate::retry::{Policy, retry};
-use crate::{Error, Labels, Network, NewNetwork, Result};
+use crate::{AddressRange, Error, Labels, Network, NetworkPart, NewNetwork, Result};
 
 /// For a network whose subnet nobody cares about: it is a network of its own, so any will do.
 const ANY: &str = "10.213.0.0/24";
@@ -22,6 +24,32 @@ struct Subnet {
     cidr: String,
     ip_version: u8,
     network_id: String,
+    #[serde(default, rename = "allocation_pools")]
+    pools: Vec<Pool>,
+}
+
+/// Neutron's word for a range.
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Pool {
+    start: IpAddr,
+    end: IpAddr,
+}
+
+impl Pool {
+    fn range(self) -> Option<AddressRange> {
+        match (self.start, self.end) {
+            (IpAddr::V4(first), IpAddr::V4(last)) => Some(AddressRange { first, last }),
+            _ => None,
+        }
+    }
+}
+
+impl Subnet {
+    /// IPv4, that is.
+    fn usable(self) -> Option<Subnet4> {
+        let cidr = self.cidr.parse().ok().filter(|_| self.ip_version == 4)?;
+        Some(Subnet4 { id: self.id, cidr, pools: self.pools.into_iter().filter_map(Pool::range).collect() })
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -35,12 +63,35 @@ impl Driver {
         let found: Vec<Described> = self.described("networks", cluster).await?;
         let mut networks = Vec::new();
         for network in found {
-            // One whose making was cut off has no subnet yet.
-            if let Some(cidr) = self.subnet_of(&network.id).await? {
-                networks.push(as_network(&network, cidr));
-            }
+            // One whose making was cut off may have no subnet yet, or no way out.
+            let found = self.subnets(&network.id).await?.into_iter().find_map(Subnet::usable);
+            let lacks = match &found {
+                None => Some(NetworkPart::Subnet),
+                Some(subnet) if self.is_routed(&network, subnet).await? => None,
+                Some(_) => Some(NetworkPart::Router),
+            };
+            let subnet = match found {
+                Some(subnet) => subnet,
+                None => Subnet4 { id: String::new(), cidr: any_subnet()?, pools: vec![] },
+            };
+            networks.push(Network { lacks, ..as_network(&network, &subnet) });
         }
         Ok(networks)
+    }
+
+    /// Whether it has the router that the cluster file asks for.
+    async fn is_routed(&self, network: &Described, subnet: &Subnet4) -> Result<bool> {
+        if self.settings.external_network.is_none() {
+            return Ok(true);
+        }
+        for router in self.routers_of(&network.name, &network.labels()).await? {
+            let ports = self.router_ports(&router.id).await?;
+            let mut plugged = ports.iter().flat_map(|p| &p.fixed_ips).map(|f| f.subnet_id.as_str());
+            if plugged.any(|id| id == subnet.id) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// One that exists, whoever made it: for the cluster to use, not to own.
@@ -50,25 +101,37 @@ impl Driver {
         match found.as_slice() {
             [] => Ok(None),
             [network] => {
-                let cidr = self.subnet_of(&network.id).await?.ok_or_else(|| {
+                let found = self.subnet_of(&network.id).await?.ok_or_else(|| {
                     let subnet = self.settings.subnet.map_or("IPv4 subnet".into(), |s| format!("subnet {s}"));
                     Error::Invalid(format!("network {name} has no {subnet}"))
                 })?;
-                Ok(Some(as_network(network, cidr)))
+                Ok(Some(as_network(network, &found)))
             }
             _ => Err(Error::Conflict(format!("several networks are named {name}; Kiln cannot choose"))),
         }
     }
 
     /// The IPv4 subnet; the one that the cluster file names, if it names one.
-    async fn subnet_of(&self, network: &str) -> Result<Option<Ipv4Net>> {
-        let subnets = self.subnets(network).await?;
-        let mut all =
-            subnets.iter().filter(|s| s.ip_version == 4).filter_map(|s| s.cidr.parse::<Ipv4Net>().ok());
+    async fn subnet_of(&self, network: &str) -> Result<Option<Subnet4>> {
+        let mut all = self.subnets(network).await?.into_iter().filter_map(Subnet::usable);
         match self.settings.subnet {
-            Some(wanted) => Ok(all.find(|cidr| *cidr == wanted)),
+            Some(wanted) => Ok(all.find(|subnet| subnet.cidr == wanted)),
             None => Ok(all.next()),
         }
+    }
+
+    /// Somebody else's network stays as it is.
+    pub async fn set_automatic(&self, network: &str, range: AddressRange) -> Result<()> {
+        let path = format!("/networks/{}", checked("network", network)?);
+        let found: Described = missing(self.client.get(Neutron, &path, "network").await, "network", network)?;
+        if cluster_of(&found.labels()).is_none() {
+            return Err(Error::Conflict(format!("network {} ({network}) is not Kiln's", found.name)));
+        }
+        let subnet = self.subnet_of(network).await?;
+        let subnet = subnet.ok_or_else(|| Error::Failed(format!("network {} has no subnet", found.name)))?;
+        let body = json!({ "subnet": { "allocation_pools": [pool(range)] } });
+        let path = format!("/subnets/{}", subnet.id);
+        self.client.request(Neutron, Method::PUT, &path, Some(&body)).retried().await.map(drop)
     }
 
     async fn subnets(&self, network: &str) -> Result<Vec<Subnet>> {
@@ -92,21 +155,18 @@ impl Driver {
         let external = self.external_network().await?;
         let cidr = match new.cidr {
             Some(cidr) => cidr,
-            None => ANY.parse().map_err(|_| Error::Failed("no subnet".into()))?,
+            None => any_subnet()?,
         };
         let description = describe(&new.labels);
         let network: Described = self
             .ensure("networks", "network", &new, json!({ "name": new.name, "description": description }))
             .await?;
-        let subnet: Id = self
-            .ensure(
-                "subnets",
-                "subnet",
-                &new,
-                json!({ "name": new.name, "description": description, "network_id": network.id,
-                        "ip_version": 4, "cidr": cidr.to_string() }),
-            )
-            .await?;
+        let mut body = json!({ "name": new.name, "description": description, "network_id": network.id,
+                               "ip_version": 4, "cidr": cidr.to_string() });
+        if let Some(range) = new.automatic {
+            body["allocation_pools"] = json!([pool(range)]);
+        }
+        let subnet: Id = self.ensure("subnets", "subnet", &new, body).await?;
         if let Some(external) = external {
             let router: Id = self
                 .ensure(
@@ -119,11 +179,10 @@ impl Driver {
                 .await?;
             self.plug_router(&router.id, &subnet.id).await?;
         }
-        let made = self.subnet_of(&network.id).await?;
-        if made != Some(cidr) {
-            return Err(Error::Conflict(format!("network {} has another subnet than {cidr}", new.name)));
+        match self.subnet_of(&network.id).await?.filter(|made| made.cidr == cidr) {
+            Some(made) => Ok(as_network(&network, &made)),
+            None => Err(Error::Conflict(format!("network {} has another subnet than {cidr}", new.name))),
         }
-        Ok(as_network(&network, cidr))
     }
 
     /// Found by name and description, else made. Somebody else's of the same name is a conflict.
@@ -153,7 +212,8 @@ impl Driver {
                     key.replace('_', " ")
                 )));
             }
-            let answer = self.client.once(Neutron, Method::POST, &format!("/{kind}"), Some(body)).await?;
+            let answer =
+                self.client.request(Neutron, Method::POST, &format!("/{kind}"), Some(body)).once().await?;
             take(answer, key, path)
         })
         .await
@@ -166,7 +226,7 @@ impl Driver {
         }
         let path = format!("/routers/{router}/add_router_interface");
         let body = json!({ "subnet_id": subnet });
-        match self.client.call(Neutron, Method::PUT, &path, Some(&body)).await {
+        match self.client.request(Neutron, Method::PUT, &path, Some(&body)).retried().await {
             // "Router already has a port on subnet": an earlier attempt whose answer was lost.
             Err(Error::Invalid(why)) if why.contains("already has a port") => Ok(()),
             answer => answer.map(drop),
@@ -191,16 +251,19 @@ impl Driver {
         self.while_in_use(|| self.client.delete(Neutron, &path)).await
     }
 
-    /// Those with the network's own name and labels.
-    async fn delete_routers(&self, name: &str, labels: &Labels, network: &str) -> Result<()> {
+    /// Those with a network's own name and labels.
+    async fn routers_of(&self, name: &str, labels: &Labels) -> Result<Vec<Id>> {
         let path = format!("/routers?name={}&description={}", encode(name), encode(&describe(labels)));
-        let routers: Vec<Id> = self.client.list(Neutron, &path, "routers").await?;
-        for router in routers {
+        self.client.list(Neutron, &path, "routers").await
+    }
+
+    async fn delete_routers(&self, name: &str, labels: &Labels, network: &str) -> Result<()> {
+        for router in self.routers_of(name, labels).await? {
             let subnets = self.subnets(network).await?;
             for subnet in subnets.iter().filter(|s| s.network_id == network) {
                 let path = format!("/routers/{}/remove_router_interface", router.id);
                 let body = json!({ "subnet_id": subnet.id });
-                match self.client.call(Neutron, Method::PUT, &path, Some(&body)).await {
+                match self.client.request(Neutron, Method::PUT, &path, Some(&body)).retried().await {
                     // It was not plugged in, or no longer is.
                     Ok(_) | Err(Error::NotFound { .. } | Error::Conflict(_)) => {}
                     Err(error) => return Err(error),
@@ -228,12 +291,29 @@ impl Labelled for NewNetwork {
     }
 }
 
-fn as_network(network: &Described, cidr: Ipv4Net) -> Network {
+fn any_subnet() -> Result<Ipv4Net> {
+    ANY.parse().map_err(|_| Error::Failed("no subnet".into()))
+}
+
+/// A subnet that Kiln can use.
+struct Subnet4 {
+    id: String,
+    cidr: Ipv4Net,
+    pools: Vec<AddressRange>,
+}
+
+fn as_network(network: &Described, subnet: &Subnet4) -> Network {
     Network {
         id: network.id.clone(),
         name: network.name.clone(),
-        cidr,
+        cidr: subnet.cidr,
         labels: network.labels(),
+        lacks: None,
         api_url: None,
+        automatic: subnet.pools.clone(),
     }
+}
+
+fn pool(range: AddressRange) -> Value {
+    json!({ "start": range.first, "end": range.last })
 }

@@ -2,12 +2,13 @@
 //! the start, and a server that was asked for twice cannot exist twice.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::{encode, take};
-use super::driver::Driver;
+use super::driver::{Driver, bounded, checked};
 use super::labels::{cluster_of, describe, of_cluster};
 use super::session::Service::Network;
 use super::wire::{Described, Id, Port};
@@ -22,7 +23,7 @@ impl Driver {
     }
 
     /// One for each, by name: found if an earlier run left it, else made, all in one request.
-    pub(super) async fn ensure_ports(&self, new: &[&NewInstance]) -> Result<BTreeMap<String, Port>> {
+    pub(super) async fn ensure_ports(&self, new: &[&NewInstance]) -> Result<BTreeMap<String, Result<Port>>> {
         let Some(cluster) = new.first().and_then(|n| cluster_of(&n.labels)) else {
             return Ok(BTreeMap::new());
         };
@@ -30,21 +31,77 @@ impl Driver {
         for instance in new {
             wanted.insert(instance.name.clone(), self.port_body(cluster, instance).await?);
         }
-        let wanted = &wanted;
-        // Each attempt looks first: the answer of the one before may have been lost.
+        match self.make_ports(cluster, &wanted).await {
+            Ok(ports) => Ok(ports.into_iter().map(|(name, port)| (name, Ok(port))).collect()),
+            // Neutron makes all or none. Which one it was that cannot have its address, and how many there is room for,
+            // is found out one by one.
+            Err(Error::Conflict(_) | Error::Quota(_) | Error::Invalid(_)) => {
+                let one = |(name, body): (String, Value)| async move {
+                    let made =
+                        self.make_ports(cluster, &BTreeMap::from([(name.clone(), body.clone())])).await;
+                    let port = match made {
+                        Ok(mut ports) => {
+                            ports.remove(&name).ok_or_else(|| Error::Failed(format!("{name} has no port")))
+                        }
+                        Err(Error::Conflict(why)) => {
+                            Err(self.address_taken(cluster, &name, &body, why).await?)
+                        }
+                        Err(error) => Err(error),
+                    };
+                    Ok((name, port))
+                };
+                bounded(wanted.into_iter().collect(), one).await.into_iter().collect()
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Each attempt looks first: the answer of the one before may have been lost.
+    async fn make_ports(
+        &self,
+        cluster: &str,
+        wanted: &BTreeMap<String, Value>,
+    ) -> Result<BTreeMap<String, Port>> {
         retry(&Policy::REMOTE, |attempt| async move {
             let mut found = self.free_ports(cluster, wanted, attempt > 0).await?;
             let missing: Vec<&Value> =
                 wanted.iter().filter(|(name, _)| !found.contains_key(*name)).map(|(_, body)| body).collect();
             if !missing.is_empty() {
                 let body = json!({ "ports": missing });
-                let answer = self.client.once(Network, Method::POST, "/ports", Some(&body)).await?;
+                let answer = self.client.request(Network, Method::POST, "/ports", Some(&body)).once().await?;
                 let made: Vec<Port> = take(answer, "ports", "/ports")?;
                 found.extend(made.into_iter().map(|port| (port.name.clone(), port)));
             }
             Ok(found)
         })
         .await
+    }
+
+    /// Who has the address that a port cannot have. One of the cluster's own is about to go away, so it stays a conflict;
+    /// waiting for somebody else would be in vain.
+    async fn address_taken(&self, cluster: &str, name: &str, body: &Value, why: String) -> Result<Error> {
+        let (Some(network), Some(address)) =
+            (body["network_id"].as_str(), body["fixed_ips"][0]["ip_address"].as_str())
+        else {
+            return Ok(Error::Conflict(why));
+        };
+        let filter = encode(&format!("ip_address={address}"));
+        let path = format!("/ports?network_id={}&fixed_ips={filter}", encode(network));
+        let there: Vec<Port> = self.client.list(Network, &path, "ports").await?;
+        if there.iter().any(|port| cluster_of(&port.labels()) == Some(cluster)) {
+            return Ok(Error::Conflict(why));
+        }
+        // A port of another project cannot be seen.
+        let whose = there.first().map_or("somebody else's port".into(), Port::words);
+        Ok(Error::Failed(format!("{name}: its address {address} is taken by {whose}")))
+    }
+
+    /// Addresses that ports of others have, each with whose it is, as far as the project may see it.
+    pub async fn foreign_addresses(&self, network: &str, cluster: &str) -> Result<BTreeMap<IpAddr, String>> {
+        let path = format!("/ports?network_id={}", encode(checked("network", network)?));
+        let all: Vec<Port> = self.client.list(Network, &path, "ports").await?;
+        let foreign = all.iter().filter(|port| cluster_of(&port.labels()) != Some(cluster));
+        Ok(foreign.flat_map(|p| p.fixed_ips.iter().map(|f| (f.ip_address, p.words()))).collect())
     }
 
     /// Ports of these names that no server has. What an earlier run left may be for another address or other groups,

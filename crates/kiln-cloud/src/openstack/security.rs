@@ -12,7 +12,7 @@ use super::driver::{Driver, checked};
 use super::labels::{cluster_of, describe, read};
 use super::networks::Labelled;
 use super::session::Service::Network;
-use crate::{Error, Labels, NewSecurityGroup, Result, Rule, SecurityGroup};
+use crate::{Error, Labels, NewSecurityGroup, Peers, Result, Rule, SecurityGroup};
 
 /// Neutron notices a little late that a port is gone.
 const IN_USE_LIMIT: Duration = Duration::from_secs(60);
@@ -36,6 +36,8 @@ struct WireRule {
     port_range_min: Option<u16>,
     #[serde(default)]
     remote_ip_prefix: Option<IpNet>,
+    #[serde(default)]
+    remote_group_id: Option<String>,
 }
 
 impl WireGroup {
@@ -43,8 +45,9 @@ impl WireGroup {
         let rules = self.security_group_rules.iter().filter(|r| r.direction == "ingress");
         // Every group lets ping in, as every other cloud does; that is not written down.
         let rules = rules.filter(|r| !is_ping(r)).filter_map(|rule| {
+            let members = || (rule.remote_group_id.as_ref() == Some(&self.id)).then_some(Peers::Members);
             Some(Rule {
-                from: rule.remote_ip_prefix?,
+                from: rule.remote_ip_prefix.map(Peers::Net).or_else(members)?,
                 tcp_port: rule.port_range_min.filter(|_| rule.protocol.as_deref() == Some("tcp")),
             })
         });
@@ -84,7 +87,12 @@ impl Driver {
         let bodies = std::iter::once(ping).chain(new.rules.iter().map(|rule| rule_body(&group.id, rule)));
         for body in bodies {
             let body = json!({ "security_group_rule": body });
-            match self.client.call(Network, Method::POST, "/security-group-rules", Some(&body)).await {
+            match self
+                .client
+                .request(Network, Method::POST, "/security-group-rules", Some(&body))
+                .retried()
+                .await
+            {
                 // The very same rule is there: Neutron takes none twice.
                 Ok(_) | Err(Error::Conflict(_)) => {}
                 Err(error) => return Err(error),
@@ -124,12 +132,14 @@ impl Driver {
 }
 
 fn rule_body(group: &str, rule: &Rule) -> Value {
-    let mut body = json!({
-        "direction": "ingress",
-        "ethertype": if matches!(rule.from, IpNet::V4(_)) { "IPv4" } else { "IPv6" },
-        "remote_ip_prefix": rule.from.trunc().to_string(),
-        "security_group_id": group,
-    });
+    let mut body = json!({ "direction": "ingress", "ethertype": "IPv4", "security_group_id": group });
+    match rule.from {
+        Peers::Members => body["remote_group_id"] = json!(group),
+        Peers::Net(net) => body["remote_ip_prefix"] = json!(net.trunc().to_string()),
+    }
+    if matches!(rule.from, Peers::Net(IpNet::V6(_))) {
+        body["ethertype"] = json!("IPv6");
+    }
     if let Some(port) = rule.tcp_port {
         body["protocol"] = json!("tcp");
         body["port_range_min"] = json!(port);

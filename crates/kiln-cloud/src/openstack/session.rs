@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 
 use super::fault::fault;
 use super::login::Login;
-use crate::http::root_cause;
+use crate::http::failure;
 use crate::retry::{Policy, retry};
 use crate::{Error, Result};
 
@@ -162,10 +162,15 @@ impl Session {
         let url = format!("{}/auth/tokens", self.login.auth_url);
         let response = self.http.post(&url).json(&self.login.request()).send().await;
         let response = response.map_err(|e| {
-            Error::Transient(format!("{} ({}): {}", self.login.auth_url, self.login.origin, root_cause(&e)))
+            let at = |why| format!("{} ({}): {why}", self.login.auth_url, self.login.origin);
+            match failure(&e) {
+                Error::Transient(why) => Error::Transient(at(why)),
+                Error::Untrusted(why) => Error::Untrusted(at(why)),
+                other => other,
+            }
         })?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = response.bytes().await.map_err(|e| Error::Transient(root_cause(&e)))?;
+        let body = response.bytes().await.map_err(|e| failure(&e))?;
         let unexpected = || {
             Error::Unsupported(format!(
                 "{}: what answers at {} is not an identity service",
@@ -173,7 +178,7 @@ impl Session {
             ))
         };
         if !status.is_success() {
-            return Err(match fault(status, &headers, &body, &url) {
+            return Err(match fault(status, &headers, &body, &reqwest::Method::POST, &url) {
                 Error::Unauthorized(_) => Error::Unauthorized(self.login.whose()),
                 Error::NotFound { .. } => Error::Unsupported(format!(
                     "{}: there is no identity service at {}",
@@ -218,8 +223,10 @@ impl Session {
         let of_service: Vec<&Endpoint> = service
             .types()
             .iter()
-            .find_map(|kind| token.catalog.iter().find(|s| s.kind == *kind))
-            .map(|s| s.endpoints.iter().filter(|e| e.interface == self.login.interface).collect())
+            // Some clouds have one entry for each region.
+            .map(|kind| token.catalog.iter().filter(|s| s.kind == *kind).flat_map(|s| &s.endpoints))
+            .map(|all| all.filter(|e| e.interface == self.login.interface).collect())
+            .find(|all: &Vec<&Endpoint>| !all.is_empty())
             .unwrap_or_default();
         let mut regions: Vec<&str> = of_service.iter().map(|e| e.region()).collect();
         regions.sort_unstable();
@@ -284,6 +291,7 @@ mod tests {
             {"interface": "public", "region_id": "north", "url": "https://n.example.org/v2.1/"},
             {"interface": "internal", "region_id": "north", "url": "https://inside/v2.1"},
             {"interface": "public", "region_id": "south", "url": "https://s.example.org/v2.1"}]},
+        {"type": "network", "endpoints": [{"interface": "public", "region": "south", "url": "https://snet:9696"}]},
         {"type": "network", "endpoints": [{"interface": "public", "region": "north", "url": "https://net:9696"}]},
         {"type": "volumev3", "endpoints": [{"interface": "public", "region_id": "north", "url": "https://vol/v3/p"}]}
     ]}}"#;

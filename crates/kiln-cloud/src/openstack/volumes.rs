@@ -1,8 +1,10 @@
 //! Volumes.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use reqwest::Method;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{encode, take};
@@ -15,15 +17,88 @@ use crate::{Error, Labels, NewVolume, Result, Volume, label};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
+#[derive(Debug, Deserialize)]
+struct Snapshot {
+    id: String,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    metadata: Labels,
+}
+
 impl Driver {
     pub async fn volumes(&self, cluster: &str) -> Result<Vec<Volume>> {
-        let filter = json!({ label::CLUSTER: cluster }).to_string();
-        let path = format!("/volumes/detail?metadata={}", encode(&filter));
-        let all: Vec<WireVolume> = self.client.list(Cinder, &path, "volumes").await?;
-        let ours = |v: &WireVolume| cluster_of(&v.metadata) == Some(cluster);
-        let mut all: Vec<Volume> = all.into_iter().filter(ours).map(WireVolume::volume).collect();
+        let mut all: Vec<Volume> =
+            self.wire_volumes(cluster).await?.into_iter().map(WireVolume::volume).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
+    }
+
+    async fn wire_volumes(&self, cluster: &str) -> Result<Vec<WireVolume>> {
+        let filter = json!({ label::CLUSTER: cluster }).to_string();
+        let path = format!("/volumes/detail?metadata={}", encode(&filter));
+        let mut all: Vec<WireVolume> = self.client.list(Cinder, &path, "volumes").await?;
+        all.retain(|v| cluster_of(&v.metadata) == Some(cluster));
+        Ok(all)
+    }
+
+    /// What an image build left. In this order: a volume may hold on to the snapshot it was made from, and a snapshot to
+    /// the root disk it was taken of.
+    pub(super) async fn clear_build_volumes(&self, cluster: &str) -> Result<()> {
+        let of_build = |labels: &Labels| labels.get(label::ROLE).is_some_and(|role| role == "build");
+        let volumes = self.wire_volumes(cluster).await?;
+        let (copies, roots): (Vec<_>, Vec<_>) =
+            volumes.iter().filter(|v| of_build(&v.metadata)).partition(|v| v.snapshot_id.is_some());
+        for copy in copies {
+            self.delete_volume(&copy.id).await?;
+        }
+        let filter = json!({ label::CLUSTER: cluster }).to_string();
+        let path = format!("/snapshots/detail?metadata={}", encode(&filter));
+        let snapshots: Vec<Snapshot> = self.client.list(Cinder, &path, "snapshots").await?;
+        let ours = |s: &&Snapshot| cluster_of(&s.metadata) == Some(cluster) && of_build(&s.metadata);
+        for snapshot in snapshots.iter().filter(ours) {
+            self.delete_snapshot(&snapshot.id).await?;
+        }
+        // That of a server goes with it.
+        for root in roots.iter().filter(|v| v.status != "in-use") {
+            self.delete_volume(&root.id).await?;
+        }
+        Ok(())
+    }
+
+    /// Those that somebody took, as a backup perhaps, are for them to delete. Cinder's refusal does not say that it is
+    /// them.
+    async fn check_snapshots(&self, volume: &str, name: &str) -> Result<()> {
+        let path = format!("/snapshots/detail?volume_id={}", encode(volume));
+        let mut there: Vec<Snapshot> = self.client.list(Cinder, &path, "snapshots").await?;
+        there.retain(|snapshot| snapshot.status != "deleting");
+        if there.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = there.into_iter().map(|s| s.name.unwrap_or(s.id)).collect();
+        Err(Error::Conflict(format!(
+            "volume {name} cannot be deleted while there are snapshots of it: {}",
+            names.join(", ")
+        )))
+    }
+
+    /// Returns when it is gone.
+    pub(super) async fn delete_snapshot(&self, id: &str) -> Result<()> {
+        let path = format!("/snapshots/{id}");
+        self.while_in_use(|| self.client.delete(Cinder, &path)).await?;
+        until(
+            LIMIT,
+            || "the snapshot is not gone".into(),
+            || async {
+                match self.client.request(Cinder, Method::GET, &path, None).retried().await {
+                    Err(Error::NotFound { .. }) => Ok(Some(())),
+                    answer => answer.map(|_| None),
+                }
+            },
+        )
+        .await
     }
 
     pub async fn volume_by_name(&self, name: &str) -> Result<Option<Volume>> {
@@ -61,7 +136,7 @@ impl Driver {
                 }
                 self.delete_volume(&there.id).await?;
             }
-            let answer = self.client.once(Cinder, Method::POST, "/volumes", Some(body)).await?;
+            let answer = self.client.request(Cinder, Method::POST, "/volumes", Some(body)).once().await?;
             take::<super::wire::Id>(answer, "volume", "/volumes").map(|v| v.id)
         })
         .await?;
@@ -101,15 +176,26 @@ impl Driver {
         // It is let go of a moment after its server is gone.
         let path = format!("/volumes/{id}");
         let is_free = |status: &str| ["available", "error", "error_deleting"].contains(&status);
+        let refusal = &Mutex::new(None);
         until(
             LIMIT,
-            || format!("volume {name} is still in use"),
+            || match refusal.lock() {
+                Ok(mut refusal) => refusal.take().unwrap_or_else(|| format!("volume {name} is still in use")),
+                Err(_) => format!("volume {name} is still in use"),
+            },
             || async {
                 match self.volume(id).await {
                     Err(Error::NotFound { .. }) => Ok(Some(())),
                     Err(error) => Err(error),
                     Ok(volume) if is_free(&volume.status) => match self.client.delete(Cinder, &path).await {
-                        Ok(()) | Err(Error::Conflict(_) | Error::Invalid(_)) => Ok(None),
+                        Ok(()) => Ok(None),
+                        Err(Error::Conflict(why) | Error::Invalid(why)) => {
+                            self.check_snapshots(id, &name).await?;
+                            if let Ok(mut refusal) = refusal.lock() {
+                                *refusal = Some(format!("volume {name}: {why}"));
+                            }
+                            Ok(None)
+                        }
                         Err(error) => Err(error),
                     },
                     Ok(_) => Ok(None),

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
 use super::labels;
-use crate::{Flavor, Instance, InstanceStatus, Labels, Volume, label};
+use crate::{Instance, InstanceStatus, Labels, Volume, VolumeStatus, label};
 
 #[derive(Debug, Deserialize)]
 pub struct Server {
@@ -127,20 +127,6 @@ impl Server {
     }
 }
 
-#[derive(Debug, Clone, Deserialize)]
-pub struct WireFlavor {
-    pub id: String,
-    pub name: String,
-    vcpus: u32,
-    ram: u64,
-}
-
-impl From<&WireFlavor> for Flavor {
-    fn from(flavor: &WireFlavor) -> Flavor {
-        Flavor { name: flavor.name.clone(), cpus: flavor.vcpus, memory_mib: flavor.ram }
-    }
-}
-
 #[derive(Debug, Deserialize)]
 pub struct WireVolume {
     pub id: String,
@@ -148,6 +134,8 @@ pub struct WireVolume {
     pub name: Option<String>,
     size: u64,
     pub status: String,
+    #[serde(default)]
+    pub snapshot_id: Option<String>,
     #[serde(default)]
     pub metadata: Labels,
     #[serde(default)]
@@ -167,6 +155,12 @@ impl WireVolume {
             size_gib: self.size,
             labels: self.metadata,
             attached_to: self.attachments.into_iter().map(|a| a.server_id).collect(),
+            status: match self.status.as_str() {
+                "creating" | "downloading" => VolumeStatus::Building,
+                "error" => VolumeStatus::Error,
+                // Also what one that was made goes through: attaching, backing-up, extending, ...
+                _ => VolumeStatus::Usable,
+            },
         }
     }
 }
@@ -193,6 +187,8 @@ pub struct Port {
     #[serde(default)]
     pub device_id: String,
     #[serde(default)]
+    device_owner: String,
+    #[serde(default)]
     pub fixed_ips: Vec<FixedIp>,
     #[serde(default)]
     description: Option<String>,
@@ -201,6 +197,15 @@ pub struct Port {
 impl Port {
     pub fn labels(&self) -> Labels {
         labels::read(self.description.as_deref())
+    }
+
+    /// For a person who looks for it.
+    pub fn words(&self) -> String {
+        match (self.name.as_str(), self.device_owner.as_str()) {
+            ("", "") => format!("port {}", self.id),
+            ("", owner) => format!("port {} ({owner})", self.id),
+            (name, _) => format!("port {name} ({})", self.id),
+        }
     }
 
     pub fn address(&self) -> Option<IpAddr> {

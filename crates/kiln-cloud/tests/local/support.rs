@@ -77,10 +77,15 @@ impl Site {
         };
         timeout(LONG, tidy).await.unwrap();
         let network = cloud
-            .create_network(NewNetwork { name: cluster.into(), cidr: None, labels: labels(cluster) })
+            .create_network(NewNetwork {
+                name: cluster.into(),
+                cidr: None,
+                labels: labels(cluster),
+                automatic: None,
+            })
             .await
             .unwrap();
-        let ssh = Rule { from: "0.0.0.0/0".parse().unwrap(), tcp_port: Some(22) };
+        let ssh = Rule { from: kiln_cloud::Peers::Net("0.0.0.0/0".parse().unwrap()), tcp_port: Some(22) };
         let group = cloud
             .create_security_group(NewSecurityGroup {
                 name: cluster.into(),

@@ -3,13 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
+mod between;
+mod lost;
 mod support;
+mod unfinished;
 
 use std::time::Duration;
 
 use kiln_cloud::openstack::{RootDisk, Settings};
 use kiln_cloud::{Error, InstanceStatus, NewImage, NewVolume, Rebuild};
-use support::{Site, deadline, openstack};
+use support::{Site, deadline, openstack, openstack_as};
 
 #[tokio::test]
 async fn a_servers_life() {
@@ -65,7 +68,8 @@ async fn a_servers_life() {
     assert_eq!(stopped.status, InstanceStatus::Stopped);
     assert_eq!(cloud.stop(&made.id, false).await.unwrap().status, InstanceStatus::Stopped);
 
-    let long = "x".repeat(20_000);
+    // More than Glance keeps in one value.
+    let long = "x".repeat(200_000);
     let image = NewImage {
         name: "life-image".into(),
         labels: kiln_cloud::Labels::new(),
@@ -80,6 +84,18 @@ async fn a_servers_life() {
     assert_eq!(cloud.find_image("life-image").await.unwrap().id, image.id);
     cloud.delete_image(&image.id).await.unwrap();
 
+    // A rebuilt server runs, also one that was off.
+    let rebuild = Rebuild {
+        image: site.image_a.clone(),
+        user_data: "third".into(),
+        ssh_key: new.ssh_key.clone(),
+        labels,
+    };
+    cloud.rebuild(&made.id, rebuild).await.unwrap();
+    let rebuilt =
+        cloud.wait_active(std::slice::from_ref(&made.id), deadline(), |_| {}).await.unwrap().remove(0);
+    assert_eq!(rebuilt.image.as_deref(), Some(site.image_a.as_str()));
+    cloud.stop(&made.id, false).await.unwrap();
     assert_eq!(cloud.start(&made.id).await.unwrap().status, InstanceStatus::Active);
     cloud.delete(&made.id).await.unwrap();
     cloud.delete(&made.id).await.unwrap();
@@ -232,4 +248,41 @@ async fn files_become_images() {
     assert_eq!(driver.upload_image(new(), &file).await.unwrap().id, image.id);
     driver.delete_image(&image.id).await.unwrap();
     site.end().await;
+}
+
+/// As the cloud's administrators write it, and as ordinary users may read it.
+#[tokio::test]
+async fn a_flavor_says_what_jobs_may_choose_by() {
+    let settings = Settings { cloud: Some("demo".into()), ..Settings::default() };
+    let cloud = kiln_cloud::Cloud::openstack(settings).unwrap();
+    let name = "gpu flavor";
+    let is_there = async || cloud.flavors().await.unwrap().into_iter().find(|f| f.name == name);
+    // What a run that was cut off has left.
+    if is_there().await.is_some() {
+        openstack_as("admin", &["flavor", "delete", name]);
+    }
+    let properties = [
+        "hw:cpu_policy=dedicated",
+        "pci_passthrough:alias=a100:2",
+        "resources:VGPU=1",
+        "trait:HW_ARCH_X86_64=required",
+        "trait:CUSTOM_INFINIBAND=required",
+        "trait:HW_CPU_X86_AVX=forbidden",
+    ];
+    let mut command = vec!["flavor", "create", "--vcpus", "3", "--ram", "3072", "--disk", "1", name];
+    command.extend(properties.iter().flat_map(|property| ["--property", property]));
+    openstack_as("admin", &command);
+    let found = is_there().await;
+    openstack_as("admin", &["flavor", "delete", name]);
+    let found = found.unwrap();
+    assert_eq!((found.cpus, found.memory_mib), (3, 3072));
+    let expected = [
+        "shape=gpu flavor",
+        "cpu_policy=dedicated",
+        "pci=a100",
+        "vgpu",
+        "trait=CUSTOM_INFINIBAND",
+        "arch=x86_64",
+    ];
+    assert_eq!(found.features, expected);
 }

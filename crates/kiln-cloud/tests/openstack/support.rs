@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use kiln_cloud::openstack::Settings;
-use kiln_cloud::{Cloud, Labels, Network, NewInstance, NewNetwork, NewSecurityGroup, Rule, label};
+use kiln_cloud::{Cloud, Labels, Network, NewInstance, NewNetwork, NewSecurityGroup, Peers, Rule, label};
 
 pub struct Site {
     pub cloud: Cloud,
@@ -14,6 +14,7 @@ pub struct Site {
     pub image_b: String,
     cluster: &'static str,
     group: String,
+    settings: Settings,
 }
 
 pub fn deadline() -> tokio::time::Instant {
@@ -24,19 +25,19 @@ impl Site {
     pub async fn new(cluster: &'static str, settings: Settings) -> Site {
         let settings =
             Settings { cloud: Some("demo".into()), external_network: Some("public".into()), ..settings };
-        let cloud = Cloud::openstack(settings).unwrap();
+        let cloud = Cloud::openstack(settings.clone()).unwrap();
         // What a run that was cut off has left.
         clear(&cloud, cluster).await;
         let labels = Labels::from([(label::CLUSTER.to_string(), cluster.to_string())]);
         let cidr = Some("10.31.0.0/24".parse().unwrap());
-        let network = NewNetwork { name: cluster.into(), cidr, labels: labels.clone() };
+        let network = NewNetwork { name: cluster.into(), cidr, labels: labels.clone(), automatic: None };
         let network = cloud.create_network(network).await.unwrap();
-        let rules = vec![Rule { from: network.cidr.into(), tcp_port: None }];
+        let rules = vec![Rule { from: Peers::Members, tcp_port: None }];
         let group = NewSecurityGroup { name: format!("{cluster}-nodes"), labels, rules };
         let group = cloud.create_security_group(group).await.unwrap().id;
         let [image_a, image_b] = ["image-a", "image-b"].map(|name| cloud.find_image(name));
         let (image_a, image_b) = (image_a.await.unwrap().id, image_b.await.unwrap().id);
-        Site { cloud, network, image_a, image_b, cluster, group }
+        Site { cloud, network, image_a, image_b, cluster, group, settings }
     }
 
     pub fn labels(&self) -> Labels {
@@ -64,6 +65,24 @@ impl Site {
         }
     }
 
+    /// The same cloud with one service elsewhere, and the credential for it, which is to be held as long.
+    pub fn through(&self, service: &str, url: &str) -> (Cloud, Credential) {
+        let credential = Credential(format!("{}-through", self.cluster));
+        let name = credential.0.as_str();
+        openstack(&["application", "credential", "create", "--unrestricted", "--secret", "lab", name]);
+        let access = serde_json::json!({
+            "kind": "openstack",
+            "auth_url": "http://127.0.0.1:5000/v3",
+            "interface": "public",
+            "overrides": { service: url },
+            "user_id": openstack(&["token", "issue"])["user_id"],
+            "credential": name,
+            "secret": "lab",
+            "settings": self.settings,
+        });
+        (Cloud::at(&serde_json::from_value(access).unwrap()).unwrap(), credential)
+    }
+
     /// Everything is deleted, and the official client finds nothing.
     pub async fn end(self) {
         clear(&self.cloud, self.cluster).await;
@@ -84,6 +103,15 @@ impl Site {
     }
 }
 
+/// Goes when it is no longer held.
+pub struct Credential(String);
+
+impl Drop for Credential {
+    fn drop(&mut self) {
+        let _ = client("demo").args(["application", "credential", "delete", &self.0]).output();
+    }
+}
+
 async fn clear(cloud: &Cloud, cluster: &str) {
     let ids: Vec<String> = cloud.instances(cluster).await.unwrap().into_iter().map(|i| i.id).collect();
     cloud.delete_all(&ids, &|_| {}).await.into_iter().for_each(|r| r.unwrap());
@@ -101,9 +129,13 @@ async fn clear(cloud: &Cloud, cluster: &str) {
 
 /// The services' own client, which nobody here wrote.
 pub fn openstack(arguments: &[&str]) -> serde_json::Value {
+    openstack_as("demo", arguments)
+}
+
+pub fn openstack_as(cloud: &str, arguments: &[&str]) -> serde_json::Value {
     let quiet = ["delete", "set", "unset"].iter().any(|word| arguments.contains(word));
     let format: &[&str] = if quiet { &[] } else { &["-f", "json"] };
-    let output = client().args(arguments).args(format).output().expect("the openstack client runs");
+    let output = client(cloud).args(arguments).args(format).output().expect("the openstack client runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success(),
@@ -116,7 +148,7 @@ pub fn openstack(arguments: &[&str]) -> serde_json::Value {
 /// Several commands in one run of the client: starting it takes longer than most of what it does.
 pub fn openstack_all(commands: &[&str]) -> Vec<String> {
     let script = commands.join(" -f json\n") + " -f json\n";
-    let mut child = client()
+    let mut child = client("demo")
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -132,10 +164,10 @@ pub fn openstack_all(commands: &[&str]) -> Vec<String> {
     answers
 }
 
-fn client() -> Command {
+fn client(cloud: &str) -> Command {
     let clouds =
         PathBuf::from(std::env::var_os("OS_CLIENT_CONFIG_FILE").expect("OS_CLIENT_CONFIG_FILE is set"));
     let mut command = Command::new(clouds.with_file_name("venv").join("bin/openstack"));
-    command.env("OS_CLOUD", "demo");
+    command.env("OS_CLOUD", cloud);
     command
 }

@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use clap::{Args, Subcommand};
 use kiln_cloud::{Image as CloudImage, Labels, NewImage};
 use kiln_deploy::Deployment;
-use kiln_image::{Manifest, Recipe, built_image, images_of_kiln};
+use kiln_image::{Manifest, Recipe, built_image, images_of_kiln, origin};
 use serde::Serialize;
 
 use crate::cluster;
@@ -39,7 +39,7 @@ pub struct Build {
     keep_on_failure: bool,
 }
 
-/// List the images Kiln has built
+/// List the images Kiln has built or uploaded
 #[derive(Debug, Args)]
 pub struct List {}
 
@@ -217,7 +217,7 @@ fn row(image: &CloudImage, deployment: &Deployment<'_>) -> Row {
         name: image.name.clone(),
         size_bytes: image.size_bytes,
         built: image.created,
-        source: manifest.as_ref().map(|m| m.source.clone()),
+        source: manifest.as_ref().map(|m| m.source.clone()).or_else(|| origin(image).map(String::from)),
         slurm: manifest.as_ref().and_then(Manifest::slurm).map(|r| r.to_string()),
         in_file: deployment.spec.images.keys().find(same).cloned(),
         recipe,

@@ -105,7 +105,8 @@ impl ControlNode {
     /// How kilnd's requests for a node ended, oldest first.
     pub fn outcomes(&self, node: &str) -> Vec<String> {
         let events = self.store.events(Some(node), 100).unwrap();
-        events.into_iter().filter(|e| e.why == "request").map(|e| e.outcome).collect()
+        let asked = |why: &str| why == "request" || why.starts_with("asked by Slurm");
+        events.into_iter().filter(|e| asked(&e.why)).map(|e| e.outcome).collect()
     }
 
     pub fn end(mut self) {

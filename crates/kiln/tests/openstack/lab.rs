@@ -1,6 +1,6 @@
 //! A cluster file in a directory of its own, the binary, and the official client.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -11,6 +11,10 @@ pub struct Lab {
     pub cluster: &'static str,
     /// The `clouds.yaml` that Kiln reads.
     pub clouds: PathBuf,
+    /// Further variables for Kiln.
+    pub environment: Vec<(String, String)>,
+    /// Those there were before.
+    access_rules: Vec<Value>,
 }
 
 /// That of the services.
@@ -24,7 +28,7 @@ impl Lab {
     /// `groups`: the compute groups of the file.
     pub fn new(cluster: &'static str, groups: &str) -> Lab {
         let dir = tempfile::tempdir().unwrap();
-        let lab = Lab { dir, cluster, clouds: services() };
+        let lab = Lab { dir, cluster, clouds: services(), environment: Vec::new(), access_rules: vec![] };
         lab.write(&format!(
             "[cluster]\nname = \"{cluster}\"\nconcurrency = 20\n\n\
              [cloud]\nkind = \"openstack\"\ncloud = \"demo\"\nsubnet = \"10.41.0.0/24\"\n\
@@ -34,7 +38,7 @@ impl Lab {
         ));
         // What a run that was cut off has left.
         lab.kiln(&["destroy", "--yes"]);
-        lab
+        Lab { access_rules: access_rules(), ..lab }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -53,6 +57,10 @@ impl Lab {
     }
 
     pub fn try_kiln(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("OS_")) {
             command.env_remove(name);
@@ -62,10 +70,25 @@ impl Lab {
             .arg(self.path("cluster.toml"))
             .args(arguments)
             .env("OS_CLIENT_CONFIG_FILE", &self.clouds)
-            .env("NO_PROXY", "127.0.0.1")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+            .env("NO_PROXY", "127.0.0.1,localhost")
+            .env("no_proxy", "127.0.0.1,localhost")
+            .envs(self.environment.clone())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `kiln` and kills it, as nothing can be killed more thoroughly, as soon as it speaks of `item`.
+    pub fn kiln_killed_at(&self, arguments: &[&str], item: &str) {
+        let mut child = self.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let mut said = Vec::new();
+        let spoken = lines.any(|line| {
+            said.push(line.clone());
+            line.contains(&format!("] {item}"))
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(spoken, "kiln never came to {item}:\n{}", said.join("\n"));
     }
 
     /// Runs `kiln`, which must succeed, and returns its standard output.
@@ -102,6 +125,9 @@ impl Lab {
     /// With everything of the cluster that the official client can list.
     pub fn leftovers(&self) -> Vec<String> {
         let mut found = Vec::new();
+        for row in access_rules().iter().filter(|row| !self.access_rules.contains(row)) {
+            found.push(format!("{ACCESS_RULES}: {row}"));
+        }
         for (list, rows) in LISTS.iter().zip(openstack(LISTS)) {
             for row in rows.as_array().into_iter().flatten() {
                 let text = row.to_string();
@@ -128,8 +154,14 @@ const LISTS: &[&str] = &[
     "keypair list",
     "server group list",
     "application credential list",
-    "access rule list",
 ];
+
+/// These say nothing of whose they are.
+const ACCESS_RULES: &str = "access rule list";
+
+fn access_rules() -> Vec<Value> {
+    openstack(&[ACCESS_RULES]).remove(0).as_array().cloned().unwrap_or_default()
+}
 
 /// What commands of the official client answer. Nobody here wrote it. All in one run of it: starting it takes longer
 /// than most of what it does.
@@ -151,15 +183,24 @@ pub fn tell(cloud: &str, commands: &[&str]) {
     run(cloud, &commands.join("\n"));
 }
 
+/// Commands that may well fail, such as removing what a run that was cut off may have left.
+pub fn attempt(cloud: &str, commands: &[&str]) {
+    execute(cloud, &commands.join("\n"));
+}
+
 fn run(cloud: &str, script: &str) -> String {
+    let output = execute(cloud, script);
+    let problems = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(problems.trim().is_empty(), "{script}: {problems}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn execute(cloud: &str, script: &str) -> Output {
     let mut command = client();
     command.env("OS_CLOUD", cloud).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(format!("{script}\n").as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let problems = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(problems.trim().is_empty(), "{script}: {problems}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    child.wait_with_output().unwrap()
 }
 
 pub fn client() -> Command {

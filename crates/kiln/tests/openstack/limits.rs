@@ -46,6 +46,14 @@ fn the_control_nodes_credential_is_limited() {
     assert!(!refused.status.success());
 
     // The secret changes, and with it the credential; then it goes.
+    lab.kiln(&["secrets", "rotate", "cloud-token"]);
+    lab.edit("nodes = \"standard-0\"", "nodes = \"standard-[0-1]\"");
+    lab.kiln(&["apply"]);
+    let refused = with_credential(&["flavor", "list"]);
+    assert!(!refused.status.success(), "the old secret is good for nothing");
+    let renewed = serde_json::from_str::<Value>(&fleet_file(&runtime, &lab)).unwrap()["cloud"].clone();
+    let cloud = Cloud::at(&serde_json::from_value(renewed).unwrap()).unwrap();
+    runtime.block_on(async { assert_eq!(cloud.instances("limits").await.unwrap().len(), 4) });
     lab.kiln(&["destroy", "--yes"]);
     assert_eq!(lab.leftovers(), Vec::<String>::new());
     assert_eq!(openstack(&["application credential list"])[0], serde_json::json!([]));

@@ -1,15 +1,25 @@
 //! Clusters on OpenStack: the real binary against the real services that `tests/openstack-services/up` starts, with
 //! the official client to read back what Kiln did. `OS_CLIENT_CONFIG_FILE` says where the services are.
 //!
-//! The hypervisor is Nova's fake one: nothing boots, so everything up to the nodes' own part is tested here.
+//! The hypervisor is Nova's fake one: nothing boots, so everything up to the nodes' own part is tested here. Only for
+//! image builds a booted system stands in.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
+mod addresses;
+mod collisions;
 mod control_node;
 mod elastic;
+mod existing;
 mod faults;
+mod halves;
+mod images;
 mod lab;
 mod life;
 mod limits;
+mod logins;
 mod messages;
 mod proxy;
+mod stand_in;
+mod tls;
+mod twins;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::lab::{Lab, services, tell};
+use crate::lab::{Lab, openstack, services, tell};
 
 const GROUPS: &str = "[compute.standard]\nnodes = \"standard-[0-3]\"\nflavor = \"tiny\"\n";
 
@@ -31,6 +31,9 @@ fn what_is_wrong_is_said_in_one_line() {
         lab.write(&good.replace(from, to));
         note(what, lab.refused(&["plan"]));
     }
+    // Key pairs are their owner's alone; a colleague may look all the same.
+    assert!(std::fs::read_to_string(lab.path("cluster.toml")).unwrap().contains("key_pair"));
+    lab.hosts();
     lab.write(&good);
     lab.clouds = lab.path("clouds.yaml");
     let clouds = std::fs::read_to_string(services()).unwrap();
@@ -53,6 +56,10 @@ fn what_is_wrong_is_said_in_one_line() {
     // What was made stays, and the next run goes on from there.
     lab.kiln(&["apply", "--yes"]);
     assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
+
+    openstack(&["volume snapshot create --volume words-home --force words-backup"]);
+    note("somebody's snapshot of a volume", lab.refused(&["destroy", "--yes"]));
+    tell("demo", &["volume snapshot delete words-backup"]);
     lab.kiln(&["destroy", "--yes"]);
     assert_eq!(lab.leftovers(), Vec::<String>::new());
     insta::assert_snapshot!(said);

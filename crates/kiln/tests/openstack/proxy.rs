@@ -1,6 +1,6 @@
 //! Stands between Kiln and the services and makes trouble: by turns, so that every run sees the same.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ pub struct Proxy {
     ports: Vec<u16>,
 }
 
-const SERVICES: [(&str, u16, &str); 5] = [
+pub const SERVICES: [(&str, u16, &str); 5] = [
     ("identity", 5000, "/v3"),
     ("compute", 8774, "/v2.1"),
     ("image", 9292, "/v2"),
@@ -139,7 +139,7 @@ fn answer(client: &mut TcpStream, status: u16, headers: &str) -> Option<()> {
 }
 
 /// With the service's whole answer. The service is told that this connection is for one request.
-fn pass_on(request: &[u8], service: u16) -> Option<Vec<u8>> {
+pub fn pass_on(request: &[u8], service: u16) -> Option<Vec<u8>> {
     let mut upstream = TcpStream::connect(("127.0.0.1", service)).ok()?;
     upstream.write_all(request).ok()?;
     let mut all = Vec::new();
@@ -147,7 +147,7 @@ fn pass_on(request: &[u8], service: u16) -> Option<Vec<u8>> {
     Some(all)
 }
 
-fn read_request(client: &mut TcpStream) -> Option<Vec<u8>> {
+pub fn read_request(client: &mut impl Read) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut piece = [0; 16384];
     let end = loop {

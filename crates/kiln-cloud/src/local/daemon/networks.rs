@@ -54,7 +54,9 @@ impl Daemon {
                 name: new.name,
                 cidr,
                 labels: new.labels,
+                lacks: None,
                 api_url: Some(format!("http://{}:{}", gateway(cidr), self.port)),
+                automatic: Vec::new(),
             };
             world.networks.put(network.clone())?;
             network

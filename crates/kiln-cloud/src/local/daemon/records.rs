@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use super::store::Record;
-use crate::{Attachment, Image, Labels, Network, SecurityGroup, Volume, label};
+use crate::{Attachment, Image, Labels, Network, SecurityGroup, Volume, VolumeStatus, label};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InstanceRecord {
@@ -70,6 +70,7 @@ impl VolumeRecord {
             size_gib: self.size_gib,
             labels: self.labels.clone(),
             attached_to,
+            status: VolumeStatus::Usable,
         }
     }
 }

@@ -1,0 +1,101 @@
+//! Servers on their way out, with their ports and floating IPs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::driver::{Driver, LOOK_EVERY, bounded};
+use super::labels::cluster_of;
+use super::servers::POWER_LIMIT;
+use super::session::Service::Compute;
+use super::wire::Port;
+use crate::{Error, InstanceStatus, Result};
+
+impl Driver {
+    pub async fn delete(&self, id: &str) -> Result<()> {
+        self.delete_all(&[id.to_string()], &|_| {}).await.into_iter().collect()
+    }
+
+    /// Asked for all together, then watched in listings; `gone` hears of each.
+    pub async fn delete_all(&self, ids: &[String], gone: &(dyn Fn(&str) + Sync)) -> Vec<Result<()>> {
+        match self.try_delete_all(ids, gone).await {
+            Ok(results) => results,
+            Err(error) => ids.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    async fn try_delete_all(&self, ids: &[String], gone: &(dyn Fn(&str) + Sync)) -> Result<Vec<Result<()>>> {
+        let found = self.find_own(ids).await?;
+        let clusters: BTreeSet<&str> = found.values().flatten().map(String::as_str).collect();
+        // While they are still the servers': a port that was freed does not say whose it was.
+        let mut ports: Vec<Port> = Vec::new();
+        for cluster in &clusters {
+            ports.extend(self.ports(cluster).await?);
+        }
+        let asked = bounded(ids.to_vec(), |id: String| {
+            let found = found.get(&id).cloned();
+            async move {
+                match found {
+                    None => Ok(()),
+                    Some(None) => Err(Error::Conflict(format!("server {id} is not Kiln's"))),
+                    Some(Some(_)) => self.client.delete(Compute, &format!("/servers/{id}")).await,
+                }
+            }
+        })
+        .await;
+        let mut waiting: Vec<&String> =
+            ids.iter().zip(&asked).filter(|(_, a)| a.is_ok()).map(|(id, _)| id).collect();
+        let deadline = tokio::time::Instant::now() + POWER_LIMIT;
+        while !waiting.is_empty() {
+            let mut left = Vec::new();
+            for cluster in &clusters {
+                left.extend(self.instances(cluster).await?);
+            }
+            let is_left = |id: &String| left.iter().any(|i| i.id == *id);
+            let (still, over): (Vec<&String>, Vec<&String>) = waiting.into_iter().partition(|id| is_left(id));
+            let freed: Vec<Port> =
+                ports.iter().filter(|p| over.iter().any(|id| **id == p.device_id)).cloned().collect();
+            let deleted = bounded(freed, |port: Port| async move { self.delete_port(&port).await }).await;
+            deleted.into_iter().collect::<Result<Vec<()>>>()?;
+            for id in over {
+                gone(id);
+            }
+            waiting = still;
+            if let Some(stuck) = left
+                .iter()
+                .find(|i| waiting.contains(&&i.id) && matches!(i.status, InstanceStatus::Error { .. }))
+                && let InstanceStatus::Error { reason } = &stuck.status
+                && tokio::time::Instant::now() >= deadline
+            {
+                return Err(Error::Failed(format!("{} cannot be deleted: {reason}", stuck.name)));
+            }
+            if !waiting.is_empty() {
+                if tokio::time::Instant::now() >= deadline {
+                    return Err(Error::Failed(format!("{} instances are not gone in time", waiting.len())));
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Those that exist, each with its cluster if it has one. One listing answers for all of a cluster.
+    async fn find_own(&self, ids: &[String]) -> Result<BTreeMap<String, Option<String>>> {
+        let mut found: BTreeMap<String, Option<String>> = BTreeMap::new();
+        for id in ids {
+            if found.contains_key(id) {
+                continue;
+            }
+            let server = match self.server(id).await {
+                Err(Error::NotFound { .. }) => continue,
+                other => other?,
+            };
+            let cluster = cluster_of(&server.metadata).map(String::from);
+            if let Some(cluster) = &cluster {
+                for instance in self.instances(cluster).await? {
+                    found.insert(instance.id, Some(cluster.clone()));
+                }
+            }
+            found.insert(id.clone(), cluster);
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,145 @@
+//! Flavors: how many CPUs, how much memory, and what else a job could choose a node by.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::driver::Driver;
+use super::session::Service::Compute;
+use crate::{Error, Flavor, Result};
+
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct WireFlavor {
+    id: String,
+    name: String,
+    vcpus: u32,
+    ram: u64,
+    /// Absent where the cloud does not let users see them.
+    #[serde(default)]
+    extra_specs: BTreeMap<String, String>,
+}
+
+impl From<&WireFlavor> for Flavor {
+    fn from(flavor: &WireFlavor) -> Flavor {
+        Flavor {
+            name: flavor.name.clone(),
+            cpus: flavor.vcpus,
+            memory_mib: flavor.ram,
+            features: features(&flavor.name, &flavor.extra_specs),
+        }
+    }
+}
+
+impl Driver {
+    pub async fn flavors(&self) -> Result<Vec<Flavor>> {
+        let all = self.list_flavors().await?;
+        let mut flavors: Vec<Flavor> = all.iter().map(Flavor::from).collect();
+        // Nova has them in the order of their ids, which mean nothing.
+        flavors.sort_by(|a, b| (a.cpus, a.memory_mib, &a.name).cmp(&(b.cpus, b.memory_mib, &b.name)));
+        *self.known.flavors.lock().await = all;
+        Ok(flavors)
+    }
+
+    async fn list_flavors(&self) -> Result<Vec<WireFlavor>> {
+        self.client.list(Compute, "/flavors/detail", "flavors").await
+    }
+
+    pub(super) async fn flavor_id(&self, name: &str) -> Result<String> {
+        let mut known = self.known.flavors.lock().await;
+        if !known.iter().any(|f| f.name == name) {
+            *known = self.list_flavors().await?;
+        }
+        let found = known.iter().find(|f| f.name == name).map(|f| f.id.clone());
+        found.ok_or_else(|| Error::NotFound { kind: "flavor", name: name.to_string() })
+    }
+}
+
+/// Only what a flavor promises of every server: what it merely prefers or forbids is no reason to choose it. A GPU
+/// becomes a feature and no Gres: Slurm would want the device files, which no flavor tells.
+fn features(name: &str, extra_specs: &BTreeMap<String, String>) -> Vec<String> {
+    let mut features = vec![format!("shape={name}")];
+    for (key, value) in extra_specs {
+        let Some((space, what)) = key.split_once(':') else { continue };
+        match space {
+            // `trait` and `resources` may have a suffix, the name of a group of requests.
+            _ if space.starts_with("trait") && value == "required" => {
+                features.push(match what.strip_prefix("HW_ARCH_") {
+                    Some(architecture) => format!("arch={}", architecture.to_lowercase()),
+                    None => format!("trait={what}"),
+                });
+            }
+            _ if space.starts_with("resources") && ["VGPU", "PGPU"].contains(&what) && value != "0" => {
+                features.push(what.to_lowercase());
+            }
+            "pci_passthrough" if what == "alias" => {
+                // `a100:2,nvme:1`: names that the cloud's administrators gave, with how many of each.
+                let names = value.split(',').filter_map(|one| one.split(':').next()).map(str::trim);
+                features.extend(names.filter(|name| !name.is_empty()).map(|name| format!("pci={name}")));
+            }
+            "hw" if what == "cpu_policy" && value == "dedicated" => {
+                features.push("cpu_policy=dedicated".into());
+            }
+            "capabilities" if what == "cpu_info:arch" && is_word(value) => {
+                features.push(format!("arch={}", value.to_lowercase()));
+            }
+            _ => {}
+        }
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    features.retain(|feature| seen.insert(feature.clone()));
+    features
+}
+
+/// And not a comparison, such as `<in> x86_64`.
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn features_of(extra_specs: &[(&str, &str)]) -> Vec<String> {
+        let specs = extra_specs.iter().map(|(key, value)| ((*key).to_string(), (*value).to_string()));
+        features("hpc.16", &specs.collect())
+    }
+
+    #[test]
+    fn a_flavor_says_what_its_servers_have() {
+        assert_eq!(features_of(&[]), ["shape=hpc.16"]);
+        let specs = [
+            ("hw:cpu_policy", "dedicated"),
+            ("pci_passthrough:alias", "a100:2, nvme:1"),
+            ("resources:VGPU", "1"),
+            ("trait:HW_ARCH_X86_64", "required"),
+            ("trait:HW_CPU_X86_AVX512F", "required"),
+            ("trait_net:CUSTOM_INFINIBAND", "required"),
+        ];
+        let expected = [
+            "shape=hpc.16",
+            "cpu_policy=dedicated",
+            "pci=a100",
+            "pci=nvme",
+            "vgpu",
+            "arch=x86_64",
+            "trait=HW_CPU_X86_AVX512F",
+            "trait=CUSTOM_INFINIBAND",
+        ];
+        assert_eq!(features_of(&specs), expected);
+    }
+
+    #[test]
+    fn what_is_not_promised_is_not_told() {
+        let specs = [
+            ("aggregate_instance_extra_specs:rack", "7"),
+            ("capabilities:cpu_info:arch", "<in> x86_64"),
+            ("hw:cpu_policy", "shared"),
+            ("quota:disk_read_iops_sec", "1000"),
+            ("resources:CUSTOM_BAREMETAL", "1"),
+            ("resources:VGPU", "0"),
+            ("trait:HW_CPU_X86_AVX", "forbidden"),
+            ("plain", "1"),
+        ];
+        assert_eq!(features_of(&specs), ["shape=hpc.16"]);
+    }
+}

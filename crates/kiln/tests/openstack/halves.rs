@@ -1,0 +1,63 @@
+//! What a run that was cut off left half made is completed by the next one, which is another process.
+
+use crate::lab::{Lab, openstack, tell};
+
+const GROUPS: &str = "[compute.standard]\nnodes = \"standard-[0-1]\"\nflavor = \"tiny\"\n";
+
+/// Killed in the middle of every stage in turn.
+#[test]
+fn a_run_that_was_killed_is_continued() {
+    let lab = Lab::new("killed", GROUPS);
+    for moment in ["volume killed-", "security group killed-", "control", "standard-"] {
+        lab.kiln_killed_at(&["apply", "--yes"], moment);
+    }
+    lab.kiln(&["apply", "--yes"]);
+    assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
+    let servers = openstack(&["server list --tags kiln_cluster=killed"]).remove(0);
+    let mut names: Vec<&str> =
+        servers.as_array().unwrap().iter().map(|row| row["Name"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["control", "login-0", "standard-0", "standard-1"], "each once");
+    lab.kiln(&["destroy", "--yes"]);
+    assert_eq!(lab.leftovers(), Vec::<String>::new());
+}
+
+/// The parts that no name gives away: a network without its router, a group without its rules, a volume in error.
+#[test]
+fn half_made_resources_are_completed() {
+    let lab = Lab::new("halves", GROUPS);
+    tell("admin", &["quota set --instances 0 demo"]);
+    let refused = std::panic::catch_unwind(|| lab.refused(&["apply", "--yes"]));
+    tell("admin", &["quota set --instances -1 demo"]);
+    refused.unwrap();
+    assert!(!lab.kiln(&["plan"]).contains("network halves"), "up to here all is whole");
+
+    let group = &openstack(&["security group show halves-cluster"])[0];
+    let ingress: Vec<String> = (group["rules"].as_array().unwrap().iter())
+        .filter(|rule| rule["direction"] == "ingress" && rule["protocol"].is_null())
+        .map(|rule| format!("security group rule delete {}", rule["id"].as_str().unwrap()))
+        .collect();
+    assert!(!ingress.is_empty(), "{group}");
+    let broken = openstack(&["volume show halves-state"])[0]["id"].as_str().unwrap().to_string();
+    let mut commands = vec!["router remove subnet halves halves", "router delete halves"];
+    commands.extend(ingress.iter().map(String::as_str));
+    tell("demo", &commands);
+    tell("admin", &[&format!("volume set --state error {broken}")]);
+
+    let plan = lab.kiln(&["plan"]);
+    for line in [
+        "~ network halves: make its router, which is missing",
+        "~ security group halves-cluster: let in what is missing (the cluster's own nodes, SSH from its network)",
+        "- volume halves-state: the cloud says error; deleted and made anew",
+    ] {
+        assert!(plan.contains(line), "{plan}");
+    }
+    lab.kiln(&["apply", "--yes"]);
+    assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
+    let made = openstack(&["volume show halves-state", "router show halves"]);
+    assert_ne!(made[0]["id"], broken.as_str());
+    assert_eq!(made[0]["status"], "in-use");
+    assert_eq!(made[1]["interfaces_info"].as_array().map(Vec::len), Some(1), "{}", made[1]);
+    lab.kiln(&["destroy", "--yes"]);
+    assert_eq!(lab.leftovers(), Vec::<String>::new());
+}

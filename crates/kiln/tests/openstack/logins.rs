@@ -1,0 +1,61 @@
+//! Ways to log in other than a password in clouds.yaml.
+
+use crate::lab::{Lab, attempt, openstack, tell};
+
+const GROUPS: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n";
+
+#[test]
+fn variables_say_who_logs_in() {
+    let mut lab = Lab::new("vars", GROUPS);
+    lab.edit("cloud = \"demo\"\n", "");
+    lab.clouds = lab.path("no-clouds.yaml");
+    let set = |name: &str, value: &str| (name.to_string(), value.to_string());
+    lab.environment = vec![
+        set("OS_AUTH_URL", "http://127.0.0.1:5000/v3"),
+        set("OS_USERNAME", "demo"),
+        set("OS_PASSWORD", "loopback"),
+        set("OS_PROJECT_NAME", "demo"),
+        set("OS_USER_DOMAIN_NAME", "Default"),
+        set("OS_PROJECT_DOMAIN_NAME", "Default"),
+        set("OS_REGION_NAME", "RegionOne"),
+    ];
+    assert!(lab.kiln(&["plan"]).contains("+ control: create control"));
+    lab.environment.retain(|(name, _)| name != "OS_PASSWORD");
+    let said = lab.refused(&["plan"]);
+    assert!(said.contains("the OS_* variables: `password` is missing"), "{said}");
+}
+
+/// The deploy host has an application credential of its own, and makes the control node's with it.
+#[test]
+fn an_application_credential_raises_a_cluster() {
+    let mut lab = Lab::new("cred", GROUPS);
+    attempt("demo", &["application credential delete host-of-cred host-of-cred-limited"]);
+    let make = |options: &str, name: &str| {
+        let made =
+            openstack(&[&format!("application credential create {options} --secret lab {name}")]).remove(0);
+        made["id"].as_str().or(made["ID"].as_str()).unwrap().to_string()
+    };
+    let clouds = |id: &str| {
+        format!(
+            "clouds:\n  demo:\n    auth_type: v3applicationcredential\n    region_name: RegionOne\n    auth:\n      \
+             auth_url: http://127.0.0.1:5000/v3\n      application_credential_id: {id}\n      \
+             application_credential_secret: lab\n"
+        )
+    };
+    lab.clouds = lab.path("clouds.yaml");
+    std::fs::write(&lab.clouds, clouds(&make("--unrestricted", "host-of-cred"))).unwrap();
+    lab.kiln(&["apply"]);
+    assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
+    let names = openstack(&["application credential list"]).remove(0);
+    assert!(names.to_string().contains("\"kiln_cred\""), "{names}");
+    lab.kiln(&["destroy", "--yes"]);
+
+    std::fs::write(&lab.clouds, clouds(&make("", "host-of-cred-limited"))).unwrap();
+    let said = lab.refused(&["apply"]);
+    assert!(said.contains("one that logs in itself must be unrestricted"), "{said}");
+    tell("demo", &["application credential delete host-of-cred-limited"]);
+    std::fs::write(&lab.clouds, clouds(&make("--unrestricted", "host-of-cred-again"))).unwrap();
+    lab.kiln(&["destroy", "--yes"]);
+    tell("demo", &["application credential delete host-of-cred host-of-cred-again"]);
+    assert_eq!(lab.leftovers(), Vec::<String>::new());
+}
