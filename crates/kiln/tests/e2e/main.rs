@@ -141,7 +141,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "cut",
         debian: "bookworm",
-        lane: "elastic",
+        lane: "bookworm",
         scenarios: &[&[
             ("up is killed at ten moments", cut::ten_moments),
             ("Ctrl-C ends up cleanly", cut::interrupted),
