@@ -144,7 +144,7 @@ pub fn stuck_off(o: &Observation) -> Option<Found> {
 }
 
 pub fn nothing_comes(o: &Observation) -> Option<Found> {
-    if !o.elastic || !o.is_coming_up() || o.is_down() || !o.instances.is_empty() {
+    if !o.elastic || !o.is_awaited() || o.is_down() || !o.instances.is_empty() {
         return None;
     }
     let text = "Slurm waits for it to come up, and nobody is making an instance";
@@ -153,7 +153,7 @@ pub fn nothing_comes(o: &Observation) -> Option<Found> {
 
 pub fn never_came_up(o: &Observation) -> Option<Found> {
     let instance = alone(o)?;
-    if !o.elastic || !o.is_coming_up() || o.is_down() {
+    if !o.elastic || !o.is_awaited() || o.is_down() {
         return None;
     }
     let text = "Slurm still waits for it to come up";

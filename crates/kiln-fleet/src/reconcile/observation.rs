@@ -81,6 +81,12 @@ impl Observation {
         self.has("POWERING_UP") || self.has("POWER_UP")
     }
 
+    /// Slurm has called its hook. Before, it knows that the node is to come up, and takes its time: up to
+    /// `power_save_interval`, and longer where `ResumeRate` bounds it.
+    pub fn is_awaited(&self) -> bool {
+        self.has("POWERING_UP")
+    }
+
     pub fn is_going_down(&self) -> bool {
         self.has("POWERING_DOWN") || self.has("POWER_DOWN")
     }

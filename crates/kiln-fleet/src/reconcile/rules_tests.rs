@@ -162,6 +162,8 @@ fn rows() -> Vec<(Observation, &'static str)> {
         (elastic("IDLE+CLOUD+POWERED_DOWN+NOT_RESPONDING"), "stuck-off: power-down"),
         (off(), "-"),
         (elastic("ALLOCATED+CLOUD+POWERING_UP"), "nothing-comes: down resume power-down"),
+        // Slurm has yet to call its hook.
+        (elastic("IDLE+CLOUD+POWERED_DOWN+POWER_UP"), "-"),
         (
             elastic("ALLOCATED+CLOUD+POWERING_UP").with(Active),
             "never-came-up: down charge delete i-1 resume power-down",

@@ -193,8 +193,12 @@ impl Lab {
 
     /// After a failure: what an administrator would look at first.
     pub fn tell(&mut self) {
-        let status = self.try_kiln(&["status"]);
-        println!("{}{}", String::from_utf8_lossy(&status.stdout), String::from_utf8_lossy(&status.stderr));
+        let journal =
+            "journalctl --no-pager --quiet --output=short-iso --lines=150 --unit=kilnd --unit=slurmctld";
+        for words in [&["status"][..], &["events", "--most", "60"], &["ssh", "control", journal]] {
+            let told = self.try_kiln(words);
+            println!("{}{}", String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+        }
         if std::env::var_os("KILN_TEST_KEEP").is_some() {
             println!("kept in {}; press enter to go on", self.dir.path().display());
             let _ = std::io::stdin().read_line(&mut String::new());

@@ -1,7 +1,7 @@
 //! What a cluster could leave on its host: mounts, namespaces, links, cgroups, nftables rules, processes, folders.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::lab::cloud_root;
@@ -9,24 +9,39 @@ use crate::lab::cloud_root;
 /// What belongs to this process's cloud: all of it names the cloud's folder or carries the name it has on the host.
 pub fn look() -> BTreeSet<String> {
     let root = cloud_root();
-    let folder = root.display().to_string();
-    let name = kiln_cloud::local::name_on_host(&root);
+    let is_ours = belongs_to(&root);
     let mut all = look_at_host();
-    all.retain(|entry| entry.contains(&folder) || entry.contains(&name));
+    all.retain(|entry| is_ours(entry));
     for kind in ["instances", "volumes"] {
         all.extend(entries(&root.join(kind)).map(|path| format!("folder: {path}")));
     }
     all
 }
 
+/// Everything on this machine but what belongs to a cloud that may be at work beside. It needs the kernel's settings for
+/// as long as it is.
+pub fn look_beside(neighbour: &Path) -> BTreeSet<String> {
+    let is_theirs = belongs_to(neighbour);
+    let mut all = look_at_host();
+    let at_work = all.iter().any(|entry| is_theirs(entry));
+    all.retain(|entry| !is_theirs(entry) && (!at_work || !entry.starts_with("setting: ")));
+    all
+}
+
+fn belongs_to(root: &Path) -> impl Fn(&str) -> bool {
+    let folder = root.display().to_string();
+    let name = kiln_cloud::local::name_on_host(root);
+    move |entry| entry.contains(&folder) || entry.contains(&name)
+}
+
 /// Everything on this machine, whoever's it is.
-pub fn look_at_host() -> BTreeSet<String> {
+fn look_at_host() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let mut add =
         |kind: &str, text: String| all.extend(text.lines().map(|l| format!("{kind}: {}", l.trim())));
     add("namespace", run(&["ip", "netns", "list"]));
     add("link", links().join("\n"));
-    add("rule", run(&["nft", "list", "ruleset"]));
+    add("rule", rules());
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let points = mounts.lines().filter_map(|l| l.split(' ').nth(4)).collect::<Vec<_>>().join("\n");
     add("mount", points);
@@ -45,10 +60,10 @@ pub fn assert_same(before: &BTreeSet<String>, after: &BTreeSet<String>) {
 }
 
 /// Whether other local clouds are at work on this machine, whose things come and go.
-pub fn other_clouds(roots: &[&Path]) -> bool {
+pub fn other_clouds(roots: &[PathBuf]) -> bool {
     let ours = |cmdline: &str| {
         let root = cmdline.split(" local daemon --root ").nth(1).map(str::trim).map(Path::new);
-        root.is_some_and(|root| roots.contains(&root))
+        root.is_some_and(|root| roots.iter().any(|known| known == root))
     };
     command_lines().any(|(_, line)| line.contains(" local daemon --root ") && !ours(&line))
 }
@@ -56,6 +71,19 @@ pub fn other_clouds(roots: &[&Path]) -> bool {
 fn run(argv: &[&str]) -> String {
     let output = Command::new(argv[0]).args(&argv[1..]).output().unwrap_or_else(|e| panic!("{argv:?}: {e}"));
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Each line with the table that it is in, which says whose it is.
+fn rules() -> String {
+    let mut table = "";
+    let all = run(&["nft", "list", "ruleset"]);
+    let lines = all.lines().map(|line| {
+        if line.starts_with("table ") {
+            table = line;
+        }
+        format!("{table} {}", line.trim())
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Names and owners alone: counters and states of the host's own links come and go.

@@ -19,6 +19,7 @@ mod life;
 mod limits;
 mod logins;
 mod messages;
+mod options;
 mod proxy;
 mod stand_in;
 mod tls;

@@ -80,9 +80,9 @@ impl Room {
             ..Settings::default()
         };
         let remote = Cloud::openstack(settings).unwrap();
-        // The first of the lanes' clouds, whose source image serves other suites, too.
+        // Of its own, beside those of the end-to-end suites' lanes.
         let root = std::env::var_os("KILN_TEST_ROOT").unwrap_or_else(|| "/var/tmp/kiln-test".into());
-        let root = std::path::PathBuf::from(root).join("bookworm");
+        let root = std::path::PathBuf::from(root).join("openstack");
         let local = Cloud::local_with(root, env!("CARGO_BIN_EXE_kiln").into());
         // What a run that was cut off has left.
         clear(&local, cluster).await;
