@@ -24,6 +24,7 @@ mod spool;
 mod start;
 pub mod store;
 mod trouble;
+mod wait;
 mod work;
 
 pub use daemon::{DaemonConfig, run};

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetNode};
 use crate::slurm::{ROUNDING, Slurm};
 use crate::store::{Deed, Kind, Request, Store, now};
+use crate::wait::before_the_next_try;
 
 /// What a request that failed for good leaves in Slurm; a later one that succeeds takes it away.
 const FAILED: &str = "kiln: rebuild failed: ";
@@ -83,7 +84,7 @@ impl Worker {
                 if waited > OUTAGE && request.attempts >= LEAST_ATTEMPTS {
                     return self.give_up(request, &problem).await;
                 }
-                let wait = wait.unwrap_or_else(|| backoff(request.attempts));
+                let wait = before_the_next_try(backoff(request.attempts), wait);
                 tracing::warn!(node, problem, ?wait, "request postponed");
                 self.store.log(node, what, &problem, "postponed")?;
                 self.store.postpone(request.id, wait, &problem)

@@ -188,7 +188,8 @@ set -euo pipefail
 client=$0 verb=$1 many=$2 cluster=$3
 data=$(mktemp) && trap 'rm -f "$data"' EXIT
 printf '#cloud-config\n# %01000d\n' 0 >"$data"
-key=$("$client" keypair list -f value -c Name | sed -n "/^kiln_${cluster}_/p")
+keys=$("$client" keypair list -f value -c Name)
+key=$(grep -m1 "^kiln_${cluster}_" <<<"$keys")
 for n in $(seq "$many"); do
     if [ "$verb" = create ]; then
         "$client" server create --image image-a --flavor tiny --network "$cluster" \

@@ -16,6 +16,7 @@ use crate::fleet_file::{Fleet, FleetNode, Place, Surroundings};
 use crate::slurm::{REASON, Slurm};
 use crate::store::{Deed, Kind, Request, Store, now};
 use crate::trouble;
+use crate::wait::before_the_next_try;
 
 /// Why a group pauses whose nodes boot and do not join.
 const NEVER_CAME: &str = "its nodes do not come up in time";
@@ -243,7 +244,7 @@ impl Act {
 
     fn later(&self, request: &Request, wait: Option<Duration>, problem: &str) -> Result<()> {
         let age = now().duration_since(request.received).unsigned_abs();
-        let wait = backoff(age, wait, rand::random());
+        let wait = before_the_next_try(backoff(age), wait);
         // The same again is no news.
         if request.error.as_deref() != Some(problem) {
             tracing::warn!(node = request.node, problem, ?wait, "power request postponed");
