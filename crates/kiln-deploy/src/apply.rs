@@ -17,7 +17,9 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::{bounded, node_of};
 use crate::observe::Observed;
-use crate::plan::{Action, LAST_STAGE, Plan, cluster_group, group_label, login_group, plan, rules};
+use crate::plan::{
+    Action, CONTROL_STAGE, LAST_STAGE, Plan, cluster_group, group_label, login_group, plan, rules,
+};
 use crate::secrets::SecretKind;
 use crate::targets::{Targets, targets};
 
@@ -37,6 +39,10 @@ impl Deployment<'_> {
         self.secrets.ensure()?;
         plan.check_images()?;
         for stage in 0..=LAST_STAGE {
+            if stage == CONTROL_STAGE {
+                // Who may not do this is told before servers are made. Its secret reaches the control node with `configure`.
+                self.grant().await?;
+            }
             let actions: Vec<&Action> = plan.actions.iter().filter(|a| a.stage() == stage).collect();
             if actions.is_empty() {
                 continue;
@@ -50,9 +56,7 @@ impl Deployment<'_> {
                     .await;
             collect(results)?;
         }
-        self.wait_active().await?;
-        // Its secret reaches the control node with `configure`.
-        self.grant().await
+        self.wait_active().await
     }
 
     /// Lets the control node do its part.

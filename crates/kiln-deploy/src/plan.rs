@@ -94,7 +94,8 @@ pub enum Action {
     },
 }
 
-/// Stages count from 0.
+/// Stages count from 0. Control is made in this one.
+pub const CONTROL_STAGE: u8 = 3;
 pub const LAST_STAGE: u8 = 4;
 
 impl Action {
@@ -105,7 +106,7 @@ impl Action {
             Action::CreateNetwork { .. } | Action::KeepAddresses { .. } | Action::CreateVolume { .. } => 1,
             Action::CreateSecurityGroup { .. } => 2,
             // The others are told its address.
-            Action::CreateInstances { group, .. } if group == "control" => 3,
+            Action::CreateInstances { group, .. } if group == "control" => CONTROL_STAGE,
             Action::CreateInstances { .. }
             | Action::RebuildInstances { .. }
             | Action::LeaveToSlurm { .. }

@@ -22,6 +22,8 @@ fn a_name_that_is_taken_is_refused() {
         let said = lab.refused(&["apply", "--yes"]);
         assert!(said.contains(&format!("{what} exists already and is not this cluster's")), "{said}");
         assert!(said.contains("hint: rename the cluster, or remove the other one"), "{said}");
+        let servers = openstack(&["server list --tags kiln_cluster=clash"]).remove(0);
+        assert_eq!(servers.as_array().map(Vec::len), Some(0), "{what}: told before servers are made");
         lab.kiln(&["destroy", "--yes"]);
         assert_eq!(id(&openstack(&[&format!("{show} {theirs}")])[0]), theirs, "{what}");
         tell("demo", &[&format!("{delete} {theirs}")]);
