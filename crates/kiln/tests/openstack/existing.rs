@@ -20,7 +20,7 @@ fn a_network_that_exists_is_used_and_left() {
     let lab = Lab::new("guest", GROUPS);
     // What Kiln made before the file named another network belongs to the cluster all the same.
     lab.kiln(&["apply", "--yes"]);
-    lab.kiln_killed_at(&["destroy", "--yes"], "security group guest-");
+    lab.kiln_killed_at(&["destroy", "--yes"], "security group guest-cluster");
     attempt("demo", REMOVE);
     openstack(MAKE);
     tell("demo", &["router add subnet theirs theirs-b"]);
