@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kiln_spec::hostlist;
+use kiln_wire::NodeNames;
 
 use crate::error::{Error, Result};
-use crate::fleet_names::FleetNames;
 use crate::store::{Kind, NewRequest, Store, now};
 use crate::{resume_file, spool};
 
@@ -64,11 +64,11 @@ fn accept(
     desk: Desk<'_>,
     who: &str,
     nodes: &str,
-    request: impl Fn(Option<&FleetNames>, &str, Timestamp) -> NewRequest,
+    request: impl Fn(Option<&NodeNames>, &str, Timestamp) -> NewRequest,
 ) -> Result<Accepted> {
     let received = now();
     // Without the list nothing is lost: the daemon checks again when it has it.
-    let known = FleetNames::beside(desk.fleet).ok();
+    let known = NodeNames::read(&desk.fleet.with_file_name("nodes")).ok();
     let opened = Store::open_for_a_moment(desk.store, PATIENCE);
     let log = |node: &str, why: &str, outcome: &str| {
         if let Ok(store) = &opened {

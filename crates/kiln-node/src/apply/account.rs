@@ -6,14 +6,14 @@
 //! is locked, and unlocked when it comes back; the home directory stays. Users that were there before Kiln
 //! are never locked.
 
-use kiln_site::bundle::{Group, User};
+use kiln_wire::bundle::{Group, User};
 
 use super::ApplyError;
 use super::session::Session;
 use super::usermod;
 use crate::accounts::{GroupEntry, ShadowEntry, UserEntry, is_valid_name};
 use crate::process;
-use crate::report::Verdict;
+use crate::verdict::Verdict;
 use crate::state::MadeUser;
 use crate::tree::Owner;
 

@@ -1,11 +1,11 @@
 //! Symbolic links.
 
-use kiln_site::bundle::Link;
+use kiln_wire::bundle::Link;
 use rustix::fs::FileType;
 
 use super::ApplyError;
 use super::session::Session;
-use crate::report::Verdict;
+use crate::verdict::Verdict;
 use crate::state::process_owner;
 use crate::tree::kind;
 

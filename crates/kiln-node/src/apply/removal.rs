@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use kiln_site::bundle::{Bundle, Resource};
+use kiln_wire::bundle::{Bundle, Resource};
 use rustix::fs::FileType;
 
 use super::session::{Session, owned_paths};
 use super::{ApplyError, Reports, account, failure, mount};
-use crate::report::Verdict;
+use crate::verdict::Verdict;
 use crate::tree::kind;
 
 pub(super) fn apply(session: &mut Session, bundle: &Bundle, reports: &mut Reports) {
