@@ -8,9 +8,9 @@ use kiln_cloud::{
     Cloud, Image, InstanceStatus, Labels, Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup, Rule,
     label,
 };
+use kiln_ssh::{Host, Ssh};
 use kiln_wire::labels::image as property;
 use kiln_wire::{Identity, UserData};
-use kiln_ssh::{Host, Ssh};
 
 use crate::catalog::{built_image, images_of_kiln};
 use crate::manifest::Manifest;

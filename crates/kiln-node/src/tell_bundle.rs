@@ -12,8 +12,11 @@ pub(crate) fn tell(node: &str, digest: &str) {
     // A unit that is still trying has an older tag.
     let unit = format!("{UNIT}.service");
     let _ = process::call(&["systemctl", "--quiet", "stop", &unit]);
-    let (unit, name, extra) =
-        (format!("--unit={UNIT}"), format!("nodename={node}"), format!("extra={}", bundle_tag::write(digest)));
+    let (unit, name, extra) = (
+        format!("--unit={UNIT}"),
+        format!("nodename={node}"),
+        format!("extra={}", bundle_tag::write(digest)),
+    );
     let argv = [
         "systemd-run",
         "--quiet",

@@ -19,8 +19,8 @@ use kiln_spec::{Role, Spec};
 
 use kiln_wire::make;
 // For a while: these are kiln-wire's.
-pub use kiln_wire::{Bundle, Identity, Resource, UserData, bundle, identity};
 pub use inputs::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
+pub use kiln_wire::{Bundle, Identity, Resource, UserData, bundle, identity};
 pub use roles::{SHARE, volume_name};
 use slurm_conf::SlurmConf;
 pub use timeouts::{longest_resume_timeout, resume_timeout};

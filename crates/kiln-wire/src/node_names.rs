@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
+use crate::paths;
+
 const ELASTIC: &str = "elastic";
 
 /// A list that is out of date does no harm: kilnd checks again.
@@ -32,8 +34,9 @@ impl NodeNames {
         NodeNames { nodes: nodes.collect() }
     }
 
-    pub fn read(path: &Path) -> io::Result<Self> {
-        Ok(Self::from_text(&std::fs::read_to_string(path)?))
+    pub fn beside(fleet_file: &Path) -> io::Result<Self> {
+        let name = Path::new(paths::NODE_NAMES).file_name().unwrap_or_default();
+        Ok(Self::from_text(&std::fs::read_to_string(fleet_file.with_file_name(name))?))
     }
 
     pub fn has(&self, node: &str) -> bool {

@@ -1,8 +1,8 @@
 //! Sealing a bundle to its node, with age (X25519). Whoever reads the share without the node's key reads noise.
 
+use crate::bundle::Bundle;
 use age::secrecy::ExposeSecret;
 use bech32::{Bech32, Hrp};
-use crate::bundle::Bundle;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {

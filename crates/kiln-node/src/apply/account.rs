@@ -13,9 +13,9 @@ use super::session::Session;
 use super::usermod;
 use crate::accounts::{GroupEntry, ShadowEntry, UserEntry, is_valid_name};
 use crate::process;
-use crate::verdict::Verdict;
 use crate::state::MadeUser;
 use crate::tree::Owner;
+use crate::verdict::Verdict;
 
 const SKELETON: &str = "/etc/skel";
 

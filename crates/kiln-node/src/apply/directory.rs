@@ -5,8 +5,8 @@ use rustix::fs::FileType;
 
 use super::ApplyError;
 use super::session::Session;
-use crate::verdict::Verdict;
 use crate::tree::{kind, permissions};
+use crate::verdict::Verdict;
 
 pub(super) fn apply(session: &Session, directory: &Directory) -> Result<Verdict, ApplyError> {
     let owner = session.owner(&directory.owner, &directory.group)?;

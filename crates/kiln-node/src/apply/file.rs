@@ -12,8 +12,8 @@ use super::session::Session;
 use crate::diff;
 use crate::explain;
 use crate::process;
-use crate::verdict::Verdict;
 use crate::tree::{Place, kind, permissions};
+use crate::verdict::Verdict;
 
 enum Current {
     Missing,

@@ -5,9 +5,9 @@ use rustix::fs::FileType;
 
 use super::ApplyError;
 use super::session::Session;
-use crate::verdict::Verdict;
 use crate::state::process_owner;
 use crate::tree::kind;
+use crate::verdict::Verdict;
 
 pub(super) fn apply(session: &Session, link: &Link) -> Result<Verdict, ApplyError> {
     let place = session.tree.place(&link.path)?;

@@ -23,8 +23,8 @@ use kiln_wire::{ApplyReport, Outcome, ResourceReport};
 use crate::explain;
 use crate::lock::{self, LockError};
 use crate::process::ProcessError;
-use crate::verdict::Verdict;
 use crate::tree::TreeError;
+use crate::verdict::Verdict;
 use session::Session;
 
 #[derive(Debug, Clone)]

@@ -13,8 +13,8 @@ use super::session::Session;
 use crate::managed;
 use crate::mounts::{self, Mounted, Source};
 use crate::process;
-use crate::verdict::Verdict;
 use crate::state::process_owner;
+use crate::verdict::Verdict;
 
 const FSTAB: &str = "/etc/fstab";
 const FORMAT_LIMIT: Duration = Duration::from_secs(1800);

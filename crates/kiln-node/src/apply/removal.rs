@@ -9,8 +9,8 @@ use rustix::fs::FileType;
 
 use super::session::{Session, owned_paths};
 use super::{ApplyError, Reports, account, failure, mount};
-use crate::verdict::Verdict;
 use crate::tree::kind;
+use crate::verdict::Verdict;
 
 pub(super) fn apply(session: &mut Session, bundle: &Bundle, reports: &mut Reports) {
     // A path that is now a directory or a mount is still the bundle's.

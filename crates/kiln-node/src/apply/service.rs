@@ -8,8 +8,8 @@ use kiln_wire::bundle::Service;
 use super::ApplyError;
 use super::session::Session;
 use crate::process::ProcessError;
-use crate::verdict::Verdict;
 use crate::systemd::{self, UnitState};
+use crate::verdict::Verdict;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {

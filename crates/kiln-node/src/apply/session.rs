@@ -9,10 +9,10 @@ use kiln_wire::{Applied, AppliedResult, Outcome};
 use super::{ApplyError, ApplyOptions};
 use crate::accounts::Accounts;
 use crate::state::{self, Manifest};
-use crate::tell_bundle;
-use crate::verdict::Verdict;
 use crate::systemd::{self, Units};
+use crate::tell_bundle;
 use crate::tree::{Owner, Tree};
+use crate::verdict::Verdict;
 
 pub(crate) struct Session {
     pub tree: Tree,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::state;
+use kiln_wire::AppliedResult;
 use kiln_wire::bundle::{Command, Directory, EVERYTHING, File, Link, Mount, MountSource};
 use std::os::unix::fs::PermissionsExt;
 

@@ -36,8 +36,7 @@ pub(super) fn adopt(share: &Path) {
         return say(&format!("cannot install the share's kiln: {}", explain(&error)));
     }
     say("continuing with the share's kiln");
-    let error =
-        std::process::Command::new(KILN).args(std::env::args_os().skip(1)).env(GUARD, "1").exec();
+    let error = std::process::Command::new(KILN).args(std::env::args_os().skip(1)).env(GUARD, "1").exec();
     say(&format!("cannot run the share's kiln: {error}"));
 }
 

@@ -1,5 +1,8 @@
 //! Slurm's hooks. Each validates, enqueues and returns: a slow hook stalls slurmctld.
 
+mod resume_file;
+pub mod spool;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,7 +12,6 @@ use kiln_wire::NodeNames;
 
 use crate::error::{Error, Result};
 use crate::store::{Kind, NewRequest, Store, now};
-use crate::{resume_file, spool};
 
 /// A store that is held for longer than this is passed by: the spool takes the request.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -68,7 +70,7 @@ fn accept(
 ) -> Result<Accepted> {
     let received = now();
     // Without the list nothing is lost: the daemon checks again when it has it.
-    let known = NodeNames::read(&desk.fleet.with_file_name("nodes")).ok();
+    let known = NodeNames::beside(desk.fleet).ok();
     let opened = Store::open_for_a_moment(desk.store, PATIENCE);
     let log = |node: &str, why: &str, outcome: &str| {
         if let Ok(store) = &opened {
