@@ -8,13 +8,12 @@ use crate::written::{Absent, Key, Written as _};
 
 /// The Markdown table of the keys of a table, which is named by its path without names of the user's: `compute.elastic`.
 pub fn key_table(path: &str) -> Option<String> {
-    let keys = keys_of(path)?;
-    let mut text = String::from("| key | type | default | meaning |\n| --- | --- | --- | --- |\n");
-    for key in keys {
-        let row = [format!("`{}`", key.name), kind(&key.schema), default(&key), key.doc.to_owned()];
-        text += &format!("| {} |\n", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
-    }
-    Some(text)
+    let row = |key: &Key| {
+        let cells = [format!("`{}`", key.name), kind(&key.schema), default(key), key.doc.to_owned()];
+        format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
+    };
+    let rows: String = keys_of(path)?.iter().map(row).collect();
+    Some(format!("| key | type | default | meaning |\n| --- | --- | --- | --- |\n{rows}"))
 }
 
 /// The paths of all tables that have keys, in the order of the code.

@@ -37,13 +37,12 @@ fn the_tables_of_keys_are_current() {
 
 /// The page with what is between its markers replaced.
 fn renewed(page: &str) -> String {
-    let mut pieces = page.split(BEGIN);
-    let mut text = pieces.next().unwrap().to_owned();
-    for piece in pieces {
+    let (before, rest) = page.split_once(BEGIN).expect("the page has tables of keys");
+    let table = |piece: &str| {
         let (path, rest) = piece.split_once(BEGIN_END).expect("the marker names a table");
         let (_, after) = rest.split_once(END).expect("every table of keys has an end");
         let table = key_table(path).unwrap_or_else(|| panic!("the file has no table {path}"));
-        text += &format!("{BEGIN}{path}{BEGIN_END}{table}{END}{after}");
-    }
-    text
+        format!("{BEGIN}{path}{BEGIN_END}{table}{END}{after}")
+    };
+    before.to_owned() + &rest.split(BEGIN).map(table).collect::<String>()
 }
