@@ -59,8 +59,7 @@ fn init_tracing(verbose: u8, service: bool) {
     };
     let chosen = std::env::var("KILN_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
     let filter = chosen.unwrap_or_else(|| default.parse().unwrap_or_default());
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(Printer::stderr_has_colour());
+    let lines =
+        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(Printer::stderr_has_colour());
     tracing_subscriber::registry().with(lines).with(filter).init();
 }
