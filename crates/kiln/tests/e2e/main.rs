@@ -10,6 +10,7 @@ mod control;
 mod cut;
 mod daemon;
 mod elastic;
+mod instance;
 mod lab;
 mod lanes;
 mod leftovers;
@@ -113,7 +114,7 @@ const SUITES: &[Suite] = &[
         debian: "bookworm",
         lane: "bookworm",
         scenarios: &[
-            RAISE,
+            &[("from nothing to a two-node job", raise::watched)],
             &[
                 ("secrets are nowhere to be found", secrecy::nowhere),
                 ("the share tells a reader nothing", secrecy::sealed_share),
