@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use kiln_fleet::hook::{self, Desk};
-use kiln_fleet::paths;
+use kiln_fleet::hooks::{self, Desk};
+use kiln_wire::paths;
 
 /// `None`: the binary was called as itself.
 pub fn run() -> Option<ExitCode> {
@@ -15,16 +15,16 @@ pub fn run() -> Option<ExitCode> {
     let desk = Desk {
         store: Path::new(paths::STORE),
         spool: Path::new(paths::SPOOL),
-        fleet: Path::new(paths::FLEET),
+        fleet: Path::new(paths::FLEET_FILE),
     };
     let accepted = match Path::new(&name).file_name()?.to_str()? {
-        "kiln-reboot" => hook::reboot(desk, &nodes),
+        "kiln-reboot" => hooks::reboot(desk, &nodes),
         "kiln-resume" => {
             let file = std::env::var_os("SLURM_RESUME_FILE").map(PathBuf::from);
-            hook::resume(desk, &nodes, file.as_deref())
+            hooks::resume(desk, &nodes, file.as_deref())
         }
-        "kiln-suspend" => hook::suspend(desk, &nodes),
-        "kiln-resume-fail" => hook::give_up(desk, &nodes),
+        "kiln-suspend" => hooks::suspend(desk, &nodes),
+        "kiln-resume-fail" => hooks::give_up(desk, &nodes),
         _ => return None,
     };
     // Slurm only logs the exit code; what went wrong is in kilnd's events.
