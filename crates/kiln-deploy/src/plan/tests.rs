@@ -338,11 +338,11 @@ override.standard-1.address = "10.8.0.20"
 "#;
 
 fn creations(plan: &Plan) -> Vec<&NewNode> {
-    let of = |action| match action {
-        &Action::CreateInstances { ref instances, .. } => Some(&instances.0),
+    let created = plan.actions.iter().filter_map(|action| match action {
+        Action::CreateInstances { instances, .. } => Some(&instances.0),
         _ => None,
-    };
-    plan.actions.iter().filter_map(of).flatten().collect()
+    });
+    created.flatten().collect()
 }
 
 #[test]
