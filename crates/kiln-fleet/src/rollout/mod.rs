@@ -1,28 +1,20 @@
 //! A rollout: moving nodes to their target image through Slurm, watched until proven.
 //!
-//! ```text
-//! Pending -> Submitted -> Rebuilding -> Booting -> Checking -> Done
-//!    |           |             |           |          |
-//!    |           +-------------+-----------+----------+------> Failed
-//!    +-> Draining (without a job) -> Rebuilding ...
-//!    +-> Draining (of an elastic group) -> Done: what it had is gone
-//!    +-> Skipped
-//! ```
-//! A step back to `Pending` is a job that has to be submitted again. [`plan`] decides, the engine does.
+//! [`transitions`] has the graph of the steps that a node takes.
 
+mod controller;
 mod estimate;
 mod execute;
 mod observe;
 mod plan;
 mod start;
+mod transitions;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use controller::Rollouts;
 pub use estimate::estimate;
-pub use observe::Rollouts;
-pub use plan::node::{JobSeen, Seen};
-pub use plan::{Action, CANCELLED, Limits, plan};
 pub use start::{WELL_AS_IT_IS, abort, list, pause, report, resume, start};
 
 pub type RolloutId = i64;

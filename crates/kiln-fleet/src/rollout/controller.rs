@@ -1,0 +1,55 @@
+//! Drives open rollouts: every round observes once for all of them, then plans and executes one after the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::execute::Executor;
+use super::observe::Observation;
+use super::plan::{Limits, plan};
+use crate::control_loop::Controller;
+use crate::error::Result;
+use crate::fleet_file::Fleet;
+use crate::slurm::Slurm;
+use crate::store::{Store, now};
+
+pub struct Rollouts {
+    pub store: Arc<Store>,
+    pub slurm: Slurm,
+    pub every: Duration,
+    pub stop: CancellationToken,
+}
+
+impl Controller for Rollouts {
+    const NAME: &'static str = "rollouts";
+
+    async fn round(&mut self, fleet: &Arc<Fleet>) -> Result<()> {
+        let (store, slurm) = (self.store.as_ref(), &self.slurm);
+        let open = store.open_rollouts()?;
+        if open.is_empty() {
+            return Ok(());
+        }
+        let observation = Observation::read(store, slurm, fleet, &open).await?;
+        for mut rollout in open {
+            let mut executor = Executor { store, slurm, fleet, rollout: &mut rollout };
+            executor.find_lost_jobs(&observation.jobs)?;
+            let seen = observation.nodes_of(slurm, executor.rollout).await?;
+            let limits = Limits {
+                slurm_waits: Duration::from_secs(fleet.file.resume_timeout),
+                concurrency: fleet.file.concurrency,
+            };
+            for action in plan(executor.rollout, &seen, limits, now()) {
+                if self.stop.is_cancelled() {
+                    return Ok(());
+                }
+                executor.execute(action).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn wait(&mut self, _: Option<&Fleet>) {
+        tokio::time::sleep(self.every).await;
+    }
+}
