@@ -28,13 +28,13 @@ fn what_is_wrong_is_said_in_one_line() {
     ];
     for (what, from, to) in wrong {
         assert!(good.contains(from));
-        lab.write(&good.replace(from, to));
+        lab.write_file(&good.replace(from, to));
         note(what, lab.refused(&["plan"]));
     }
     // Key pairs are their owner's alone; a colleague may look all the same.
     assert!(std::fs::read_to_string(lab.path("cluster.toml")).unwrap().contains("key_pair"));
     lab.hosts();
-    lab.write(&good);
+    lab.write_file(&good);
     lab.clouds = lab.path("clouds.yaml");
     let clouds = std::fs::read_to_string(services()).unwrap();
     for (what, from, to) in [
