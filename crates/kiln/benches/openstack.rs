@@ -90,7 +90,7 @@ fn kiln_group(many: usize, image: &str) -> String {
 }
 
 fn kiln(lab: &Lab, many: usize) -> Vec<Row> {
-    let text = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    let text = lab.read_file();
     let text = text.replace("[control]\n", "[control]\nimage = \"default\"\n");
     let text =
         text.replace("flavor = \"small\"\n\n[compute", "flavor = \"small\"\nimage = \"default\"\n\n[compute");

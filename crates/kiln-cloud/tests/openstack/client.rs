@@ -19,7 +19,9 @@ pub fn services() -> PathBuf {
 pub fn ask(cloud: &str, commands: &[&str]) -> Vec<Value> {
     let answer = |command: &&str| {
         let text = run(cloud, &format!("{command} -f json"));
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{command}: {error} in {text}"))
+        // With `--wait` it tells of its progress first.
+        let start = text.find(['{', '[']).unwrap_or_default();
+        serde_json::from_str(&text[start..]).unwrap_or_else(|error| panic!("{command}: {error} in {text}"))
     };
     commands.iter().map(answer).collect()
 }
@@ -65,7 +67,8 @@ struct Client {
 
 impl Client {
     fn start() -> Client {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/openstack-services/files/client.py");
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/openstack-services/files/client.py");
         let mut child = Command::new(services().with_file_name("venv").join("bin/python"))
             .arg(script)
             .env("NO_PROXY", "127.0.0.1")

@@ -42,7 +42,8 @@ pub fn share(from: &Path, to: &Path) {
     }
     for (path, record) in records(from) {
         let layers = record["layers"].as_array().expect("layers").iter().filter_map(Value::as_str);
-        let mut all = layers.map(|layer| link(&from.join("layers").join(layer), &to.join("layers").join(layer)));
+        let mut all =
+            layers.map(|layer| link(&from.join("layers").join(layer), &to.join("layers").join(layer)));
         // One that has just been superseded loses its layers meanwhile.
         if all.all(|linked| linked) {
             let name = path.file_name().expect("a file's path");

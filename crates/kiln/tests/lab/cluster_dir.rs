@@ -1,9 +1,9 @@
 //! A cluster file in a directory of its own, and the binary to run on it. What the tests and benches on every cloud
 //! begin with.
 
-use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -12,13 +12,13 @@ pub struct ClusterDir {
     /// Variables for Kiln.
     pub environment: Vec<(String, String)>,
     /// Everything every run printed, for the search for secrets.
-    transcript: RefCell<String>,
+    transcript: Mutex<String>,
 }
 
 impl ClusterDir {
     pub fn new() -> ClusterDir {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        ClusterDir { dir, environment: Vec::new(), transcript: RefCell::default() }
+        ClusterDir { dir, environment: Vec::new(), transcript: Mutex::default() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -57,7 +57,7 @@ impl ClusterDir {
 
     pub fn try_kiln(&self, arguments: &[&str]) -> Output {
         let output = self.kiln_command(arguments).output().expect("kiln runs");
-        self.transcript.borrow_mut().push_str(&printed(&output));
+        self.transcript.lock().unwrap_or_else(PoisonError::into_inner).push_str(&printed(&output));
         output
     }
 
@@ -81,7 +81,7 @@ impl ClusterDir {
     }
 
     pub fn transcript(&self) -> String {
-        self.transcript.borrow().clone()
+        self.transcript.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

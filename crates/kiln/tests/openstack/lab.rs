@@ -54,7 +54,11 @@ impl Lab {
     /// The `clouds.yaml` that Kiln reads, and further variables for it.
     pub fn set_environment(&mut self, clouds: &Path, more: &[(&str, &str)]) {
         let clouds = clouds.display().to_string();
-        let own = [(CLOUDS, clouds.as_str()), ("NO_PROXY", "127.0.0.1,localhost"), ("no_proxy", "127.0.0.1,localhost")];
+        let own = [
+            (CLOUDS, clouds.as_str()),
+            ("NO_PROXY", "127.0.0.1,localhost"),
+            ("no_proxy", "127.0.0.1,localhost"),
+        ];
         let all = own.iter().chain(more).map(|(name, value)| ((*name).to_string(), (*value).to_string()));
         self.environment = all.collect();
     }
