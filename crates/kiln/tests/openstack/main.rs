@@ -7,6 +7,10 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
 mod addresses;
+#[path = "../../../kiln-cloud/tests/openstack/client.rs"]
+mod client;
+#[path = "../lab/cluster_dir.rs"]
+mod cluster_dir;
 mod collisions;
 mod control_node;
 mod elastic;
