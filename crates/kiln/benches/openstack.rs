@@ -17,7 +17,7 @@ mod client;
 #[allow(dead_code, reason = "the tests use more of it")]
 mod cluster_dir;
 #[path = "../tests/openstack/lab.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
+#[allow(dead_code, unused_imports, reason = "the tests use more of it")]
 mod lab;
 
 use std::path::PathBuf;
