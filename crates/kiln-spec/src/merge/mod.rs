@@ -14,11 +14,10 @@ use crate::written::{
     At, ComputeOverrideTable, ControlTable, ElasticTable, File, ImageTable, LoginOverrideTable, Named,
     PartitionTable, RebuildTable, ReconcileTable, Text, Volume, VolumeMode,
 };
-use crate::{ImageUpdate, Role};
+use crate::{ImageUpdate, Role, System};
 
 pub(crate) const DEFAULT_IMAGE: &str = "default";
 const DEFAULT_FLAVOR: &str = "medium";
-const DEFAULT_SUITE: &str = "bookworm";
 const DEFAULT_SIZE: &str = "10 GiB";
 const DEFAULT_CONCURRENCY: i64 = 10;
 const DEFAULT_REBUILD: &str = "rebuild";
@@ -151,7 +150,8 @@ fn images(written: Named<ImageTable>) -> Vec<Image> {
     (written.into_iter())
         .map(|(name, mut table)| {
             let written = table.source.is_some();
-            let source = table.source.take().unwrap_or_else(|| default_text(DEFAULT_SUITE, &name.span));
+            let source =
+                table.source.take().unwrap_or_else(|| default_text(System::ALL[0].name(), &name.span));
             Image { name, source, written, table }
         })
         .collect()
