@@ -9,10 +9,11 @@ use kiln_cloud::{
     label,
 };
 use kiln_distro::Step;
-use kiln_site::{Identity, UserData};
 use kiln_ssh::{Host, Ssh};
+use kiln_wire::labels::image as property;
+use kiln_wire::{Identity, UserData};
 
-use crate::catalog::{built_image, images_of_kiln, property};
+use crate::catalog::{built_image, images_of_kiln};
 use crate::manifest::Manifest;
 use crate::progress::{Event, Progress, Stop, unless_stopped};
 use crate::recipe::{Recipe, Source};
