@@ -24,7 +24,7 @@ pub struct ControlNode {
 pub fn fleet_file(runtime: &Runtime, lab: &Lab) -> String {
     let file = lab.path("cluster.toml");
     let spec = kiln_spec::parse(&std::fs::read_to_string(&file).unwrap(), "cluster.toml").unwrap();
-    let deployment = Deployment::open(&spec, &file, &|_| {}, &|| false).unwrap();
+    let deployment = Deployment::open(&spec, &file, &|_| {}, CancellationToken::new()).unwrap();
     runtime.block_on(async {
         let observed = deployment.observe().await.unwrap();
         deployment.fleet_file(&observed).await.unwrap()
