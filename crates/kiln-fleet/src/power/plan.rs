@@ -150,6 +150,7 @@ fn delete(doomed: &[&Instance]) -> Step {
 mod tests {
     use super::*;
     use crate::store::RequestState;
+    use kiln_cloud::testing;
 
     fn second(n: i64) -> Timestamp {
         Timestamp::from_second(n).unwrap()
@@ -174,19 +175,7 @@ mod tests {
     }
 
     fn instance(status: InstanceStatus, created: i64) -> Instance {
-        Instance {
-            id: "i".into(),
-            name: "e-0".into(),
-            status,
-            image: None,
-            flavor: "f".into(),
-            public_address: None,
-            address: None,
-            labels: kiln_cloud::Labels::new(),
-            volumes: vec![],
-            created: second(created),
-            built: None,
-        }
+        Instance { id: "i".into(), status, created: second(created), ..testing::instance("e-0") }
     }
 
     fn node(state: &str) -> Node {
