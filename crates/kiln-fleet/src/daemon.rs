@@ -13,7 +13,7 @@ use kiln_wire::paths;
 
 use crate::control_loop::Rounds;
 use crate::error::{Error, Result};
-use crate::fleet_file::{Fleet, FleetWatch};
+use crate::fleet::{Fleet, FleetWatch};
 use crate::hooks::spool;
 use crate::power::Power;
 use crate::reboot::Worker;

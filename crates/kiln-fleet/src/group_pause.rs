@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use kiln_cloud::InstanceStatus;
 
+use kiln_wire::FleetFile;
+
 use crate::error::Result;
-use crate::fleet_file::FleetFile;
 use crate::reconcile::Observation;
 use crate::store::{Store, Trouble, now};
 
@@ -17,11 +18,11 @@ pub fn count(store: &Store, file: &FleetFile, group: &str, nodes: usize, problem
         return Ok(());
     }
     let failures = store.add_failures(group, nodes, problem)?;
-    if failures >= file.patience.failures { pause(store, file, group, problem) } else { Ok(()) }
+    if failures >= file.timing.failures { pause(store, file, group, problem) } else { Ok(()) }
 }
 
 pub fn pause(store: &Store, file: &FleetFile, group: &str, problem: &str) -> Result<()> {
-    let until = now() + Duration::from_secs(file.patience.pause);
+    let until = now() + Duration::from_secs(file.timing.pause);
     store.pause_group(group, until, problem)?;
     if let Some(trouble) = store.troubles()?.get(group) {
         tracing::warn!(group, problem, "paused");

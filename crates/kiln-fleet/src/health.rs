@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::reconcile::{Observation, Verdict, look_only};
 use crate::slurm::Slurm;
 use crate::store::{Event, Request, Store, Trouble, now};
@@ -137,7 +137,7 @@ impl Sources<'_> {
             slurm_problem: glimpse.slurm_problem,
             cloud_problem: glimpse.cloud_problem,
             last_look: self.store.last_look()?.map(|(time, _)| time),
-            every: self.fleet.file.patience.reconcile,
+            every: self.fleet.file.timing.reconcile,
             troubles: self.troubles()?,
             nodes,
             strays,

@@ -12,7 +12,7 @@ pub struct CloudAccess(Value);
 
 /// Without detail: the detail would quote secrets.
 #[derive(Debug, thiserror::Error)]
-#[error("this kiln does not understand the access to the cloud")]
+#[error("this kiln does not understand the fleet file's access to the cloud")]
 pub struct CloudAccessError;
 
 impl CloudAccess {

@@ -145,6 +145,11 @@ impl FleetFile {
         Self::from_json(&text).map_err(|source| FleetFileError::Content { path: path.into(), source })
     }
 
+    /// With line breaks: administrators look into it.
+    pub fn to_text(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
+    }
+
     /// `None`: the node's group is not elastic.
     pub fn elastic_group(&self, node: &str) -> Option<&ElasticGroup> {
         self.elastic.get(&self.nodes.get(node)?.group)
@@ -182,7 +187,7 @@ mod tests {
             timing: Timing { grace: 7, ..Timing::default() },
             ..FleetFile::from_json(TEXT.as_bytes()).unwrap()
         };
-        assert!(FleetFile::from_json(&file.to_json().unwrap()).unwrap() == file);
+        assert!(FleetFile::from_json(file.to_text().unwrap().as_bytes()).unwrap() == file);
     }
 
     #[test]

@@ -7,6 +7,9 @@
 
 pub mod bundle;
 pub mod bundle_tag;
+mod cloud_access;
+mod fleet_file;
+mod format;
 pub mod identity;
 pub mod labels;
 pub mod make;
@@ -17,6 +20,11 @@ pub mod report;
 pub mod seal;
 
 pub use bundle::{Bundle, Resource};
+pub use cloud_access::{CloudAccess, CloudAccessError};
+pub use fleet_file::{
+    Attachment, ElasticGroup, FleetFile, FleetFileError, FleetNode, InstanceDefaults, LaunchOption, Timing,
+};
+pub use format::{Format, ReadError, Version};
 pub use identity::{Identity, UserData};
 pub use node_names::NodeNames;
 pub use publication::{Publication, ShareError, bundles, publish, published};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::error::Result;
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 
 /// Who cannot see the world is not helped by looking more often, and nor is the world.
 const AFTER_TROUBLE: Duration = Duration::from_secs(2);

@@ -7,12 +7,14 @@ use std::time::Duration;
 use kiln_cloud::{Instance, Labels, NewInstance, label};
 use tokio::sync::{Semaphore, TryAcquireError};
 
+use kiln_wire::{FleetNode, InstanceDefaults, LaunchOption};
+
 use super::answer::{Answer, backoff};
 use super::plan::left_alone;
 use crate::cloud_view;
 use crate::control_loop::retry::before_the_next_try;
 use crate::error::{Error, Result};
-use crate::fleet_file::{Fleet, FleetNode, Place, Surroundings};
+use crate::fleet::Fleet;
 use crate::group_pause;
 use crate::reboot::plan::IMAGE_LABEL;
 use crate::slurm::{REASON, Slurm};
@@ -93,7 +95,7 @@ impl Act {
         }
     }
 
-    /// One call for all of a batch; those the cloud has no room for are asked for in the group's next place.
+    /// One call for all of a batch; those the cloud has no room for are asked for with the group's next launch option.
     pub async fn create(&self, group: &str, requests: Vec<Request>, room: &Semaphore) -> Result<()> {
         let _permit = room.acquire().await;
         // Others were asked for while this batch waited for its turn.
@@ -101,33 +103,34 @@ impl Act {
         if let Some(trouble) = self.store.troubles()?.get(group).filter(|trouble| trouble.is_paused()) {
             return self.fail(&requests, &group_pause::pause_text(group, trouble)).await;
         }
-        let places = self.fleet.file.elastic.get(group).map(|g| g.places.clone()).unwrap_or_default();
-        let Some(surroundings) = self.fleet.file.surroundings.clone() else {
+        let options =
+            self.fleet.file.elastic.get(group).map(|g| g.launch_options.clone()).unwrap_or_default();
+        let Some(defaults) = self.fleet.file.instance_defaults.clone() else {
             return self.fail(&requests, "kilnd is not told where to make instances").await;
         };
         let mut waiting = requests;
         for request in &waiting {
             self.store.begin(request.id, Deed::Create)?;
         }
-        let mut no_room = String::from("the group has no place to be in");
-        // A build that failed in one place begins with the next.
+        let mut no_room = String::from("the group has no launch option");
+        // A build that failed with one option begins with the next.
         let first = waiting.iter().map(|r| r.attempts as usize).min().unwrap_or(0);
-        for turn in 0..places.len() {
+        for turn in 0..options.len() {
             if waiting.is_empty() {
                 return Ok(());
             }
-            let place = &places[(first + turn) % places.len()];
+            let option = &options[(first + turn) % options.len()];
             let mut refused = Vec::new();
             let mut made = Vec::new();
-            let answers = self.ask(&waiting, place, &surroundings).await?;
+            let answers = self.ask(&waiting, option, &defaults).await?;
             for (request, answer) in waiting.into_iter().zip(answers) {
                 match answer {
                     Answer::Made(instance) => {
                         tracing::info!(
                             node = request.node,
                             instance = instance.id,
-                            flavor = place.flavor,
-                            zone = place.zone,
+                            flavor = option.flavor,
+                            zone = option.zone,
                             "created"
                         );
                         self.store.count_build(request.id)?;
@@ -162,8 +165,8 @@ impl Act {
     async fn ask(
         &self,
         requests: &[Request],
-        place: &Place,
-        surroundings: &Surroundings,
+        option: &LaunchOption,
+        defaults: &InstanceDefaults,
     ) -> Result<Vec<Answer>> {
         let mut new = Vec::with_capacity(requests.len());
         for request in requests {
@@ -171,9 +174,9 @@ impl Act {
                 return Err(Error::StoreContent(format!("{} is not a node of this fleet", request.node)));
             };
             let image = self.store.target(&request.node, node.image.as_deref())?;
-            new.push(self.new_instance(&request.node, node, image.unwrap_or_default(), place, surroundings));
+            new.push(self.new_instance(&request.node, node, image.unwrap_or_default(), option, defaults));
         }
-        tracing::info!(instances = new.len(), flavor = place.flavor, zone = place.zone, "asking the cloud");
+        tracing::info!(instances = new.len(), flavor = option.flavor, zone = option.zone, "asking the cloud");
         let answers = self.fleet.cloud.create(new).await;
         Ok(answers.into_iter().map(Answer::from).collect())
     }
@@ -183,8 +186,8 @@ impl Act {
         name: &str,
         node: &FleetNode,
         image: String,
-        place: &Place,
-        around: &Surroundings,
+        option: &LaunchOption,
+        defaults: &InstanceDefaults,
     ) -> NewInstance {
         let labels = Labels::from([
             (label::CLUSTER.to_string(), self.fleet.file.cluster.clone()),
@@ -197,16 +200,16 @@ impl Act {
         NewInstance {
             name: name.to_string(),
             image,
-            flavor: place.flavor.clone(),
-            zone: place.zone.clone(),
+            flavor: option.flavor.clone(),
+            zone: option.zone.clone(),
             public: false,
-            network: around.network.clone(),
+            network: defaults.network.clone(),
             address: node.address,
-            security_groups: around.security_groups.clone(),
+            security_groups: defaults.security_groups.clone(),
             user_data: node.user_data.clone(),
             ssh_key: node.ssh_key.clone(),
             labels,
-            volumes: around.volumes.clone(),
+            volumes: defaults.volumes.clone(),
         }
     }
 

@@ -20,7 +20,7 @@ use crate::cloud_view;
 use crate::control_loop::Look;
 use crate::control_loop::tasks::Crew;
 use crate::error::Result;
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::group_pause::pause_text;
 use crate::slurm::{Node, Slurm};
 use crate::store::{Kind, NewRequest, PowerTimes, Request, Store, Trouble, now};
@@ -211,7 +211,7 @@ impl View {
             slurm: self.nodes.get(&request.node),
             asked: self.asked.get(&request.node).copied().unwrap_or_default(),
             paused,
-            places: group.map_or(1, |group| group.places.len()),
+            places: group.map_or(1, |group| group.launch_options.len()),
             proven: self.proven.get(&node.group).copied(),
         };
         decide(request, &seen, now())

@@ -10,10 +10,12 @@ use std::time::Duration;
 use kiln_cloud::{Instance, InstanceStatus, Rebuild, label};
 use tokio::sync::watch;
 
+use kiln_wire::FleetNode;
+
 use crate::cloud_view;
 use crate::control_loop::retry::before_the_next_try;
 use crate::error::{Error, Result};
-use crate::fleet_file::{Fleet, FleetNode};
+use crate::fleet::Fleet;
 use crate::slurm::{ROUNDING, Slurm};
 use crate::store::{Deed, Kind, Request, Store, now};
 use plan::{IMAGE_LABEL, Step, decide};

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::control_loop::tasks::Crew;
 use crate::error::Result;
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::group_pause;
 use crate::slurm::Slurm;
 use crate::store::{Finding, Store, now};
@@ -52,7 +52,7 @@ impl Reconciler {
                 Some(fleet) => {
                     let problem = self.look(fleet, &mut crew).await.err().map(|e| e.chain());
                     self.tell(&mut blind, problem);
-                    Duration::from_secs(fleet.file.patience.reconcile.max(1))
+                    Duration::from_secs(fleet.file.timing.reconcile.max(1))
                 }
                 None => FLOCK,
             };

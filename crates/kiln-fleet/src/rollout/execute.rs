@@ -1,7 +1,7 @@
 //! Does what the planner of rollouts says, and writes it down.
 
 use crate::error::{Error, Result};
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::rollout::{Action, CANCELLED, NodeStep, Rollout, RolloutNode, Strategy};
 use crate::slurm::{Node, REASON, Slurm, Submission};
 use crate::store::{Kind, NewRequest, Request, Store, now};

@@ -11,7 +11,7 @@ use super::execute::Executor;
 use crate::cloud_view;
 use crate::control_loop::Look;
 use crate::error::{Error, Result};
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::reboot::plan::image_of;
 use crate::rollout::{JobSeen, Limits, NodeStep, Rollout, Seen, plan};
 use crate::slurm::{Job, Slurm};

@@ -6,9 +6,11 @@ use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::Release;
 use kiln_spec::hostlist;
 
+use kiln_wire::FleetFile;
+
 use crate::cloud_view;
 use crate::error::{Error, Result};
-use crate::fleet_file::{Fleet, FleetFile};
+use crate::fleet::Fleet;
 use crate::reboot::plan::image_of;
 use crate::rollout::{
     NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy,
@@ -29,7 +31,7 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
     let partitions = partition_of_nodes(slurm, file, &options).await?;
     check_user(slurm, &options, &partitions).await?;
     let chosen = choose(file, &options, &partitions)?;
-    let fleet = Fleet { cloud: file.cloud()?, file: file.clone(), written: None };
+    let fleet = Fleet::connect(file.clone())?;
     let instances = cloud_view::instances(&fleet).await?;
     let states = slurm.nodes().await?;
     let nodes: Vec<RolloutNode> = chosen

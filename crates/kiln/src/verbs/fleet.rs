@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use kiln_fleet::{FleetFile, Options, RolloutId, Slurm, Sources, Store};
-use kiln_wire::paths;
+use kiln_fleet::{Options, RolloutId, Slurm, Sources, Store};
+use kiln_wire::{FleetFile, paths};
 
 use crate::context::Context;
 use crate::exit::Exit;
