@@ -21,10 +21,7 @@ pub mod store;
 pub use daemon::{DaemonConfig, run};
 pub use error::{Error, Result};
 pub use fleet::Fleet;
-pub use health::{FleetHealth, NodeDossier, NodeHealth, Sources};
-pub use rollout::{
-    NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy, WELL_AS_IT_IS,
-    abort, estimate, list, pause, report, resume, start, step_text,
-};
+pub use health::Sources;
+pub use rollout::{abort, list, pause, report, resume, start};
 pub use slurm::{Job, JobState, Node, Slurm};
 pub use store::Store;

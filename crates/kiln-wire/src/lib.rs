@@ -8,8 +8,10 @@
 pub mod bundle;
 pub mod bundle_tag;
 mod cloud_access;
+mod event;
 mod fleet_file;
 mod format;
+pub mod health;
 pub mod identity;
 pub mod labels;
 pub mod make;
@@ -17,10 +19,12 @@ pub mod node_names;
 pub mod paths;
 pub mod publication;
 pub mod report;
+pub mod rollout;
 pub mod seal;
 
 pub use bundle::{Bundle, Resource};
 pub use cloud_access::{CloudAccess, CloudAccessError};
+pub use event::{Event, EventList};
 pub use fleet_file::{
     Attachment, ElasticGroup, FleetFile, FleetFileError, FleetNode, InstanceDefaults, LaunchOption, Timing,
 };

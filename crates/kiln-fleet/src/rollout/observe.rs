@@ -13,9 +13,10 @@ use crate::control_loop::Look;
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::reboot::plan::image_of;
-use crate::rollout::{JobSeen, Limits, NodeStep, Rollout, Seen, plan};
+use crate::rollout::{JobSeen, Limits, Seen, plan};
 use crate::slurm::{Job, Slurm};
 use crate::store::{Request, Store, now};
+use kiln_wire::rollout::{NodeStep, Rollout};
 
 pub struct Rollouts {
     pub store: Arc<Store>,

@@ -12,16 +12,12 @@ use crate::cloud_view;
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::reboot::plan::image_of;
-use crate::rollout::{
-    NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy,
-};
 use crate::slurm::{Node, Slurm};
 use crate::store::{Store, now};
-
-const HAS_IMAGE: &str = "has its image already";
-const IS_OFF: &str = "is off, and comes up on its image";
-/// Why nodes are skipped that need nothing.
-pub const WELL_AS_IT_IS: [&str; 2] = [HAS_IMAGE, IS_OFF];
+use kiln_wire::rollout::{
+    HAS_IMAGE, IS_OFF, NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState,
+    Strategy,
+};
 
 /// Writes a rollout down; the daemon carries it out.
 pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Options) -> Result<RolloutId> {
