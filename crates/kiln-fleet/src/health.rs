@@ -117,7 +117,7 @@ fn instance_report(instance: &kiln_cloud::Instance) -> InstanceReport {
             other => other.word().into(),
         },
         address: instance.address.map(|a| a.to_string()),
-        image: crate::reboot::plan::image_of(instance).map(String::from),
+        image: crate::cloud_view::image_of(instance).map(String::from),
         created: instance.created,
     }
 }

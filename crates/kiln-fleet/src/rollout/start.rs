@@ -6,14 +6,13 @@ use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::Release;
 use kiln_spec::hostlist;
 
-use kiln_wire::FleetFile;
-
 use crate::cloud_view;
+use crate::cloud_view::image_of;
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
-use crate::reboot::plan::image_of;
 use crate::slurm::{Node, Slurm};
 use crate::store::{Store, now};
+use kiln_wire::FleetFile;
 use kiln_wire::rollout::{
     HAS_IMAGE, IS_OFF, NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState,
     Strategy,
