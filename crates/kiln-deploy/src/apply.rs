@@ -154,7 +154,7 @@ impl Deployment<'_> {
                 match result {
                     Ok(_) => (self.progress)(Event::working(name, "booting")),
                     Err(error) => {
-                        (self.progress)(Event::failed(name, error.to_string()));
+                        (self.progress)(Event::failed(name, error.chain()));
                         failures.push(Err(Error::from(error)));
                     }
                 }
@@ -339,8 +339,9 @@ pub(crate) fn collect(results: Vec<Result<()>>) -> Result<()> {
         0 => Ok(()),
         1 if all == 1 => Err(errors.swap_remove(0)),
         failed => {
-            let details = errors.iter().map(|e| format!("  {e}")).collect::<Vec<_>>().join("\n");
-            Err(Error::Operations { failed, all, details })
+            let details = errors.iter().map(|e| format!("  {}", e.chain())).collect::<Vec<_>>().join("\n");
+            let hint = errors.iter().find_map(Error::hint);
+            Err(Error::Operations { failed, all, details, hint })
         }
     }
 }

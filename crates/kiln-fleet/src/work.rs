@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_cloud::{Instance, InstanceStatus, Rebuild, label};
+use kiln_cloud::{Class, Instance, InstanceStatus, Rebuild, label};
 use tokio::sync::watch;
 
 use crate::cloud_view;
@@ -254,27 +254,29 @@ fn broken_build(request: &Request, instance: &Instance) -> Attempt {
 
 fn triage(error: &Error) -> Attempt {
     let problem = error.chain();
-    match error {
-        Error::Cloud(kiln_cloud::Error::Throttled { retry_after }) => {
-            Attempt::Again { wait: *retry_after, problem }
-        }
-        // A conflict: the cloud is busy with the instance on somebody else's account.
-        Error::Cloud(kiln_cloud::Error::Transient(_) | kiln_cloud::Error::Conflict(_)) => {
-            Attempt::Again { wait: None, problem }
-        }
-        Error::Cloud(kiln_cloud::Error::Unauthorized(_)) => {
-            Attempt::Hopeless(format!("{problem}; `kiln configure` brings valid ones"))
-        }
-        Error::Cloud(_) => Attempt::Hopeless(problem),
+    let Error::Cloud(error) = error else {
         // The store or the disk: not the node's fault.
-        _ => Attempt::Again { wait: None, problem },
+        return Attempt::Again { wait: None, problem };
+    };
+    match error.class {
+        // A conflict: the cloud is busy with the instance on somebody else's account.
+        Class::Busy { .. } | Class::Unanswered | Class::Conflict => {
+            Attempt::Again { wait: error.retry_after(), problem }
+        }
+        Class::NoRights => Attempt::Hopeless(format!("{problem}; `kiln configure` brings valid ones")),
+        Class::NotFound { .. }
+        | Class::NoRoom
+        | Class::Refused
+        | Class::Untrusted
+        | Class::Unsupported
+        | Class::Failed => Attempt::Hopeless(problem),
     }
 }
 
 fn found(answer: kiln_cloud::Result<Instance>) -> kiln_cloud::Result<Option<Instance>> {
     match answer {
         Ok(instance) => Ok(Some(instance)),
-        Err(kiln_cloud::Error::NotFound { .. }) => Ok(None),
+        Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -311,9 +313,9 @@ mod tests {
     #[test]
     fn errors_are_sorted_by_what_can_be_done() {
         let again = |e| matches!(triage(&Error::Cloud(e)), Attempt::Again { .. });
-        assert!(again(kiln_cloud::Error::Throttled { retry_after: None }));
-        assert!(again(kiln_cloud::Error::Conflict("being built".into())));
-        assert!(!again(kiln_cloud::Error::Invalid("no such image".into())));
-        assert!(!again(kiln_cloud::Error::Quota("full".into())));
+        assert!(again(kiln_cloud::Error::busy(None)));
+        assert!(again(kiln_cloud::Error::conflict("being built")));
+        assert!(!again(kiln_cloud::Error::refused("no such image")));
+        assert!(!again(kiln_cloud::Error::no_room("full")));
     }
 }

@@ -148,7 +148,7 @@ impl Daemon {
             let layer = self.layer_dir(&id);
             if dir != layer {
                 fs::rename(&dir, &layer)
-                    .map_err(|e| Error::Failed(format!("cannot move {}: {e}", dir.display())))?;
+                    .map_err(|e| Error::failed(format!("cannot move {}", dir.display())).because(e))?;
             }
             layers.push(id);
         }
@@ -172,7 +172,7 @@ impl Daemon {
     }
 
     fn bootstrap(&self, suite: &str, dir: &Path) -> Result<()> {
-        let failed = |e: std::io::Error| Error::Failed(format!("cannot run mmdebstrap: {e}"));
+        let failed = |e: std::io::Error| Error::failed("cannot run mmdebstrap").because(e);
         let mut command = Command::new("mmdebstrap");
         command.args(["--variant=minbase", "--format=directory", &format!("--include={PACKAGES}")]);
         command.arg("--aptopt=Acquire::Languages \"none\"");
@@ -202,9 +202,9 @@ impl Daemon {
             }
         }
         if !child.wait().map_err(failed)?.success() {
-            return Err(Error::Failed(format!("mmdebstrap failed: {}", last.join("\n"))));
+            return Err(Error::failed(format!("mmdebstrap failed: {}", last.join("\n"))));
         }
-        generalize(dir).map_err(|e| Error::Failed(format!("cannot prepare {}: {e}", dir.display())))
+        generalize(dir).map_err(|e| Error::failed(format!("cannot prepare {}", dir.display())).because(e))
     }
 }
 
@@ -215,8 +215,8 @@ fn system_digest(suite: &str) -> String {
 
 /// By size and time: reading a hundred megabytes on every request would be felt.
 fn program_digest(executable: &Path) -> Result<String> {
-    let data =
-        fs::metadata(executable).map_err(|e| Error::Failed(format!("{}: {e}", executable.display())))?;
+    let data = fs::metadata(executable)
+        .map_err(|e| Error::failed(format!("cannot use {}", executable.display())).because(e))?;
     let facts = format!("{} {}.{} {}", data.len(), data.mtime(), data.mtime_nsec(), identity_unit());
     Ok(names::sha256_hex(facts.as_bytes()))
 }
@@ -264,5 +264,5 @@ fn install_program(dir: &Path, executable: &Path) -> Result<()> {
             units.join("multi-user.target.wants/kiln-identity.service"),
         )
     };
-    install().map_err(|e| Error::Failed(format!("cannot install {}: {e}", executable.display())))
+    install().map_err(|e| Error::failed(format!("cannot install {}", executable.display())).because(e))
 }
