@@ -210,7 +210,7 @@ impl InstanceReport {
                 other => other.word().into(),
             },
             address: instance.address.map(|a| a.to_string()),
-            image: crate::ensure::image_of(instance).map(String::from),
+            image: crate::reboot::plan::image_of(instance).map(String::from),
             created: instance.created,
         }
     }

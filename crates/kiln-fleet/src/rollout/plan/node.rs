@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{NodeStep, RolloutNode};
+use super::super::{NodeStep, RolloutNode};
 use crate::slurm::{JobState, Node};
 use crate::store::{Request, RequestState};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_node::mark;
 
-use super::observation::{Observation, Stray};
+use super::super::observe::node::{Observation, Stray};
 use super::rules::{Action, Found};
-use crate::ensure::image_of;
+use crate::reboot::plan::image_of;
 use crate::slurm::REASON;
 use crate::store::Deed;
 

@@ -1,13 +1,15 @@
 //! What a rollout does next. Pure: the whole of it, and what was observed, give a complete list of actions.
 
+pub mod node;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::judge::{JobSeen, Seen, Terms, Verdict, judge};
 use super::{NodeStep, Options, Rollout, RolloutNode, RolloutState, Strategy};
 use crate::slurm::{JobState, Node};
+use node::{JobSeen, Seen, Terms, Verdict, judge};
 
 /// A node is handed to Slurm at most this many times.
 const TRIES: u32 = 2;
@@ -333,5 +335,4 @@ fn is_out_of_sight(slurm: &Node) -> bool {
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
 mod tests;

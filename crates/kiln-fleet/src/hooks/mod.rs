@@ -1,5 +1,9 @@
 //! Slurm's hooks. Each validates, enqueues and returns: a slow hook stalls slurmctld.
 
+mod fleet_names;
+mod resume_file;
+pub mod spool;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,9 +11,8 @@ use jiff::Timestamp;
 use kiln_spec::hostlist;
 
 use crate::error::{Error, Result};
-use crate::fleet_names::FleetNames;
 use crate::store::{Kind, NewRequest, Store, now};
-use crate::{resume_file, spool};
+use fleet_names::FleetNames;
 
 /// A store that is held for longer than this is passed by: the spool takes the request.
 const PATIENCE: Duration = Duration::from_millis(500);

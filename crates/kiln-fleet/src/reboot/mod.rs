@@ -2,6 +2,8 @@
 //!
 //! Ending at any point is harmless: the request stays in the store and the next run looks again.
 
+pub mod plan;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +11,12 @@ use kiln_cloud::{Class, Instance, InstanceStatus, Rebuild, label};
 use tokio::sync::watch;
 
 use crate::cloud_view;
-use crate::ensure::{IMAGE_LABEL, Step, decide};
+use crate::control_loop::retry::before_the_next_try;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetNode};
 use crate::slurm::{ROUNDING, Slurm};
 use crate::store::{Deed, Kind, Request, Store, now};
-use crate::wait::before_the_next_try;
+use plan::{IMAGE_LABEL, Step, decide};
 
 /// What a request that failed for good leaves in Slurm; a later one that succeeds takes it away.
 const FAILED: &str = "kiln: rebuild failed: ";

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus, Labels};
 use kiln_slurm::parse_node_states;
 
-use super::super::observation::{Observation, Pause, Stray};
-use super::super::plan::{World, plan};
+use super::super::super::observe::node::{Observation, Pause, Stray};
+use super::super::{World, plan};
 use super::*;
 use crate::slurm::Node;
 use crate::store::{Deed, Finding, Kind};

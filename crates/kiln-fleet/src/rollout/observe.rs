@@ -7,13 +7,13 @@ use std::time::Duration;
 use kiln_cloud::InstanceStatus;
 use tokio::sync::watch;
 
+use super::execute::Executor;
 use crate::cloud_view;
-use crate::ensure::image_of;
+use crate::control_loop::Look;
 use crate::error::{Error, Result};
-use crate::execute::Executor;
 use crate::fleet_file::Fleet;
+use crate::reboot::plan::image_of;
 use crate::rollout::{JobSeen, Limits, NodeStep, Rollout, Seen, plan};
-use crate::rounds::Look;
 use crate::slurm::{Job, Slurm};
 use crate::store::{Request, Store, now};
 

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::observation::Observation;
+use super::observe::node::Observation;
 use super::plan::Verdict;
-use super::rules::{Action, judge};
+use super::plan::rules::{Action, judge};
 use crate::cloud_view;
 use crate::error::{Error, Result};
 use crate::fleet_file::Fleet;
+use crate::group_pause;
 use crate::slurm::Slurm;
 use crate::store::{Deed, Store};
-use crate::trouble;
 
 #[derive(Clone)]
 pub struct Actor {
@@ -59,7 +59,7 @@ impl Actor {
             Action::Resume => self.slurm.resume(subject).await,
             Action::Charge { problem } => {
                 let group = self.fleet.file.nodes.get(subject).map_or("", |node| node.group.as_str());
-                trouble::count(&self.store, &self.fleet.file, group, 1, problem)
+                group_pause::count(&self.store, &self.fleet.file, group, 1, problem)
             }
             Action::PowerDown => self.slurm.power_down_force(subject).await,
             Action::PowerUp => self.slurm.power_up(subject).await,
