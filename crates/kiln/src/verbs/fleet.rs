@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use kiln_fleet::{FleetFile, Options, RolloutId, Slurm, Sources, Store, paths};
+use kiln_fleet::{FleetFile, Options, RolloutId, Slurm, Sources, Store};
+use kiln_wire::paths;
 
 use crate::context::Context;
 use crate::exit::Exit;
@@ -76,7 +77,7 @@ fn look<T>(
     store: &Store,
     question: impl AsyncFnOnce(Sources<'_>) -> kiln_fleet::Result<T>,
 ) -> anyhow::Result<T> {
-    let fleet = kiln_fleet::Fleet::read(Path::new(paths::FLEET))?;
+    let fleet = kiln_fleet::Fleet::read(Path::new(paths::FLEET_FILE))?;
     let slurm = Slurm::default();
     let sources = Sources { store, slurm: &slurm, fleet: &fleet, share: Path::new(paths::SHARE) };
     context.block_on(async { Ok(question(sources).await?) })
@@ -86,6 +87,6 @@ fn start(context: &Context, store: &Store) -> anyhow::Result<RolloutId> {
     let mut json = Vec::new();
     std::io::stdin().read_to_end(&mut json).context("cannot read standard input")?;
     let options: Options = serde_json::from_slice(&json).context("these are not a rollout's options")?;
-    let file = FleetFile::read(Path::new(paths::FLEET))?;
+    let file = FleetFile::read(Path::new(paths::FLEET_FILE))?;
     context.block_on(async { Ok(kiln_fleet::start(store, &file, &Slurm::default(), options).await?) })
 }
