@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::fleet_file::Fleet;
 use crate::group_pause;
 use crate::slurm::Slurm;
-use crate::store::{Deed, Store};
+use crate::store::{CloudOperation, Store};
 
 #[derive(Clone)]
 pub struct Actor {
@@ -64,7 +64,7 @@ impl Actor {
             Action::PowerDown => self.slurm.power_down_force(subject).await,
             Action::PowerUp => self.slurm.power_up(subject).await,
             Action::Start { instance } => {
-                self.store.note_deed(subject, Deed::Start)?;
+                self.store.note_operation(subject, CloudOperation::Start)?;
                 Ok(self.fleet.cloud.start(instance).await.map(drop)?)
             }
             Action::Delete { instance } => cloud_view::delete(&self.fleet, instance).await,
