@@ -20,6 +20,8 @@ use crate::nodes::node_of;
 const ACTIVE_LIMIT: Duration = Duration::from_secs(900);
 /// How long nodes may take to join once they are configured.
 const SLURM_LIMIT: Duration = Duration::from_secs(180);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(300);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Deployment<'_> {
     /// Until no instance is being built. Those that broke meanwhile are told, each in the cloud's words.
@@ -106,7 +108,8 @@ impl Deployment<'_> {
                     details.join("\n")
                 )));
             }
-            sleep(Duration::from_millis(300)).await;
+            // Every look is a login on the control node, which has more to do just now.
+            sleep((start.elapsed() / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
         }
     }
 
