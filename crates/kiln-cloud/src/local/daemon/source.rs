@@ -40,7 +40,7 @@ fn host_key_unit(family: &Family) -> String {
 /// What is known of the system that a request names.
 fn family_of(request: &SourceRequest) -> Result<&'static Family> {
     let system = System::of(&request.suite);
-    let unknown = || Error::Unsupported(format!("the local cloud cannot make an image of {}", request.suite));
+    let unknown = || Error::unsupported(format!("the local cloud cannot make an image of {}", request.suite));
     system.map(Family::of_system).ok_or_else(unknown)
 }
 
