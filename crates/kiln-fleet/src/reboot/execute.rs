@@ -178,20 +178,20 @@ fn triage(error: &Error) -> Outcome {
     let problem = error.chain();
     let Error::Cloud(error) = error else {
         // The store or the disk: not the node's fault.
-        return Attempt::Again { wait: None, problem };
+        return Outcome::Retry { wait: None, problem };
     };
     match error.class {
         // A conflict: the cloud is busy with the instance on somebody else's account.
         Class::Busy { .. } | Class::Unanswered | Class::Conflict => {
-            Attempt::Again { wait: error.retry_after(), problem }
+            Outcome::Retry { wait: error.retry_after(), problem }
         }
-        Class::NoRights => Attempt::Hopeless(format!("{problem}; `kiln configure` brings valid ones")),
+        Class::NoRights => Outcome::Failed(format!("{problem}; `kiln configure` brings valid ones")),
         Class::NotFound { .. }
         | Class::NoRoom
         | Class::Refused
         | Class::Untrusted
         | Class::Unsupported
-        | Class::Failed => Attempt::Hopeless(problem),
+        | Class::Failed => Outcome::Failed(problem),
     }
 }
 
