@@ -1,10 +1,11 @@
 //! Carries out the plan of a rollout, and records it.
 
+use kiln_wire::rollout::{NodeStep, Rollout, RolloutNode, Strategy};
+
 use super::plan::{Action, CANCELLED};
 use super::transitions::{Transition, Transitions as _};
-use super::{NodeStep, Rollout, RolloutNode, Strategy};
 use crate::error::{Error, Result};
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::slurm::{Job, Node, REASON, Slurm, Submission};
 use crate::store::{NewRequest, Request, RequestKind, Store, now};
 

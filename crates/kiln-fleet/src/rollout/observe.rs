@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
+use kiln_wire::rollout::Rollout;
 
-use super::Rollout;
 use crate::cloud_view::{self, image_of};
 use crate::error::{Error, Result};
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::slurm::{Job, JobState, Node, Slurm};
 use crate::store::{Request, Store};
 

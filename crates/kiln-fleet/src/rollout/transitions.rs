@@ -20,8 +20,8 @@
 //! node that was checked may have to boot again.
 
 use jiff::Timestamp;
+use kiln_wire::rollout::{NodeStep, RolloutNode};
 
-use super::{NodeStep, RolloutNode};
 use crate::error::{Error, Result};
 
 /// A change of one node, as the plan names it.

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kiln_wire::rollout::{NodeStep, Options, Rollout, RolloutNode, RolloutState, Strategy};
 
 use super::observe::{JobObservation, NodeObservation};
 use super::transitions::Transition;
-use super::{NodeStep, Options, Rollout, RolloutNode, RolloutState, Strategy};
 use crate::slurm::{JobState, Node};
 use node::{NodePlan, Terms, plan_node};
 

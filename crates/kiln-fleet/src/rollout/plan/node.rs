@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kiln_wire::rollout::{NodeStep, RolloutNode};
 
 use super::super::observe::{JobObservation, NodeObservation};
 use super::super::transitions::Transition;
-use super::super::{NodeStep, RolloutNode};
 use crate::slurm::{JobState, Node};
 use crate::store::{Request, RequestState};
 
