@@ -9,17 +9,17 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::engine::Rollouts;
+use crate::control_loop::Rounds;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetWatch};
+use crate::hooks::spool;
 use crate::paths;
 use crate::power::Power;
+use crate::reboot::Worker;
 use crate::reconcile::Reconciler;
-use crate::rounds::Rounds;
-use crate::slurm::Slurm;
-use crate::spool;
+use crate::rollout::Rollouts;
 use crate::store::Store;
-use crate::work::Worker;
+use kiln_slurm::Slurm;
 
 /// Old requests are in nobody's way.
 const PRUNE_EVERY: Duration = Duration::from_secs(3600);

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::fleet_file::Fleet;
 use crate::reconcile::{Observation, Verdict, look_only};
-use crate::slurm::Slurm;
 use crate::store::{Event, Request, Store, Trouble, now};
+use kiln_slurm::{Slurm, State};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FleetHealth {
@@ -183,17 +183,17 @@ impl Sources<'_> {
 impl NodeHealth {
     fn new(o: &Observation, finding: Option<FindingReport>) -> Self {
         let state = o.state();
-        let off = o.elastic && o.is_off() && !o.is_down() && !o.has("DRAIN");
+        let off = o.elastic && state.is_some_and(State::is_off_and_available);
         NodeHealth {
             node: o.node.clone(),
             group: o.group.clone(),
             elastic: o.elastic,
-            slurm: state.map(kiln_slurm::NodeState::short),
-            reason: state.and_then(|s| s.reason.clone()),
-            reason_by: state.and_then(|s| s.reason_by.clone()),
+            slurm: state.map(State::to_string),
+            reason: o.slurm.as_ref().and_then(|n| n.reason.clone()),
+            reason_by: o.slurm.as_ref().and_then(|n| n.reason_by.clone()),
             booted: o.slurm.as_ref().and_then(|n| n.booted),
             carries_jobs: o.carries_jobs(),
-            in_order: state.is_some_and(kiln_slurm::NodeState::in_service) || off,
+            in_order: state.is_some_and(State::in_service) || off,
             instances: o.instances.iter().map(InstanceReport::new).collect(),
             left_alone: o.hands_off(),
             finding,
@@ -210,7 +210,7 @@ impl InstanceReport {
                 other => other.word().into(),
             },
             address: instance.address.map(|a| a.to_string()),
-            image: crate::ensure::image_of(instance).map(String::from),
+            image: crate::reboot::plan::image_of(instance).map(String::from),
             created: instance.created,
         }
     }

@@ -4,39 +4,27 @@
 //! Slurm, and does the slow work. Everything here runs as Slurm's own user.
 
 mod cloud_view;
-mod crew;
+mod control_loop;
 pub mod daemon;
-mod engine;
-pub mod ensure;
 mod error;
-mod execute;
 mod fleet_file;
-mod fleet_names;
+mod group_pause;
 pub mod health;
-pub mod hook;
+pub mod hooks;
 mod power;
+pub mod reboot;
 pub mod reconcile;
-mod resume_file;
 mod rollout;
-mod rounds;
-mod slurm;
-mod spool;
-mod start;
 pub mod store;
-mod trouble;
-mod wait;
-mod work;
 
 pub use daemon::{DaemonConfig, run};
 pub use error::{Error, Result};
 pub use fleet_file::{ElasticGroup, Fleet, FleetFile, FleetNode, Patience, Place, Surroundings};
 pub use health::{FleetHealth, NodeDossier, NodeHealth, Sources};
 pub use rollout::{
-    NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy, estimate,
-    step_text,
+    NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy, WELL_AS_IT_IS,
+    abort, estimate, list, pause, report, resume, start, step_text,
 };
-pub use slurm::{Job, JobState, Node, Slurm};
-pub use start::{WELL_AS_IT_IS, abort, list, pause, report, resume, start};
 pub use store::Store;
 
 /// Where things are on the control node.

@@ -75,7 +75,10 @@ mod tests {
     fn messages_are_sorted() {
         let rows = [
             ("slurm_load_node error: Unable to contact slurm controller (connect failure)", "unreachable"),
-            ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", "unreachable"),
+            (
+                "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+                "unreachable",
+            ),
             ("sacct: error: Problem talking to the database: Connection refused", "unreachable"),
             ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", "unreachable"),
             ("scontrol: error: Zero Bytes were transmitted or received", "unreachable"),

@@ -35,7 +35,9 @@ impl JobState {
         match word.split_whitespace().next().unwrap_or_default() {
             "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED" | "SPECIAL_EXIT" => JobState::Pending,
             "CONFIGURING" => JobState::Configuring,
-            "RUNNING" | "COMPLETING" | "SUSPENDED" | "STAGE_OUT" | "SIGNALING" | "STOPPED" => JobState::Running,
+            "RUNNING" | "COMPLETING" | "SUSPENDED" | "STAGE_OUT" | "SIGNALING" | "STOPPED" => {
+                JobState::Running
+            }
             "COMPLETED" => JobState::Completed,
             "CANCELLED" | "REVOKED" => JobState::Cancelled,
             "NODE_FAIL" | "BOOT_FAIL" => JobState::NodeFail,

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use kiln_fleet::hook::{self, Desk};
+use kiln_fleet::hooks::{self, Desk};
 use kiln_fleet::paths;
 
 /// `None`: the binary was called as itself.
@@ -18,13 +18,13 @@ pub fn run() -> Option<ExitCode> {
         fleet: Path::new(paths::FLEET),
     };
     let accepted = match Path::new(&name).file_name()?.to_str()? {
-        "kiln-reboot" => hook::reboot(desk, &nodes),
+        "kiln-reboot" => hooks::reboot(desk, &nodes),
         "kiln-resume" => {
             let file = std::env::var_os("SLURM_RESUME_FILE").map(PathBuf::from);
-            hook::resume(desk, &nodes, file.as_deref())
+            hooks::resume(desk, &nodes, file.as_deref())
         }
-        "kiln-suspend" => hook::suspend(desk, &nodes),
-        "kiln-resume-fail" => hook::give_up(desk, &nodes),
+        "kiln-suspend" => hooks::suspend(desk, &nodes),
+        "kiln-resume-fail" => hooks::give_up(desk, &nodes),
         _ => return None,
     };
     // Slurm only logs the exit code; what went wrong is in kilnd's events.

@@ -1,13 +1,13 @@
 //! Powers nodes of elastic groups up and down, in bulk, as Slurm's hooks asked.
 //!
-//! Each look reads the open requests, one list of instances and one of Slurm's nodes; [`decide`] says what each
+//! Each look reads the open requests, one list of instances and one of Slurm's nodes; [`plan::decide`] says what each
 //! request needs next. What takes time (creating, deleting) runs beside the loop. Ending at any point is harmless:
 //! requests stay open until they are observed to be done, and nothing else is remembered.
 
-mod act;
 mod answer;
-mod decide;
+mod execute;
 mod pace;
+mod plan;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::cloud_view;
-use crate::crew::Crew;
+use crate::control_loop::Look;
+use crate::control_loop::tasks::Crew;
 use crate::error::Result;
 use crate::fleet_file::Fleet;
-use crate::rounds::Look;
-use crate::slurm::{Node, Slurm};
+use crate::group_pause::pause_text;
 use crate::store::{Kind, NewRequest, PowerTimes, Request, Store, Trouble, now};
-use crate::trouble::pause_text;
-use act::Act;
-use decide::{Seen, Step, decide};
+use execute::Act;
+use kiln_slurm::{Node, Slurm};
 use pace::Pace;
+use plan::{Seen, Step, decide};
 
 pub struct Power {
     store: Arc<Store>,

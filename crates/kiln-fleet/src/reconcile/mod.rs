@@ -1,14 +1,11 @@
 //! The reconciler: looks at Slurm and at the cloud, and mends what does not agree.
 //!
 //! It takes no input: events only wake it, and every look reads the world anew. If either side cannot be read it acts on
-//! nothing. [`rules`] has the table of what it looks for.
+//! nothing. [`plan::rules`] has the table of what it looks for.
 
-mod act;
-mod checks;
-mod observation;
+mod execute;
 mod observe;
 mod plan;
-mod rules;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,17 +15,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::crew::Crew;
+use crate::control_loop::tasks::Crew;
 use crate::error::Result;
 use crate::fleet_file::Fleet;
-use crate::slurm::Slurm;
+use crate::group_pause;
 use crate::store::{Finding, Store, now};
-use crate::trouble;
+use kiln_slurm::Slurm;
 
-pub use observation::{Observation, Pause, Stray};
 pub use observe::Glimpse;
+pub use observe::node::{Observation, Pause, Stray};
+pub use plan::rules::{Action, RULES, Times, table};
 pub use plan::{Verdict, World, plan};
-pub use rules::{Action, RULES, Times, table};
 
 /// Events come in flocks; one look serves them all.
 const FLOCK: Duration = Duration::from_secs(5);
@@ -102,7 +99,8 @@ impl Reconciler {
         self.keep(&before, &verdicts, at)?;
         let mut nodes: HashMap<String, Observation> =
             world.nodes.into_iter().map(|o| (o.node.clone(), o)).collect();
-        let actor = act::Actor { store: self.store.clone(), slurm: self.slurm.clone(), fleet: fleet.clone() };
+        let actor =
+            execute::Actor { store: self.store.clone(), slurm: self.slurm.clone(), fleet: fleet.clone() };
         let room = crew.room(fleet.file.concurrency);
         crew.reap();
         for verdict in verdicts.into_iter().filter(|v| v.is_due(at)) {
@@ -121,7 +119,7 @@ impl Reconciler {
     }
 
     fn end_troubles(&self, world: &World) -> Result<()> {
-        for (group, node) in trouble::over(&world.nodes, &self.store.troubles()?) {
+        for (group, node) in group_pause::over(&world.nodes, &self.store.troubles()?) {
             self.store.clear_trouble(group)?;
             tracing::info!(group, node, "no longer in trouble");
             let why = format!("{node} came into service");

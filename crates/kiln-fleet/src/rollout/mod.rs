@@ -11,15 +11,19 @@
 //! A step back to `Pending` is a job that has to be submitted again. [`plan`] decides, the engine does.
 
 mod estimate;
-mod judge;
+mod execute;
+mod observe;
 mod plan;
+mod start;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use estimate::estimate;
-pub use judge::{JobSeen, Seen};
+pub use observe::Rollouts;
+pub use plan::node::{JobSeen, Seen};
 pub use plan::{Action, CANCELLED, Limits, plan};
+pub use start::{WELL_AS_IT_IS, abort, list, pause, report, resume, start};
 
 pub type RolloutId = i64;
 

@@ -3,13 +3,13 @@
 //! Hooks, the daemon and administrators' commands all open it, each in its own process. Every method is one
 //! transaction; what it returned is on the disk.
 
-mod deeds;
+mod cloud_operations;
 mod events;
 mod findings;
+mod group_pauses;
 mod requests;
 mod rollouts;
 mod schema;
-mod troubles;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,8 +24,8 @@ use crate::error::{Error, Result};
 
 pub use events::Event;
 pub use findings::Finding;
+pub use group_pauses::Trouble;
 pub use requests::{Deed, Kind, NewRequest, PowerTimes, Request, RequestState};
-pub use troubles::Trouble;
 
 pub struct Store {
     connection: Mutex<Connection>,

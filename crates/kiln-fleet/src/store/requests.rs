@@ -199,7 +199,7 @@ impl Store {
             )
             .optional()?;
         if let Some(node) = node {
-            super::deeds::put(&transaction, &node, deed)?;
+            super::cloud_operations::put(&transaction, &node, deed)?;
         }
         transaction.commit()?;
         Ok(())

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kiln_fleet::store::Request;
-use kiln_fleet::{DaemonConfig, FleetFile, Slurm, Store, daemon, hook};
+use kiln_fleet::{DaemonConfig, FleetFile, Store, daemon, hooks};
+use kiln_slurm::Slurm;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -80,12 +81,12 @@ impl Lab {
     }
 
     pub fn hook(&self, nodes: &str) {
-        self.call(|desk| hook::reboot(desk, nodes));
+        self.call(|desk| hooks::reboot(desk, nodes));
     }
 
-    pub fn call(&self, hook: impl Fn(hook::Desk<'_>) -> kiln_fleet::Result<hook::Accepted>) {
+    pub fn call(&self, hook: impl Fn(hooks::Desk<'_>) -> kiln_fleet::Result<hooks::Accepted>) {
         let paths = ["store.db", "spool", "fleet.json"].map(|name| self.path(name));
-        hook(hook::Desk { store: &paths[0], spool: &paths[1], fleet: &paths[2] }).unwrap();
+        hook(hooks::Desk { store: &paths[0], spool: &paths[1], fleet: &paths[2] }).unwrap();
     }
 
     /// Waits until nothing is open; returns the newest request of the node.

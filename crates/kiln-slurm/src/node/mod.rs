@@ -180,7 +180,9 @@ mod tests {
     #[test]
     fn reasons_for_being_down_are_told_apart() {
         assert!(node("State=DOWN Reason=reboot timed out [slurm@1]").is_given_up());
-        assert!(node("State=DOWN Reason=Node unexpectedly rebooted [slurm@1]").is_down_for_unexpected_reboot());
+        assert!(
+            node("State=DOWN Reason=Node unexpectedly rebooted [slurm@1]").is_down_for_unexpected_reboot()
+        );
         assert!(node("State=DOWN Reason=x [root@1]").is_set_down_by_others());
         assert!(!node("State=DOWN Reason=x [slurm@1]").is_set_down_by_others());
         assert!(!node("State=DOWN").is_set_down_by_others());

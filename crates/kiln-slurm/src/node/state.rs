@@ -234,7 +234,8 @@ impl State {
 
     /// Slurm takes away the instance that the node has, or has done so.
     pub fn is_losing_instance(&self) -> bool {
-        let leaving = [Flag::PowerDown, Flag::PowerDrain, Flag::PoweringDown, Flag::PoweredDown, Flag::PowerUp];
+        let leaving =
+            [Flag::PowerDown, Flag::PowerDrain, Flag::PoweringDown, Flag::PoweredDown, Flag::PowerUp];
         self.flags.has_any(&leaving)
     }
 
@@ -334,14 +335,8 @@ mod tests {
         ];
         for (text, expected) in rows {
             let s = State::parse(text);
-            let answers = [
-                s.in_service(),
-                s.is_empty(),
-                s.is_up(),
-                s.is_off(),
-                s.is_coming_up(),
-                s.is_going_down(),
-            ];
+            let answers =
+                [s.in_service(), s.is_empty(), s.is_up(), s.is_off(), s.is_coming_up(), s.is_going_down()];
             assert_eq!(answers, expected, "{text}");
         }
     }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus, Labels, label};
 use kiln_fleet::reconcile::{Observation, Times, World, plan};
-use kiln_fleet::{Patience, Slurm, Store};
+use kiln_fleet::{Patience, Store};
+use kiln_slurm::Slurm;
 
 use crate::{Row, peak_kib, seconds};
 

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use kiln_fleet::{FleetFile, Options, RolloutId, Slurm, Sources, Store, paths};
+use kiln_fleet::{FleetFile, Options, RolloutId, Sources, Store, paths};
+use kiln_slurm::Slurm;
 
 use crate::context::Context;
 use crate::exit::Exit;

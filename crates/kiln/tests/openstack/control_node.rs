@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use kiln_deploy::Deployment;
-use kiln_fleet::{DaemonConfig, Slurm, Store, daemon, hook};
+use kiln_fleet::{DaemonConfig, Store, daemon, hooks};
+use kiln_slurm::Slurm;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -75,22 +76,22 @@ impl ControlNode {
     }
 
     pub fn power_up(&self, nodes: &str) {
-        self.call(|desk| hook::resume(desk, nodes, None).map(drop));
+        self.call(|desk| hooks::resume(desk, nodes, None).map(drop));
     }
 
     pub fn power_down(&self, nodes: &str) {
-        self.call(|desk| hook::suspend(desk, nodes).map(drop));
+        self.call(|desk| hooks::suspend(desk, nodes).map(drop));
     }
 
-    fn call(&self, hook: impl FnOnce(hook::Desk<'_>) -> kiln_fleet::Result<()>) {
+    fn call(&self, hook: impl FnOnce(hooks::Desk<'_>) -> kiln_fleet::Result<()>) {
         let [store, spool, fleet] =
             ["store.db", "spool", "fleet.json"].map(|name| self.dir.path().join(name));
-        hook(hook::Desk { store: &store, spool: &spool, fleet: &fleet }).unwrap();
+        hook(hooks::Desk { store: &store, spool: &spool, fleet: &fleet }).unwrap();
     }
 
     /// What Slurm does.
     pub fn reboot(&self, nodes: &str) {
-        self.call(|desk| hook::reboot(desk, nodes).map(drop));
+        self.call(|desk| hooks::reboot(desk, nodes).map(drop));
     }
 
     /// Until kilnd has nothing more to do.

@@ -7,14 +7,14 @@ use kiln_slurm::Release;
 use kiln_spec::hostlist;
 
 use crate::cloud_view;
-use crate::ensure::image_of;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetFile};
+use crate::reboot::plan::image_of;
 use crate::rollout::{
     NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy,
 };
-use crate::slurm::{Node, Slurm};
 use crate::store::{Store, now};
+use kiln_slurm::{Node, Slurm};
 
 const HAS_IMAGE: &str = "has its image already";
 const IS_OFF: &str = "is off, and comes up on its image";
@@ -198,7 +198,7 @@ fn reason_to_skip(
         return None;
     }
     if let Some(node) = slurm.filter(|n| n.is_drained_by_kiln()) {
-        return (!node.is_empty()).then(|| "Kiln has drained it, and jobs still run there".into());
+        return (!node.state.is_empty()).then(|| "Kiln has drained it, and jobs still run there".into());
     }
     if !options.force && target.is_none() {
         return Some("no image is recorded for it".into());
@@ -288,13 +288,8 @@ mod tests {
     #[test]
     fn what_kiln_drained_is_tried_again_unless_jobs_run_there() {
         let node = |base: &str, reason: &str| Node {
-            state: kiln_slurm::NodeState {
-                node: "a".into(),
-                base: base.into(),
-                flags: vec!["DRAIN".into()],
-                reason: Some(reason.into()),
-                ..kiln_slurm::NodeState::default()
-            },
+            state: kiln_slurm::State::parse(&format!("{base}+DRAIN")),
+            reason: Some(reason.into()),
             ..Node::default()
         };
         let skip = |node: &Node| reason_to_skip(&Options::default(), Some("new"), Some("new"), Some(node));

@@ -7,15 +7,15 @@ use std::time::Duration;
 use kiln_cloud::InstanceStatus;
 use tokio::sync::watch;
 
+use super::execute::Executor;
 use crate::cloud_view;
-use crate::ensure::image_of;
+use crate::control_loop::Look;
 use crate::error::{Error, Result};
-use crate::execute::Executor;
 use crate::fleet_file::Fleet;
+use crate::reboot::plan::image_of;
 use crate::rollout::{JobSeen, Limits, NodeStep, Rollout, Seen, plan};
-use crate::rounds::Look;
-use crate::slurm::{Job, Slurm};
 use crate::store::{Request, Store, now};
+use kiln_slurm::{Job, Slurm};
 
 pub struct Rollouts {
     pub store: Arc<Store>,
@@ -58,7 +58,7 @@ async fn turn(store: &Store, slurm: &Slurm, fleet: &Fleet, stop: &watch::Receive
 
 struct World {
     instances: BTreeMap<String, kiln_cloud::Instance>,
-    nodes: BTreeMap<String, crate::slurm::Node>,
+    nodes: BTreeMap<String, kiln_slurm::Node>,
     requests: BTreeMap<String, Request>,
     jobs: Vec<Job>,
 }

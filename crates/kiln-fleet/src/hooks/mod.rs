@@ -1,5 +1,8 @@
 //! Slurm's hooks. Each validates, enqueues and returns: a slow hook stalls slurmctld.
 
+mod fleet_names;
+pub mod spool;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,9 +10,8 @@ use jiff::Timestamp;
 use kiln_spec::hostlist;
 
 use crate::error::{Error, Result};
-use crate::fleet_names::FleetNames;
 use crate::store::{Kind, NewRequest, Store, now};
-use crate::{resume_file, spool};
+use fleet_names::FleetNames;
 
 /// A store that is held for longer than this is passed by: the spool takes the request.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -41,7 +43,9 @@ pub fn reboot(desk: Desk<'_>, nodes: &str) -> Result<Accepted> {
 /// that is of no elastic group is never powered down, so nothing else can be meant.
 pub fn resume(desk: Desk<'_>, nodes: &str, resume_file: Option<&Path>) -> Result<Accepted> {
     // Slurm deletes the file a moment later.
-    let jobs = resume_file.and_then(|path| std::fs::read(path).ok()).map(|text| resume_file::jobs(&text));
+    let jobs = resume_file
+        .and_then(|path| std::fs::read(path).ok())
+        .map(|text| kiln_slurm::resume_file::jobs(&text));
     let jobs = jobs.unwrap_or_default();
     accept(desk, "resume hook", nodes, |fleet, node, received| {
         let kind = if fleet.is_some_and(|f| !f.is_elastic(node)) { Kind::Reboot } else { Kind::Resume };

@@ -1,5 +1,7 @@
 //! One look: Slurm once, the cloud once, the store.
 
+pub mod node;
+
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::path::Path;
@@ -8,14 +10,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kiln_cloud::{Instance, label};
 
-use super::observation::{Observation, Pause, Stray};
 use super::plan::World;
 use crate::cloud_view::is_ours;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetNode};
 use crate::rollout::RolloutNode;
-use crate::slurm::{Node, Slurm};
 use crate::store::{Deed, Kind, Store, now};
+use kiln_slurm::{Node, Slurm};
+use node::{Observation, Pause, Stray};
 
 /// How long either side may take to answer when somebody waits for it.
 const SOON: Duration = Duration::from_secs(20);

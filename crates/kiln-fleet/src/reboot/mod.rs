@@ -2,6 +2,8 @@
 //!
 //! Ending at any point is harmless: the request stays in the store and the next run looks again.
 
+pub mod plan;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +11,12 @@ use kiln_cloud::{Instance, InstanceStatus, Rebuild, label};
 use tokio::sync::watch;
 
 use crate::cloud_view;
-use crate::ensure::{IMAGE_LABEL, Step, decide};
-use crate::error::{Error, Result};
+use crate::control_loop::retry::before_the_next_try;
+use crate::error::{Error, Result, chain};
 use crate::fleet_file::{Fleet, FleetNode};
-use crate::slurm::{ROUNDING, Slurm};
 use crate::store::{Deed, Kind, Request, Store, now};
-use crate::wait::before_the_next_try;
+use kiln_slurm::{BOOT_TIME_ROUNDING, Slurm};
+use plan::{IMAGE_LABEL, Step, decide};
 
 /// What a request that failed for good leaves in Slurm; a later one that succeeds takes it away.
 const FAILED: &str = "kiln: rebuild failed: ";
@@ -100,8 +102,8 @@ impl Worker {
         self.store.fail(request.id, problem)?;
         let reason = format!("{FAILED}{problem}");
         if let Err(error) = self.slurm.drain(node, &reason).await {
-            tracing::error!(node, error = error.chain(), "cannot drain");
-            self.store.log(node, "drain", &reason, &error.chain())?;
+            tracing::error!(node, error = chain(&error), "cannot drain");
+            self.store.log(node, "drain", &reason, &chain(&error))?;
         }
         Ok(())
     }
@@ -111,7 +113,7 @@ impl Worker {
         match self.slurm.undrain(node, FAILED).await {
             Ok(true) => tracing::info!(node, "back in service after an earlier failure"),
             Ok(false) => {}
-            Err(error) => tracing::warn!(node, error = error.chain(), "cannot look after an earlier drain"),
+            Err(error) => tracing::warn!(node, error = chain(&error), "cannot look after an earlier drain"),
         }
     }
 
@@ -125,7 +127,7 @@ impl Worker {
         if let Some(asked) = asked {
             // Slurm works out a node's boot time from whole seconds of clock and uptime, up to two too early; one
             // before its request would be no reboot to it. Only a cloud quicker than that has to be waited for.
-            let early = ROUNDING.saturating_sub(now().duration_since(asked).unsigned_abs());
+            let early = BOOT_TIME_ROUNDING.saturating_sub(now().duration_since(asked).unsigned_abs());
             self.pause(early).await;
         }
         if self.is_passed_over(request).await? {
@@ -215,11 +217,11 @@ impl Worker {
         let (deed, began) = (request.deed?, request.began?);
         let happened = match deed {
             // By the cloud's clock, which may differ from ours by less than a build takes.
-            Deed::Rebuild => instance.built.is_some_and(|built| built >= began - ROUNDING),
+            Deed::Rebuild => instance.built.is_some_and(|built| built >= began - BOOT_TIME_ROUNDING),
             Deed::Create | Deed::Delete => false,
             Deed::Reboot | Deed::Start => {
                 let seen = self.slurm.node(&request.node).await.ok().flatten();
-                seen.and_then(|n| n.booted).is_some_and(|booted| booted >= began - ROUNDING)
+                seen.and_then(|n| n.booted).is_some_and(|booted| booted >= began - BOOT_TIME_ROUNDING)
             }
         };
         happened.then_some(deed)
@@ -305,7 +307,7 @@ mod tests {
 
     #[test]
     fn reasons_are_kilns_own() {
-        assert!(FAILED.starts_with(crate::slurm::REASON));
+        assert!(FAILED.starts_with(kiln_slurm::REASON));
     }
 
     #[test]

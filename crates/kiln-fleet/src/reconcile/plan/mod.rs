@@ -1,13 +1,16 @@
 //! Findings with their ages, and when each is to be acted on. Pure.
 
+mod conditions;
+pub mod rules;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::observation::{Observation, Stray};
-use super::rules::{Action, Found, Grace, Rule, Times, judge, judge_stray};
+use super::observe::node::{Observation, Stray};
 use crate::store::Finding;
+use rules::{Action, Found, Grace, Rule, Times, judge, judge_stray};
 
 /// Everything that was observed in one look.
 #[derive(Debug, Default)]

@@ -1,5 +1,8 @@
 //! How kilnd works: it looks at the world and does what follows, over and over, until it is told to end.
 
+pub mod retry;
+pub mod tasks;
+
 use std::sync::Arc;
 use std::time::Duration;
 

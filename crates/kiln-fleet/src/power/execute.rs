@@ -8,15 +8,15 @@ use kiln_cloud::{Instance, Labels, NewInstance, label};
 use tokio::sync::{Semaphore, TryAcquireError};
 
 use super::answer::{Answer, backoff};
-use super::decide::left_alone;
+use super::plan::left_alone;
 use crate::cloud_view;
-use crate::ensure::IMAGE_LABEL;
-use crate::error::{Error, Result};
+use crate::control_loop::retry::before_the_next_try;
+use crate::error::{Error, Result, chain};
 use crate::fleet_file::{Fleet, FleetNode, Place, Surroundings};
-use crate::slurm::{REASON, Slurm};
+use crate::group_pause;
+use crate::reboot::plan::IMAGE_LABEL;
 use crate::store::{Deed, Kind, Request, Store, now};
-use crate::trouble;
-use crate::wait::before_the_next_try;
+use kiln_slurm::{REASON, Slurm};
 
 /// Why a group pauses whose nodes boot and do not join.
 const NEVER_CAME: &str = "its nodes do not come up in time";
@@ -48,7 +48,7 @@ impl Act {
     /// What came too late. Its group is charged with it, once.
     pub async fn give_up(&self, request: &Request, ids: &[String], room: &Semaphore) -> Result<()> {
         self.store.begin(request.id, Deed::Delete)?;
-        trouble::count(&self.store, &self.fleet.file, self.group(request), 1, NEVER_CAME)?;
+        group_pause::count(&self.store, &self.fleet.file, self.group(request), 1, NEVER_CAME)?;
         self.delete(request, ids, room).await
     }
 
@@ -99,7 +99,7 @@ impl Act {
         // Others were asked for while this batch waited for its turn.
         let requests = self.still_wanted(requests)?;
         if let Some(trouble) = self.store.troubles()?.get(group).filter(|trouble| trouble.is_paused()) {
-            return self.fail(&requests, &trouble::pause_text(group, trouble)).await;
+            return self.fail(&requests, &group_pause::pause_text(group, trouble)).await;
         }
         let places = self.fleet.file.elastic.get(group).map(|g| g.places.clone()).unwrap_or_default();
         let Some(surroundings) = self.fleet.file.surroundings.clone() else {
@@ -147,7 +147,7 @@ impl Act {
         if waiting.is_empty() {
             return Ok(());
         }
-        trouble::pause(&self.store, &self.fleet.file, group, &no_room)?;
+        group_pause::pause(&self.store, &self.fleet.file, group, &no_room)?;
         self.fail(&waiting, &no_room).await
     }
 
@@ -215,7 +215,7 @@ impl Act {
         let known: Vec<(String, String)> =
             instances.iter().filter_map(|i| Some((i.name.clone(), i.address?.to_string()))).collect();
         if let Err(error) = self.slurm.tell_addresses(&known).await {
-            tracing::warn!(error = error.chain(), "cannot tell Slurm the addresses");
+            tracing::warn!(error = chain(&error), "cannot tell Slurm the addresses");
         }
     }
 
@@ -227,7 +227,7 @@ impl Act {
         if let Err(error) = self.slurm.down(&nodes, &format!("{REASON}{problem}")).await {
             // Not told: tried again, so that a job does not wait in vain.
             for request in requests {
-                self.later(request, None, &error.chain())?;
+                self.later(request, None, &chain(&error))?;
             }
             return Ok(());
         }
@@ -235,7 +235,7 @@ impl Act {
             self.log(request, &format!("failed: {problem}"))?;
             self.store.fail(request.id, problem)?;
         }
-        trouble::count(&self.store, &self.fleet.file, self.group(first), requests.len(), problem)
+        group_pause::count(&self.store, &self.fleet.file, self.group(first), requests.len(), problem)
     }
 
     fn group(&self, request: &Request) -> &str {
