@@ -7,17 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub type Labels = BTreeMap<String, String>;
 
-/// The labels Kiln puts on everything it makes.
-pub mod label {
-    pub const CLUSTER: &str = "kiln_cluster";
-    pub const NODE: &str = "kiln_node";
-    pub const ROLE: &str = "kiln_role";
-    pub const GROUP: &str = "kiln_group";
-    /// The image a node should have, where Slurm is to move it there.
-    pub const TARGET_IMAGE: &str = "kiln_target_image";
-    /// The image Kiln last gave an instance, for clouds that cannot say it: the root disk is a volume there.
-    pub const IMAGE: &str = "kiln_image";
-}
+pub use kiln_wire::labels as label;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {

@@ -8,11 +8,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_image::Event;
-use kiln_node::ApplyReport;
 use kiln_site::{Bundle, NodeKeys, Site, site};
 use kiln_slurm::parse_nodes;
 use kiln_spec::Role;
 use kiln_ssh::{Host, Ssh};
+use kiln_wire::ApplyReport;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -159,7 +159,7 @@ impl Deployment<'_> {
         let keys = task.keys.get(&host.name).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
         let bundle =
             task.site.bundle(&host.name, keys).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
-        let sum = task.ssh.wait_output(&host, &["sha256sum", "/usr/local/bin/kiln"], SSH_LIMIT).await?;
+        let sum = task.ssh.wait_output(&host, &["sha256sum", kiln_wire::paths::KILN], SSH_LIMIT).await?;
         // Nodes run the same binary as the deploy host, whatever their image brought.
         if !task.dry_run && !sum.stdout.starts_with(task.kiln_digest) {
             (self.progress)(Event::working(&host.name, "copying kiln"));
@@ -184,7 +184,7 @@ impl Deployment<'_> {
     async fn publish(&self, task: &Task<'_>, control: &Host) -> Result<()> {
         let listed = task.ssh.run(control, &["kiln", "node", "published"], b"").await?;
         let there: BTreeMap<String, String> = serde_json::from_str(&listed).unwrap_or_default();
-        let mut publication = kiln_node::Publication::default();
+        let mut publication = kiln_wire::Publication::default();
         for node in self.spec.compute.iter().flat_map(|g| &g.nodes) {
             let Some(keys) = task.keys.get(node) else { continue };
             let Some(bundle) = task.site.bundle(node, keys) else { continue };
@@ -192,8 +192,8 @@ impl Deployment<'_> {
             let digest = hex::encode(Sha256::digest(format!("{} {}", bundle.digest(), keys.seal_recipient)));
             if there.get(node) != Some(&digest) {
                 let failed =
-                    |e: kiln_node::SealError| Error::Seal { node: node.clone(), message: e.to_string() };
-                let sealed = kiln_node::seal(&bundle, &keys.seal_recipient).map_err(failed)?;
+                    |e: kiln_wire::SealError| Error::Seal { node: node.clone(), message: e.to_string() };
+                let sealed = kiln_wire::seal(&bundle, &keys.seal_recipient).map_err(failed)?;
                 publication.sealed.insert(node.clone(), STANDARD.encode(sealed));
             }
             publication.bundles.insert(node.clone(), bundle.digest());

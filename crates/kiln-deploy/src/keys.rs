@@ -35,7 +35,7 @@ impl KeyRing {
         let host = self.host_key(node)?;
         let wrong = |e: ssh_key::Error| Error::Key(e.to_string());
         let (seal_identity, seal_recipient) =
-            kiln_node::seal_keypair(self.derive("seal", node)?).map_err(|e| Error::Key(e.to_string()))?;
+            kiln_wire::seal_keypair(self.derive("seal", node)?).map_err(|e| Error::Key(e.to_string()))?;
         Ok(NodeKeys {
             seal_identity,
             seal_recipient,

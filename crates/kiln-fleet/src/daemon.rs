@@ -9,11 +9,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use kiln_wire::paths;
+
 use crate::control_loop::Rounds;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetWatch};
 use crate::hooks::spool;
-use crate::paths;
 use crate::power::Power;
 use crate::reboot::Worker;
 use crate::reconcile::Reconciler;
@@ -44,7 +45,7 @@ impl Default for DaemonConfig {
         DaemonConfig {
             store: paths::STORE.into(),
             spool: paths::SPOOL.into(),
-            fleet: paths::FLEET.into(),
+            fleet: paths::FLEET_FILE.into(),
             slurm: Slurm::default(),
             share: paths::SHARE.into(),
             poll: Duration::from_millis(200),

@@ -26,16 +26,3 @@ pub use rollout::{
     abort, estimate, list, pause, report, resume, start, step_text,
 };
 pub use store::Store;
-
-/// Where things are on the control node.
-pub mod paths {
-    pub const STORE: &str = "/var/lib/state/kiln/store.db";
-    /// On the root disk, not beside the store: it is for when the store cannot be written, and most of what is
-    /// wrong with it then (the volume full, read-only, not there) would be wrong here too. A file written below
-    /// the mount point of a missing volume would even vanish when the volume comes. What is lost with a rebuild of
-    /// control is little: the daemon empties it as soon as the store answers, and Slurm's own state is on the
-    /// same volume as the store, so that without it nobody calls a hook for long.
-    pub const SPOOL: &str = "/var/spool/kiln";
-    pub const FLEET: &str = "/etc/kiln/fleet.json";
-    pub const SHARE: &str = "/srv/kiln/share";
-}

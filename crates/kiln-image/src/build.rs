@@ -8,10 +8,11 @@ use kiln_cloud::{
     Cloud, Image, InstanceStatus, Labels, Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup, Rule,
     label,
 };
-use kiln_site::{Identity, UserData};
 use kiln_ssh::{Host, Ssh};
+use kiln_wire::labels::image as property;
+use kiln_wire::{Identity, UserData};
 
-use crate::catalog::{built_image, images_of_kiln, property};
+use crate::catalog::{built_image, images_of_kiln};
 use crate::manifest::Manifest;
 use crate::progress::{Event, Progress, Stop, unless_stopped};
 use crate::recipe::{Recipe, Source};

@@ -1,19 +1,10 @@
 //! Finding Kiln's images in a cloud, and reading what was written on them.
 
 use kiln_cloud::{Cloud, Image};
+use kiln_wire::labels::image as property;
 
 use crate::manifest::Manifest;
 use crate::recipe::Recipe;
-
-/// Names of image properties.
-pub mod property {
-    pub const RECIPE: &str = "kiln_recipe";
-    pub const MANIFEST: &str = "kiln_manifest";
-    /// The name the image has in the file it was built from.
-    pub const NAME: &str = "kiln_image";
-    /// On clouds where an image may be there before it is whole, and on uploaded ones: how it came to be.
-    pub const MADE_BY: &str = "kiln_made_by";
-}
 
 /// Every image that Kiln built, uploaded or left half made, newest first.
 pub async fn images_of_kiln(cloud: &Cloud) -> kiln_cloud::Result<Vec<Image>> {

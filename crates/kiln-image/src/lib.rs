@@ -8,7 +8,7 @@ mod recipe;
 mod steps;
 
 pub use build::{BuildError, Builder, instance_name};
-pub use catalog::{built_image, images_of_kiln, is_of_kiln, origin, property};
+pub use catalog::{built_image, images_of_kiln, is_of_kiln, origin};
 pub use manifest::{Manifest, Package};
 pub use progress::{Event, Progress, State, Stop, unless_stopped};
 pub use recipe::{Recipe, Source};

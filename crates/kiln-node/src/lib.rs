@@ -10,25 +10,20 @@ pub mod boot;
 mod diff;
 mod lock;
 mod managed;
-pub mod mark;
 pub mod metadata;
 mod mounts;
 mod process;
-pub mod report;
-pub mod seal;
-pub mod share;
 pub mod state;
 mod systemd;
+mod tell_bundle;
 mod tree;
 pub mod units;
+mod verdict;
 
 pub use apply::{ApplyOptions, apply};
 pub use boot::{BootError, BootOptions, BootOutcome, boot, identify};
 pub use metadata::{Metadata, MetadataError};
-pub use report::{ApplyReport, Outcome, ResourceReport};
-pub use seal::{SealError, seal, seal_keypair, unseal};
-pub use share::{Publication, ShareError, bundles, publish, published};
-pub use state::{Applied, AppliedResult, applied};
+pub use state::applied;
 
 /// Renders an error with the chain of its causes on one line.
 pub(crate) fn explain(error: &dyn std::error::Error) -> String {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kiln_site::bundle::MountSource;
+use kiln_wire::bundle::MountSource;
 
 /// The local cloud gives volumes as directories here.
 const VOLUME_DIRECTORIES: &str = "/mnt/volumes";

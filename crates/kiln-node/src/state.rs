@@ -4,30 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use kiln_wire::Applied;
+use kiln_wire::paths::{APPLIED, MANIFEST};
 use serde::{Deserialize, Serialize};
 
 use crate::tree::{Owner, Tree, TreeError};
-
-pub const DIRECTORY: &str = "/var/lib/kiln";
-const APPLIED: &str = "/var/lib/kiln/applied.json";
-const MANIFEST: &str = "/var/lib/kiln/manifest.json";
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Applied {
-    pub digest: String,
-    pub cluster: String,
-    pub node: String,
-    pub role: String,
-    pub time: jiff::Timestamp,
-    pub result: AppliedResult,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AppliedResult {
-    Ok,
-    Failed,
-}
 
 /// What the last apply on this node was, if there was one.
 pub fn applied(root: &Path) -> Option<Applied> {

@@ -86,15 +86,6 @@ pub fn journal() -> Vec<Resource> {
     ]
 }
 
-impl crate::bundle::Service {
-    /// A unit without an `[Install]` section cannot be enabled; it only has to run.
-    #[must_use]
-    fn running_only(mut self) -> Self {
-        self.enabled = false;
-        self
-    }
-}
-
 pub fn limits() -> Resource {
     Resource::File(file(
         "/etc/security/limits.d/kiln.conf",

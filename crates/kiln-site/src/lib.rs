@@ -2,12 +2,9 @@
 //! The same bundle is pushed when the cluster is configured and pulled when a node boots. No I/O happens here.
 
 mod accounting;
-pub mod bundle;
 mod common;
 mod fleet;
-pub mod identity;
 mod inputs;
-mod make;
 mod power;
 mod roles;
 mod slurm_conf;
@@ -20,9 +17,10 @@ use std::collections::hash_map::Entry;
 
 use kiln_spec::{Role, Spec};
 
-pub use bundle::{Bundle, Resource};
-pub use identity::{Identity, UserData};
+use kiln_wire::make;
+// For a while: these are kiln-wire's.
 pub use inputs::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
+pub use kiln_wire::{Bundle, Identity, Resource, UserData, bundle, identity};
 pub use roles::{SHARE, volume_name};
 use slurm_conf::SlurmConf;
 pub use timeouts::{longest_resume_timeout, resume_timeout};

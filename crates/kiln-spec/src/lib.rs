@@ -2,6 +2,7 @@
 
 mod diagnostic;
 pub mod hostlist;
+mod key_tables;
 mod merge;
 mod nearest;
 mod parse;
@@ -10,6 +11,7 @@ mod schema;
 mod slurm_parameters;
 mod spec;
 mod syntax;
+mod tables;
 mod template;
 mod units;
 mod validate;
@@ -17,6 +19,7 @@ mod words;
 mod written;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use key_tables::{key_table, key_table_paths};
 pub use parse::{parse, parse_with_warnings};
 pub use schema::schema;
 pub use spec::*;

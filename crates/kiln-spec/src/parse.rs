@@ -2,8 +2,9 @@
 
 use crate::diagnostic::{Diagnostics, Findings};
 use crate::merge::merge;
+use crate::tables::File;
 use crate::validate::validate;
-use crate::written::{File, Reader, Source, Written as _};
+use crate::written::{Reader, Source, Written as _};
 use crate::{Spec, syntax};
 
 /// Reads a cluster file. All errors of the file come at once.

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::written::{File, Written as _};
+use crate::tables::File;
+use crate::written::{Absent, Key, Written as _};
 
 /// JSON Schema (draft 2020-12) of `cluster.toml`.
 pub fn schema() -> Value {
@@ -15,19 +16,36 @@ pub fn schema() -> Value {
 }
 
 /// A table with exactly these keys.
-pub(crate) fn table(properties: &Map<String, Value>, required: &[&str], doc: &str) -> Value {
-    let schema = json!({
+pub(crate) fn table(keys: &[Key], doc: &str) -> Value {
+    let properties: Map<String, Value> =
+        keys.iter().map(|key| (key.name.to_owned(), property(key))).collect();
+    let required: Vec<&str> =
+        keys.iter().filter(|key| matches!(key.absent, Absent::IsAnError)).map(|key| key.name).collect();
+    json!({
         "type": "object",
+        "description": doc.trim(),
         "properties": properties,
         "required": required,
         "additionalProperties": false,
-    });
-    described(schema, doc)
+    })
 }
 
-pub(crate) fn described(mut schema: Value, doc: &str) -> Value {
+fn property(key: &Key) -> Value {
+    let mut schema = key.schema.clone();
+    let description = match &key.absent {
+        Absent::Otherwise(words) => format!("{} Default: {words}.", key.doc),
+        _ => key.doc.to_owned(),
+    };
     if let Value::Object(map) = &mut schema {
-        map.insert("description".to_owned(), json!(doc.trim()));
+        map.insert("description".to_owned(), json!(description));
+        if let Absent::Means(value) = &key.absent {
+            map.insert("default".to_owned(), value.clone());
+        }
     }
     schema
+}
+
+/// The empty value of a list or of a table.
+pub(crate) fn empty(schema: &Value) -> Value {
+    if schema["type"] == "array" { json!([]) } else { json!({}) }
 }

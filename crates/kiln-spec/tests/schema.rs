@@ -30,7 +30,7 @@ fn the_schema_has_the_readers_keys() {
         ("[cloud.root_disk]", "/properties/cloud/properties/root_disk/properties"),
         ("[control]", "/properties/control/properties"),
         ("[volumes]", "/properties/volumes/properties"),
-        ("[volumes.state]", "/properties/volumes/properties/state/oneOf/1/properties"),
+        ("[volumes.state]", "/properties/volumes/properties/state/oneOf/0/properties"),
         ("[slurm]", "/properties/slurm/properties"),
         ("[role]", "/properties/role/properties"),
         ("[role.login]", "/properties/role/properties/login/properties"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use kiln_fleet::hooks::{self, Desk};
-use kiln_fleet::paths;
+use kiln_wire::paths;
 
 /// `None`: the binary was called as itself.
 pub fn run() -> Option<ExitCode> {
@@ -15,7 +15,7 @@ pub fn run() -> Option<ExitCode> {
     let desk = Desk {
         store: Path::new(paths::STORE),
         spool: Path::new(paths::SPOOL),
-        fleet: Path::new(paths::FLEET),
+        fleet: Path::new(paths::FLEET_FILE),
     };
     let accepted = match Path::new(&name).file_name()?.to_str()? {
         "kiln-reboot" => hooks::reboot(desk, &nodes),

@@ -1,6 +1,5 @@
 //! Slurm's hooks. Each validates, enqueues and returns: a slow hook stalls slurmctld.
 
-mod fleet_names;
 pub mod spool;
 
 use std::path::Path;
@@ -8,10 +7,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kiln_spec::hostlist;
+use kiln_wire::NodeNames;
 
 use crate::error::{Error, Result};
 use crate::store::{Kind, NewRequest, Store, now};
-use fleet_names::FleetNames;
 
 /// A store that is held for longer than this is passed by: the spool takes the request.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -68,11 +67,11 @@ fn accept(
     desk: Desk<'_>,
     who: &str,
     nodes: &str,
-    request: impl Fn(Option<&FleetNames>, &str, Timestamp) -> NewRequest,
+    request: impl Fn(Option<&NodeNames>, &str, Timestamp) -> NewRequest,
 ) -> Result<Accepted> {
     let received = now();
     // Without the list nothing is lost: the daemon checks again when it has it.
-    let known = FleetNames::beside(desk.fleet).ok();
+    let known = NodeNames::beside(desk.fleet).ok();
     let opened = Store::open_for_a_moment(desk.store, PATIENCE);
     let log = |node: &str, why: &str, outcome: &str| {
         if let Ok(store) = &opened {

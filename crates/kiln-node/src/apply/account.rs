@@ -6,16 +6,16 @@
 //! is locked, and unlocked when it comes back; the home directory stays. Users that were there before Kiln
 //! are never locked.
 
-use kiln_site::bundle::{Group, User};
+use kiln_wire::bundle::{Group, User};
 
 use super::ApplyError;
 use super::session::Session;
 use super::usermod;
 use crate::accounts::{GroupEntry, ShadowEntry, UserEntry, is_valid_name};
 use crate::process;
-use crate::report::Verdict;
 use crate::state::MadeUser;
 use crate::tree::Owner;
+use crate::verdict::Verdict;
 
 const SKELETON: &str = "/etc/skel";
 

@@ -3,12 +3,12 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use kiln_site::bundle::Command;
+use kiln_wire::bundle::Command;
 
 use super::ApplyError;
 use super::session::Session;
 use crate::process::{self, Output, ProcessError};
-use crate::report::Verdict;
+use crate::verdict::Verdict;
 
 const POLL: Duration = Duration::from_millis(200);
 /// No command of a bundle takes this long, unless it hangs.

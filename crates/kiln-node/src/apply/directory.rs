@@ -1,12 +1,12 @@
 //! Directories: made with their parents, then mode and owner.
 
-use kiln_site::bundle::Directory;
+use kiln_wire::bundle::Directory;
 use rustix::fs::FileType;
 
 use super::ApplyError;
 use super::session::Session;
-use crate::report::Verdict;
 use crate::tree::{kind, permissions};
+use crate::verdict::Verdict;
 
 pub(super) fn apply(session: &Session, directory: &Directory) -> Result<Verdict, ApplyError> {
     let owner = session.owner(&directory.owner, &directory.group)?;

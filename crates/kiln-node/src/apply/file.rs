@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
 use base64::Engine;
-use kiln_site::bundle::File;
+use kiln_wire::bundle::File;
 use rustix::fs::FileType;
 
 use super::ApplyError;
@@ -12,8 +12,8 @@ use super::session::Session;
 use crate::diff;
 use crate::explain;
 use crate::process;
-use crate::report::Verdict;
 use crate::tree::{Place, kind, permissions};
+use crate::verdict::Verdict;
 
 enum Current {
     Missing,

@@ -1,13 +1,13 @@
 //! Symbolic links.
 
-use kiln_site::bundle::Link;
+use kiln_wire::bundle::Link;
 use rustix::fs::FileType;
 
 use super::ApplyError;
 use super::session::Session;
-use crate::report::Verdict;
 use crate::state::process_owner;
 use crate::tree::kind;
+use crate::verdict::Verdict;
 
 pub(super) fn apply(session: &Session, link: &Link) -> Result<Verdict, ApplyError> {
     let place = session.tree.place(&link.path)?;

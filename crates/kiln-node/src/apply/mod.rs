@@ -17,13 +17,14 @@ mod usermod;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use kiln_site::bundle::{Bundle, Resource};
+use kiln_wire::bundle::{Bundle, Resource};
+use kiln_wire::{ApplyReport, Outcome, ResourceReport};
 
 use crate::explain;
 use crate::lock::{self, LockError};
 use crate::process::ProcessError;
-use crate::report::{ApplyReport, Outcome, ResourceReport, Verdict};
 use crate::tree::TreeError;
+use crate::verdict::Verdict;
 use session::Session;
 
 #[derive(Debug, Clone)]

@@ -6,15 +6,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use kiln_site::bundle::{Mount, MountSource};
+use kiln_wire::bundle::{Mount, MountSource};
 
 use super::ApplyError;
 use super::session::Session;
 use crate::managed;
 use crate::mounts::{self, Mounted, Source};
 use crate::process;
-use crate::report::Verdict;
 use crate::state::process_owner;
+use crate::verdict::Verdict;
 
 const FSTAB: &str = "/etc/fstab";
 const FORMAT_LIMIT: Duration = Duration::from_secs(1800);

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use kiln_site::bundle::{Bundle, Resource};
+use kiln_wire::bundle::{Bundle, Resource};
 use rustix::fs::FileType;
 
 use super::session::{Session, owned_paths};
 use super::{ApplyError, Reports, account, failure, mount};
-use crate::report::Verdict;
 use crate::tree::kind;
+use crate::verdict::Verdict;
 
 pub(super) fn apply(session: &mut Session, bundle: &Bundle, reports: &mut Reports) {
     // A path that is now a directory or a mount is still the bundle's.

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use kiln_site::bundle::Service;
+use kiln_wire::Outcome;
+use kiln_wire::bundle::Service;
 
 use super::ApplyError;
 use super::session::Session;
 use crate::process::ProcessError;
-use crate::report::{Outcome, Verdict};
 use crate::systemd::{self, UnitState};
+use crate::verdict::Verdict;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
-use kiln_site::bundle::{Bundle, EVERYTHING, Resource};
+use kiln_wire::bundle::{Bundle, EVERYTHING, Resource};
+use kiln_wire::{Applied, AppliedResult, Outcome};
 
 use super::{ApplyError, ApplyOptions};
 use crate::accounts::Accounts;
-use crate::mark;
-use crate::report::{Outcome, Verdict};
-use crate::state::{self, Applied, AppliedResult, Manifest};
+use crate::state::{self, Manifest};
 use crate::systemd::{self, Units};
+use crate::tell_bundle;
 use crate::tree::{Owner, Tree};
+use crate::verdict::Verdict;
 
 pub(crate) struct Session {
     pub tree: Tree,
@@ -185,7 +186,7 @@ impl Session {
         };
         state::save_applied(&self.tree, &applied)?;
         if self.live && ok && applied.role == "compute" {
-            mark::tell(&applied.node, &applied.digest);
+            tell_bundle::tell(&applied.node, &applied.digest);
         }
         Ok(())
     }
@@ -233,7 +234,7 @@ mod tests {
             let restart_on = restart_on.iter().map(ToString::to_string).collect();
             let unit = unit.to_owned();
             let reload_on = Vec::new();
-            Resource::Service(kiln_site::bundle::Service {
+            Resource::Service(kiln_wire::bundle::Service {
                 unit,
                 enabled: true,
                 running: true,

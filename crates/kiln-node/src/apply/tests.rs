@@ -1,8 +1,9 @@
 //! Whole applies against a temporary root.
 
 use super::*;
-use crate::state::{self, AppliedResult};
-use kiln_site::bundle::{Command, Directory, EVERYTHING, File, Link, Mount, MountSource};
+use crate::state;
+use kiln_wire::AppliedResult;
+use kiln_wire::bundle::{Command, Directory, EVERYTHING, File, Link, Mount, MountSource};
 use std::os::unix::fs::PermissionsExt;
 
 struct Fixture {

@@ -1,6 +1,6 @@
 //! What `usermod` has to be told, worked out from the account tables alone.
 
-use kiln_site::bundle::User;
+use kiln_wire::bundle::User;
 
 use crate::accounts::{Accounts, ShadowEntry, UserEntry};
 

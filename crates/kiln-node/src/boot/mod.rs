@@ -12,18 +12,13 @@ mod update;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kiln_site::identity::Identity;
+use kiln_wire::{AppliedResult, ApplyReport, Identity, Outcome, SealError, paths, unseal_for};
 
 use crate::apply::{ApplyError, ApplyOptions, apply};
 use crate::metadata::{self, Metadata, MetadataError, Sources};
-use crate::report::{ApplyReport, Outcome};
-use crate::seal::{self, SealError};
-use crate::state::{self, AppliedResult};
+use crate::state;
 use crate::tree::{Tree, TreeError};
 use crate::{explain, process};
-
-/// A key put here by key rotation counts more than the one the instance was created with.
-pub const SEAL_KEY_FILE: &str = "/var/lib/kiln/seal-key";
 
 #[derive(Debug, Clone)]
 pub struct BootOptions {
@@ -43,7 +38,7 @@ impl Default for BootOptions {
         BootOptions {
             root: "/".into(),
             sources: Sources::default(),
-            share: "/srv/kiln/share".into(),
+            share: paths::SHARE.into(),
             share_patience: Duration::from_secs(600),
             update: true,
         }
@@ -191,7 +186,7 @@ fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result
     }
     let sealed = std::fs::read(&path).map_err(BootError::ReadBundle)?;
     let key = seal_key(tree, identity)?;
-    let bundle = seal::unseal_for(&sealed, &key, &identity.cluster, &identity.node)?;
+    let bundle = unseal_for(&sealed, &key, &identity.cluster, &identity.node)?;
     let apply_options = ApplyOptions { dry_run: false, root: options.root.clone() };
     let report = apply(&bundle, &apply_options, &mut |report| match report.outcome {
         Outcome::Changed => say(&format!("{}: {}", report.id, report.summary)),
@@ -203,7 +198,7 @@ fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result
 }
 
 fn seal_key(tree: &Tree, identity: &Identity) -> Result<String, BootError> {
-    match tree.read(SEAL_KEY_FILE)? {
+    match tree.read(paths::SEAL_KEY)? {
         Some(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         None => identity.seal_key.clone().ok_or(BootError::NoSealKey),
     }

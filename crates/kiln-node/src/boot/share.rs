@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use kiln_site::identity::Identity;
+use kiln_wire::{Applied, AppliedResult, Identity, publication};
 
 use super::{BootError, BootOptions, host, say};
 use crate::explain;
 use crate::mounts::{self, Source};
 use crate::process;
-use crate::state::{self, Applied, AppliedResult};
+use crate::state;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
@@ -30,13 +30,13 @@ pub(super) fn reach(options: &BootOptions, identity: &Identity) -> Result<Reache
     let before = state::applied(&options.root);
     let mut pause = FIRST_PAUSE;
     loop {
-        let path = options.share.join("bundles").join(format!("{}.age", identity.node));
+        let path = publication::bundle_file(&options.share, &identity.node);
         let mounted = mount(options, identity);
         if mounted.is_ok() && path.exists() {
             return Ok(Reached::Bundle(path));
         }
         // A share that was never written to is a cluster's first boot, and `configure` is on its way.
-        let first = mounted.is_ok() && !options.share.join("bundles").exists();
+        let first = mounted.is_ok() && !publication::is_begun(&options.share);
         if first || start.elapsed() + pause > options.share_patience {
             return match mounted {
                 Ok(()) => Ok(Reached::NoBundle),

@@ -1,5 +1,6 @@
 use super::*;
-use kiln_site::bundle::{Bundle, EVERYTHING, File, Resource};
+use kiln_wire::bundle::{Bundle, EVERYTHING, File, Resource};
+use kiln_wire::seal;
 use std::path::Path;
 
 /// A root, a config drive and a share in one temporary directory.

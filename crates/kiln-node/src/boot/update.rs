@@ -4,6 +4,8 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
+use kiln_wire::paths::KILN;
+use kiln_wire::publication;
 use sha2::{Digest, Sha256};
 
 use super::say;
@@ -11,7 +13,6 @@ use crate::explain;
 use crate::state::process_owner;
 use crate::tree::Tree;
 
-const INSTALLED: &str = "/usr/local/bin/kiln";
 /// Set for the new binary, which must not look again: two that disagree would follow each other for ever.
 const GUARD: &str = "KILN_NODE_UPDATED";
 
@@ -29,20 +30,20 @@ pub(super) fn adopt(share: &Path) {
         }
     };
     let installed = Tree::open(Path::new("/"))
-        .and_then(|tree| tree.make_place(INSTALLED))
+        .and_then(|tree| tree.make_place(KILN))
         .and_then(|place| place.write(&program, 0o755, process_owner()));
     if let Err(error) = installed {
         return say(&format!("cannot install the share's kiln: {}", explain(&error)));
     }
     say("continuing with the share's kiln");
-    let error =
-        std::process::Command::new(INSTALLED).args(std::env::args_os().skip(1)).env(GUARD, "1").exec();
+    let error = std::process::Command::new(KILN).args(std::env::args_os().skip(1)).env(GUARD, "1").exec();
     say(&format!("cannot run the share's kiln: {error}"));
 }
 
 /// The share's program, if there is one and it differs from ours.
 fn newer(share: &Path, ours: &Path) -> io::Result<Option<Vec<u8>>> {
-    let listed = match std::fs::read_to_string(share.join("bin/kiln.sha256")) {
+    let (kiln, sum) = publication::kiln_files(share);
+    let listed = match std::fs::read_to_string(sum) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -52,7 +53,7 @@ fn newer(share: &Path, ours: &Path) -> io::Result<Option<Vec<u8>>> {
     if listed == digest(&std::fs::read(ours)?) {
         return Ok(None);
     }
-    let program = std::fs::read(share.join("bin/kiln"))?;
+    let program = std::fs::read(kiln)?;
     if digest(&program) == listed {
         Ok(Some(program))
     } else {

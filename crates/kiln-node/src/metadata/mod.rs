@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kiln_site::identity::{Identity, UserData};
+use kiln_wire::identity::{Identity, UserData};
 use serde::Deserialize;
 
 pub const ADDRESS: &str = "169.254.169.254";

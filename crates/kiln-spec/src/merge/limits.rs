@@ -1,8 +1,9 @@
 //! `[limits]`: how many machines of which shape may be used where, turned into elastic groups.
 
-use super::{Elastic, Group, default_text};
+use super::{Elastic, Group};
 use crate::diagnostic::Findings;
-use crate::written::{At, LimitTable, Text};
+use crate::tables::{ComputeTable, LimitTable};
+use crate::written::{At, Text};
 use crate::{ImageUpdate, Role};
 
 /// One group for each zone, with its nodes numbered from 1: `vm-standard2-1-ad1-[0001-0016]`.
@@ -12,8 +13,6 @@ pub(super) fn groups(
     table: LimitTable,
     findings: &mut Findings<'_>,
 ) -> Vec<Group> {
-    let idle = table.idle.unwrap_or_else(|| default_text(super::DEFAULT_IDLE, &table.at));
-    let features = table.features.map(|list| list.value).unwrap_or_default();
     let mut groups = Vec::new();
     for (zone, count) in table.zones.unwrap_or_default() {
         if !(0..=9999).contains(&count.value) {
@@ -33,12 +32,12 @@ pub(super) fn groups(
             nodes: Some(At::new(nodes, count.span.clone())),
             flavor: flavor.clone(),
             image: image.cloned(),
-            features: features.clone(),
+            features: table.features.value.clone(),
             image_update: ImageUpdate::Slurm,
-            rebuild_time: default_text(super::DEFAULT_NODE_TIME, &flavor.span),
+            rebuild_time: ComputeTable::default().rebuild_time,
             zones: vec![zone.clone()],
             elastic: Some(Elastic {
-                idle: idle.clone(),
+                idle: table.idle.clone(),
                 min: At::new(0, zone.span.clone()),
                 flavors: Vec::new(),
                 from_limits: true,

@@ -9,25 +9,20 @@ use std::ops::Range;
 pub(crate) use types::*;
 
 use crate::diagnostic::Findings;
-use crate::words::and_list;
-use crate::written::{
-    At, ComputeOverrideTable, ControlTable, ElasticTable, File, ImageTable, LoginOverrideTable, Named,
-    PartitionTable, RebuildTable, ReconcileTable, Text, Volume, VolumeMode,
+use crate::tables::{
+    ComputeOverrideTable, ComputeTable, ControlTable, ElasticTable, File, ImageTable, LoginOverrideTable,
+    PartitionTable, RebuildTable, Volume, VolumeMode,
 };
+use crate::words::and_list;
+use crate::written::{At, Named, Text};
 use crate::{ImageUpdate, Role};
 
 pub(crate) const DEFAULT_IMAGE: &str = "default";
-const DEFAULT_FLAVOR: &str = "medium";
 const DEFAULT_SUITE: &str = "bookworm";
 const DEFAULT_SIZE: &str = "10 GiB";
-const DEFAULT_CONCURRENCY: i64 = 10;
 const DEFAULT_REBUILD: &str = "rebuild";
-const DEFAULT_REBUILD_TIME: &str = "30m";
-const DEFAULT_IDLE: &str = "15m";
 /// Of all the groups that `[limits]` yields.
 const LIMITS_PARTITION: &str = "compute";
-/// Several times what the slowest of the local cloud's hosts takes for one instance.
-const DEFAULT_NODE_TIME: &str = "5m";
 
 fn default_text(value: &str, at: &Range<usize>) -> Text {
     At::new(value.to_owned(), at.clone())
@@ -58,15 +53,15 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
             Group {
                 role: Role::Login,
                 nodes: table.nodes,
-                flavor: table.flavor.unwrap_or_else(|| default_text(DEFAULT_FLAVOR, &name.span)),
+                flavor: table.flavor,
                 image,
                 features: Vec::new(),
                 image_update: ImageUpdate::Apply,
                 zones: Vec::new(),
                 elastic: None,
-                rebuild_time: default_text(DEFAULT_NODE_TIME, &name.span),
+                rebuild_time: ComputeTable::default().rebuild_time,
                 node_config: Vec::new(),
-                overrides: table.overrides.unwrap_or_default().into_iter().map(login_override).collect(),
+                overrides: table.overrides.into_iter().map(login_override).collect(),
                 name,
             }
         })
@@ -77,16 +72,15 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
             Group {
                 role: Role::Compute,
                 nodes: table.nodes,
-                flavor: table.flavor.unwrap_or_else(|| default_text(DEFAULT_FLAVOR, &name.span)),
+                flavor: table.flavor,
                 image,
-                features: table.features.map(|list| list.value).unwrap_or_default(),
-                image_update: table.image_update.map_or(ImageUpdate::Slurm, |at| at.value),
+                features: table.features.value,
+                image_update: table.image_update.value,
                 zones: table.zones.map(|list| list.value).unwrap_or_default(),
                 elastic: table.elastic.map(elastic),
-                rebuild_time: (table.rebuild_time)
-                    .unwrap_or_else(|| default_text(DEFAULT_NODE_TIME, &name.span)),
-                node_config: table.node_config.unwrap_or_default(),
-                overrides: table.overrides.unwrap_or_default(),
+                rebuild_time: table.rebuild_time,
+                node_config: table.node_config,
+                overrides: table.overrides,
                 name,
             }
         })
@@ -102,7 +96,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
             Some(At::new(format!("{}.internal", name.value), name.span.clone()))
         }),
         name: cluster.name,
-        concurrency: cluster.concurrency.unwrap_or_else(|| At::new(DEFAULT_CONCURRENCY, cluster.at.clone())),
+        concurrency: cluster.concurrency,
         cloud: file.cloud.unwrap_or_default(),
         images,
         control,
@@ -115,27 +109,12 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         slurm: file.slurm.unwrap_or_default(),
         users: file.user.unwrap_or_default(),
         roles: file.role.unwrap_or_default(),
-        reconcile: reconcile(file.reconcile.unwrap_or_default()),
+        reconcile: file.reconcile.unwrap_or_default(),
     }
 }
 
 fn elastic(table: ElasticTable) -> Elastic {
-    Elastic {
-        idle: table.idle.unwrap_or_else(|| default_text(DEFAULT_IDLE, &table.at)),
-        min: table.min.unwrap_or_else(|| At::new(0, table.at.clone())),
-        flavors: table.flavors.map(|list| list.value).unwrap_or_default(),
-        from_limits: false,
-    }
-}
-
-fn reconcile(table: ReconcileTable) -> Reconcile {
-    Reconcile {
-        every: table.every.unwrap_or_else(|| default_text("30s", &table.at)),
-        grace: table.grace.unwrap_or_else(|| default_text("2m", &table.at)),
-        newcomer: table.newcomer.unwrap_or_else(|| default_text("1h", &table.at)),
-        pause: table.pause.unwrap_or_else(|| default_text("10m", &table.at)),
-        failures: table.failures.unwrap_or_else(|| At::new(5, table.at.clone())),
-    }
+    Elastic { idle: table.idle, min: table.min, flavors: table.flavors.value, from_limits: false }
 }
 
 fn group_title(name: &Text) -> String {
@@ -196,12 +175,8 @@ impl UsualImage {
 }
 
 fn control(written: ControlTable, usual: &UsualImage, findings: &mut Findings<'_>) -> Control {
-    let at = written.at;
-    Control {
-        node: written.node.unwrap_or_else(|| default_text("control", &at)),
-        flavor: written.flavor.unwrap_or_else(|| default_text(DEFAULT_FLAVOR, &at)),
-        image: usual.unless(written.image, "[control]", &at, findings),
-    }
+    let image = usual.unless(written.image, "[control]", &written.at, findings);
+    Control { node: written.node, flavor: written.flavor, image }
 }
 
 fn login_override((name, table): (Text, LoginOverrideTable)) -> (Text, ComputeOverrideTable) {
@@ -249,7 +224,7 @@ fn partitions(written: Option<Named<PartitionTable>>, compute: &[Group]) -> Vec<
             groups: table.groups,
             default: table.default.unwrap_or_else(|| At::new(first == Some(i), name.span.clone())),
             max_time: table.max_time,
-            config: table.config.unwrap_or_default(),
+            config: table.config,
             name,
         })
         .collect()
@@ -262,7 +237,7 @@ fn rebuild(written: Option<Named<RebuildTable>>, compute: &[Group]) -> Vec<Rebui
             .map(|(name, table)| Rebuild {
                 written: true,
                 groups: table.groups,
-                max_time: table.max_time.unwrap_or_else(|| default_text(DEFAULT_REBUILD_TIME, &name.span)),
+                max_time: table.max_time,
                 name,
             })
             .collect();
@@ -278,7 +253,7 @@ fn rebuild(written: Option<Named<RebuildTable>>, compute: &[Group]) -> Vec<Rebui
     vec![Rebuild {
         name: default_text(DEFAULT_REBUILD, &at),
         written: false,
-        max_time: default_text(DEFAULT_REBUILD_TIME, &at),
+        max_time: RebuildTable::default().max_time,
         groups: Some(At::new(groups, at)),
     }]
 }

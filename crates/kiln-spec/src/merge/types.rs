@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use crate::written::{
-    At, CloudTable, ComputeOverrideTable, ImageTable, List, Named, RolesTable, Scalar, SlurmTable, Text,
-    UserTable, VolumeMode,
+use crate::tables::{
+    CloudTable, ComputeOverrideTable, ImageTable, ReconcileTable, RolesTable, SlurmTable, UserTable,
+    VolumeMode,
 };
+use crate::written::{At, List, Named, Scalar, Text};
 use crate::{ImageUpdate, Role};
 
 /// An `Option` is either optional in the spec too, or was reported as missing or wrong.
@@ -25,7 +26,7 @@ pub(crate) struct Merged {
     pub slurm: SlurmTable,
     pub users: Named<UserTable>,
     pub roles: RolesTable,
-    pub reconcile: Reconcile,
+    pub reconcile: ReconcileTable,
 }
 
 pub(crate) struct Image {
@@ -63,14 +64,6 @@ pub(crate) struct Elastic {
     pub flavors: Vec<Text>,
     /// Made from `[limits]`.
     pub from_limits: bool,
-}
-
-pub(crate) struct Reconcile {
-    pub every: Text,
-    pub grace: Text,
-    pub newcomer: Text,
-    pub pause: Text,
-    pub failures: At<i64>,
 }
 
 pub(crate) struct Disk {

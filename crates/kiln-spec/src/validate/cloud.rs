@@ -4,9 +4,10 @@ use ipnet::Ipv4Net;
 
 use super::names;
 use crate::diagnostic::Findings;
+use crate::tables::{CloudKind, CloudTable, RootDiskTable, ServerGroupPolicy};
 use crate::units::size_gib;
 use crate::words::and_list;
-use crate::written::{CloudKind, CloudTable, RootDiskTable, ServerGroupPolicy, Text};
+use crate::written::Text;
 use crate::{CloudSpec, NetworkSpec, OpenStackSpec, RootDiskSpec};
 
 pub(super) fn cloud(table: &CloudTable, subnet: Option<Ipv4Net>, findings: &mut Findings<'_>) -> CloudSpec {
@@ -35,7 +36,9 @@ fn reject_others(table: &CloudTable, findings: &mut Findings<'_>) {
         texts.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?.span.clone()))).collect();
     found.extend(table.root_disk.iter().map(|t| ("root_disk", t.at.clone())));
     found.extend(table.server_group.iter().map(|t| ("server_group", t.span.clone())));
-    found.extend(table.security_groups.iter().map(|t| ("security_groups", t.span.clone())));
+    if !table.security_groups.value.is_empty() {
+        found.push(("security_groups", table.security_groups.span.clone()));
+    }
     for (key, span) in found {
         (findings.error("wrong-cloud", span, format!("the local cloud has no `{key}`")))
             .expected("`kind` and `subnet` alone")
@@ -103,7 +106,7 @@ fn word(policy: ServerGroupPolicy) -> &'static str {
 
 fn security_groups(table: &CloudTable, findings: &mut Findings<'_>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
-    for text in table.security_groups.iter().flat_map(|list| &list.value) {
+    for text in &table.security_groups.value {
         names::check_one_line("a security group", text, findings);
         if all.contains(&text.value) {
             let message = format!("{} stands here twice", and_list(&[&text.value]));

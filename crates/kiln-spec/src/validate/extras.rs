@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::names::is_unix_name;
 use super::own_files;
 use crate::diagnostic::Findings;
-use crate::written::{ExtrasTable, FileTable, List, RolesTable, Text};
+use crate::tables::{ExtrasTable, FileTable, RolesTable};
+use crate::written::{List, Text};
 use crate::{ExtraFile, Extras, Role, Roles};
 
 pub(super) fn roles(written: &RolesTable, findings: &mut Findings<'_>) -> Roles {
@@ -21,9 +22,9 @@ fn extras(role: Role, written: Option<&ExtrasTable>, findings: &mut Findings<'_>
         return Extras::default();
     };
     Extras {
-        packages: packages(written.packages.as_ref(), findings),
-        files: files(role, written.file.as_ref(), findings),
-        commands: commands(written.commands.as_ref(), findings),
+        packages: packages(Some(&written.packages), findings),
+        files: files(role, &written.file, findings),
+        commands: commands(Some(&written.commands), findings),
     }
 }
 
@@ -74,10 +75,10 @@ pub(super) fn commands(written: Option<&List<Text>>, findings: &mut Findings<'_>
     list.value.iter().map(|command| command.value.clone()).collect()
 }
 
-fn files(role: Role, written: Option<&List<FileTable>>, findings: &mut Findings<'_>) -> Vec<ExtraFile> {
+fn files(role: Role, written: &List<FileTable>, findings: &mut Findings<'_>) -> Vec<ExtraFile> {
     let mut seen: BTreeMap<&str, &Text> = BTreeMap::new();
     let mut files = Vec::new();
-    for table in written.iter().flat_map(|list| &list.value) {
+    for table in &written.value {
         if let Some(path) = &table.path {
             if check_path(path, findings) {
                 own_files::check(path, role, findings);
@@ -111,9 +112,9 @@ fn check_path(path: &Text, findings: &mut Findings<'_>) -> bool {
 }
 
 fn file(table: &FileTable, findings: &mut Findings<'_>) -> Option<ExtraFile> {
-    let mode = table.mode.as_ref().map_or(Some(0o644), |mode| file_mode(mode, findings));
-    let owner = unix_name("user", table.owner.as_ref(), findings);
-    let group = unix_name("group", table.group.as_ref(), findings);
+    let mode = file_mode(&table.mode, findings);
+    let owner = unix_name("user", &table.owner, findings);
+    let group = unix_name("group", &table.group, findings);
     Some(ExtraFile {
         path: table.path.as_ref()?.value.clone(),
         content: table.content.as_ref()?.value.clone(),
@@ -134,10 +135,7 @@ fn file_mode(mode: &Text, findings: &mut Findings<'_>) -> Option<u32> {
     number
 }
 
-fn unix_name(kind: &str, written: Option<&Text>, findings: &mut Findings<'_>) -> String {
-    let Some(name) = written else {
-        return "root".to_owned();
-    };
+fn unix_name(kind: &str, name: &Text, findings: &mut Findings<'_>) -> String {
     if !is_unix_name(&name.value) {
         (findings.error(
             "bad-name",

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{extras, names, unknown};
 use crate::diagnostic::Findings;
 use crate::merge::{Image, Merged};
+use crate::tables::CloudKind;
 use crate::words::or_list;
-use crate::written::{CloudKind, Text};
+use crate::written::Text;
 use crate::{ImageSource, ImageSpec, Role};
 
 const SUITES: [&str; 3] = ["bookworm", "trixie", "forky"];

@@ -18,8 +18,9 @@ mod users;
 
 use crate::diagnostic::Findings;
 use crate::merge::{Disk, Merged};
+use crate::tables::VolumeMode;
 use crate::units::size_gib;
-use crate::written::{At, VolumeMode};
+use crate::written::At;
 use crate::{ControlSpec, Spec, Volume, Volumes};
 
 /// The names of an image, a group, ... that exist, for "unknown" errors.

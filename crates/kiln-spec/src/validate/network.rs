@@ -9,7 +9,8 @@ use crate::Group;
 use crate::diagnostic::Findings;
 use crate::hostlist;
 use crate::merge::Merged;
-use crate::written::{CloudTable, Text};
+use crate::tables::CloudTable;
+use crate::written::Text;
 
 /// Network, gateway and broadcast.
 const NOT_FOR_NODES: u64 = 3;

@@ -7,8 +7,8 @@ use super::nodes::{check_feature, check_flavor, expand};
 use crate::NodeOverride;
 use crate::diagnostic::Findings;
 use crate::merge;
+use crate::tables::ComputeOverrideTable;
 use crate::words::node_list;
-use crate::written::ComputeOverrideTable;
 
 /// The overrides of a group by node name; several may set different things for one node.
 pub(super) fn overrides(

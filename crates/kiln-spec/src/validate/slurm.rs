@@ -6,7 +6,8 @@ use super::names::check_one_line;
 use crate::diagnostic::Findings;
 use crate::nearest::did_you_mean;
 use crate::slurm_parameters::{PARAMETERS, is_known};
-use crate::written::{At, Named, Scalar, SlurmTable, Text};
+use crate::tables::SlurmTable;
+use crate::written::{At, Named, Scalar, Text};
 use crate::{ConfigValue, SlurmSpec};
 
 /// A parameter and who sets it.
@@ -64,7 +65,7 @@ pub(super) const PARTITION_KEYS: &[Owned] = &[
 ];
 
 pub(super) fn config(written: &SlurmTable, findings: &mut Findings<'_>) -> SlurmSpec {
-    let entries = written.config.as_deref().unwrap_or_default();
+    let entries = &written.config;
     for (key, _) in entries {
         warn_if_unknown(key, findings);
     }

@@ -6,7 +6,8 @@ use super::names::is_unix_name;
 use super::ssh_keys;
 use crate::User;
 use crate::diagnostic::Findings;
-use crate::written::{At, Named, Text, UserTable};
+use crate::tables::UserTable;
+use crate::written::{At, List, Named, Text};
 
 /// Accounts that the nodes' systems have or that Kiln and Slurm make.
 const SYSTEM_USERS: &[&str] = &[
@@ -92,32 +93,28 @@ fn check_name(name: &Text, findings: &mut Findings<'_>) {
 }
 
 fn user(name: &Text, table: &UserTable, findings: &mut Findings<'_>) -> Option<User> {
-    let groups: Vec<String> = texts(table.groups.as_ref(), check_group, findings);
-    let ssh_keys = texts(table.ssh_keys.as_ref(), ssh_keys::check, findings);
-    let shell = table.shell.as_ref().map_or("/bin/bash", |shell| {
-        check_shell(shell, findings);
-        &shell.value
-    });
+    let groups: Vec<String> = texts(&table.groups, check_group, findings);
+    let ssh_keys = texts(&table.ssh_keys, ssh_keys::check, findings);
+    check_shell(&table.shell, findings);
     Some(User {
         name: name.value.clone(),
         uid: uid(table.uid.as_ref()?, findings)?,
         groups,
         ssh_keys,
-        shell: shell.to_owned(),
-        sudo: table.sudo.as_ref().is_some_and(|flag| flag.value),
+        shell: table.shell.value.clone(),
+        sudo: table.sudo.value,
     })
 }
 
 fn texts(
-    written: Option<&At<Vec<Text>>>,
+    list: &List<Text>,
     check: impl Fn(&Text, &mut Findings<'_>),
     findings: &mut Findings<'_>,
 ) -> Vec<String> {
-    let list = written.map(|list| list.value.as_slice()).unwrap_or_default();
-    for text in list {
+    for text in &list.value {
         check(text, findings);
     }
-    list.iter().map(|text| text.value.trim().to_owned()).collect()
+    list.value.iter().map(|text| text.value.trim().to_owned()).collect()
 }
 
 fn uid(uid: &At<i64>, findings: &mut Findings<'_>) -> Option<u32> {

@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::{File, Written as _};
+use super::Written as _;
 use crate::slurm_parameters::is_known;
+use crate::tables::File;
 use crate::words::and_join;
 
 type Tables = BTreeMap<String, Vec<String>>;

@@ -5,8 +5,8 @@ use std::ops::Range;
 use serde_json::json;
 use toml_edit::Value;
 
-use super::Written;
 use super::reader::{Reader, Shape, Source};
+use super::{Key, Written};
 use crate::nearest::did_you_mean;
 use crate::words::or_list;
 use crate::{ConfigValue, ImageUpdate, Role};
@@ -118,6 +118,10 @@ impl<T: Written> Written for List<T> {
     fn schema() -> serde_json::Value {
         json!({"type": "array", "items": T::schema()})
     }
+
+    fn keys() -> Vec<Key> {
+        T::keys()
+    }
 }
 
 impl<T: Written> Written for Named<T> {
@@ -136,6 +140,10 @@ impl<T: Written> Written for Named<T> {
 
     fn schema() -> serde_json::Value {
         json!({"type": "object", "additionalProperties": T::schema()})
+    }
+
+    fn keys() -> Vec<Key> {
+        T::keys()
     }
 }
 

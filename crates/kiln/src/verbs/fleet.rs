@@ -5,8 +5,9 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use kiln_fleet::{FleetFile, Options, RolloutId, Sources, Store, paths};
+use kiln_fleet::{FleetFile, Options, RolloutId, Sources, Store};
 use kiln_slurm::Slurm;
+use kiln_wire::paths;
 
 use crate::context::Context;
 use crate::exit::Exit;
@@ -77,7 +78,7 @@ fn look<T>(
     store: &Store,
     question: impl AsyncFnOnce(Sources<'_>) -> kiln_fleet::Result<T>,
 ) -> anyhow::Result<T> {
-    let fleet = kiln_fleet::Fleet::read(Path::new(paths::FLEET))?;
+    let fleet = kiln_fleet::Fleet::read(Path::new(paths::FLEET_FILE))?;
     let slurm = Slurm::default();
     let sources = Sources { store, slurm: &slurm, fleet: &fleet, share: Path::new(paths::SHARE) };
     context.block_on(async { Ok(question(sources).await?) })
@@ -87,6 +88,6 @@ fn start(context: &Context, store: &Store) -> anyhow::Result<RolloutId> {
     let mut json = Vec::new();
     std::io::stdin().read_to_end(&mut json).context("cannot read standard input")?;
     let options: Options = serde_json::from_slice(&json).context("these are not a rollout's options")?;
-    let file = FleetFile::read(Path::new(paths::FLEET))?;
+    let file = FleetFile::read(Path::new(paths::FLEET_FILE))?;
     context.block_on(async { Ok(kiln_fleet::start(store, &file, &Slurm::default(), options).await?) })
 }

@@ -134,7 +134,7 @@ impl Notes {
                 .filter_map(|(group, t)| Some((group, Pause { until: t.paused_until?, problem: t.problem })))
                 .collect(),
             pins: store.pins()?,
-            bundles: kiln_node::bundles(share),
+            bundles: kiln_wire::bundles(share),
         })
     }
 }

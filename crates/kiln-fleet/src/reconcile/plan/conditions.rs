@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_node::mark;
+use kiln_wire::bundle_tag;
 
 use super::super::observe::node::{Observation, Stray};
 use super::rules::{Action, Found};
@@ -222,8 +222,8 @@ pub fn other_image(o: &Observation) -> Option<Found> {
 pub fn old_bundle(o: &Observation) -> Option<Found> {
     let instance = alone(o)?;
     let (wanted, since) = o.bundle.as_ref()?;
-    let has = o.slurm.as_ref()?.extra.as_deref().and_then(mark::read)?;
-    if instance.status != InstanceStatus::Active || !o.is_up() || mark::is_of(has, wanted) {
+    let has = o.slurm.as_ref()?.extra.as_deref().and_then(bundle_tag::read)?;
+    if instance.status != InstanceStatus::Active || !o.is_up() || bundle_tag::matches(has, wanted) {
         return None;
     }
     let since = since.strftime("%Y-%m-%d %H:%M:%S UTC");

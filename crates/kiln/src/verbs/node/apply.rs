@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use kiln_node::ApplyOptions;
-use kiln_site::bundle::Bundle;
+use kiln_wire::Bundle;
 
 use super::report;
 use crate::context::Context;

@@ -21,7 +21,7 @@ impl Published {
     #[allow(clippy::unused_self, reason = "every verb is run the same way")]
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let kiln = std::env::current_exe().context("cannot find the running binary")?;
-        context.printer.json(&kiln_node::published(Path::new(kiln_site::SHARE), &kiln))?;
+        context.printer.json(&kiln_wire::published(Path::new(kiln_wire::paths::SHARE), &kiln))?;
         Ok(Exit::Ok)
     }
 }
@@ -33,7 +33,7 @@ impl Publish {
         std::io::stdin().read_to_end(&mut json).context("cannot read standard input")?;
         let publication = serde_json::from_slice(&json).context("this is not a publication")?;
         let kiln = std::env::current_exe().context("cannot find the running binary")?;
-        kiln_node::publish(Path::new(kiln_site::SHARE), &publication, &kiln)?;
+        kiln_wire::publish(Path::new(kiln_wire::paths::SHARE), &publication, &kiln)?;
         Ok(Exit::Ok)
     }
 }

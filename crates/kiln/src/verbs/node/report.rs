@@ -1,6 +1,6 @@
 //! How an apply is shown: one line per resource that was not as it should be, its diff below it, and a count.
 
-use kiln_node::{ApplyReport, Outcome, ResourceReport};
+use kiln_wire::{ApplyReport, Outcome, ResourceReport};
 
 fn word(outcome: Outcome) -> &'static str {
     match outcome {

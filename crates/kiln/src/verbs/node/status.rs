@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
-use kiln_node::AppliedResult;
+use kiln_wire::AppliedResult;
 
 use crate::context::Context;
 use crate::error::Advise;

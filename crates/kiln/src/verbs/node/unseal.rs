@@ -16,10 +16,10 @@ pub struct Unseal {
 
 impl Unseal {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let key = std::fs::read_to_string(kiln_node::boot::SEAL_KEY_FILE).context("this node has no key")?;
+        let key = std::fs::read_to_string(kiln_wire::paths::SEAL_KEY).context("this node has no key")?;
         let sealed =
             std::fs::read(&self.bundle).with_context(|| format!("cannot read {}", self.bundle.display()))?;
-        let bundle = kiln_node::unseal(&sealed, key.trim())?;
+        let bundle = kiln_wire::unseal(&sealed, key.trim())?;
         context.printer.data(format!(
             "bundle of {}: {} resources, {}",
             bundle.node,

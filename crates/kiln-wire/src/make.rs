@@ -93,6 +93,13 @@ pub fn service(unit: &str, restart_on: &[&str]) -> Service {
 }
 
 impl Service {
+    /// A unit without an `[Install]` section cannot be enabled; it only has to run.
+    #[must_use]
+    pub fn running_only(mut self) -> Self {
+        self.enabled = false;
+        self
+    }
+
     #[must_use]
     pub fn needs(mut self, id: &str) -> Self {
         self.needs.push(id.into());

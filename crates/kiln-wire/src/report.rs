@@ -59,29 +59,20 @@ impl ApplyReport {
     }
 }
 
-/// What a resource's own module answers; `apply` adds the id and the time.
-#[derive(Debug)]
-pub(crate) struct Verdict {
-    pub outcome: Outcome,
-    pub summary: String,
-    pub diff: Option<String>,
+/// What a node remembers of the last apply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    pub digest: String,
+    pub cluster: String,
+    pub node: String,
+    pub role: String,
+    pub time: jiff::Timestamp,
+    pub result: AppliedResult,
 }
 
-impl Verdict {
-    pub fn unchanged() -> Self {
-        Self::new(Outcome::Unchanged, "")
-    }
-
-    pub fn changed(summary: impl Into<String>) -> Self {
-        Self::new(Outcome::Changed, summary)
-    }
-
-    pub fn new(outcome: Outcome, summary: impl Into<String>) -> Self {
-        Verdict { outcome, summary: summary.into(), diff: None }
-    }
-
-    pub fn with_diff(mut self, diff: Option<String>) -> Self {
-        self.diff = diff;
-        self
-    }
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AppliedResult {
+    Ok,
+    Failed,
 }

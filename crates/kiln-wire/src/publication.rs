@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 const BUNDLES: &str = "bundles/digests.json";
+const INDEX: &str = "bundles/index.json";
+const KILN: &str = "bin/kiln";
+const KILN_SUM: &str = "bin/kiln.sha256";
 
 /// What the deploy host sends.
 #[derive(Default, Serialize, Deserialize)]
@@ -45,7 +48,7 @@ pub enum ShareError {
 /// index is damaged or the share has another binary than `kiln`.
 pub fn published(share: &Path, kiln: &Path) -> BTreeMap<String, String> {
     let ours = fs::read(kiln).map(|bytes| hex::encode(Sha256::digest(bytes))).unwrap_or_default();
-    let theirs = fs::read_to_string(share.join("bin/kiln.sha256")).unwrap_or_default();
+    let theirs = fs::read_to_string(share.join(KILN_SUM)).unwrap_or_default();
     if ours.is_empty() || ours != theirs.trim() {
         return BTreeMap::new();
     }
@@ -53,7 +56,7 @@ pub fn published(share: &Path, kiln: &Path) -> BTreeMap<String, String> {
 }
 
 fn index(share: &Path) -> BTreeMap<String, String> {
-    let text = fs::read_to_string(share.join("bundles/index.json")).unwrap_or_default();
+    let text = fs::read_to_string(share.join(INDEX)).unwrap_or_default();
     let index: BTreeMap<String, String> = serde_json::from_str(&text).unwrap_or_default();
     index.into_iter().filter(|(node, _)| bundle_path(share, node).is_ok_and(|p| p.exists())).collect()
 }
@@ -81,7 +84,7 @@ pub fn publish(share: &Path, publication: &Publication, kiln: &Path) -> Result<(
     }
     if before != publication.digests {
         let index = serde_json::to_vec_pretty(&publication.digests).unwrap_or_default();
-        write(&share.join("bundles/index.json"), &index, 0o644)?;
+        write(&share.join(INDEX), &index, 0o644)?;
     }
     if bundles(share).is_none_or(|(there, _)| there != publication.bundles) {
         let bundles = serde_json::to_vec_pretty(&publication.bundles).unwrap_or_default();
@@ -99,12 +102,27 @@ fn publish_kiln(share: &Path, kiln: &Path) -> Result<(), ShareError> {
     let failed = |source| ShareError::Write { path: kiln.to_path_buf(), source };
     let bytes = fs::read(kiln).map_err(failed)?;
     let digest = hex::encode(Sha256::digest(&bytes));
-    let sum = share.join("bin/kiln.sha256");
+    let sum = share.join(KILN_SUM);
     if fs::read_to_string(&sum).is_ok_and(|text| text.trim() == digest) {
         return Ok(());
     }
-    write(&share.join("bin/kiln"), &bytes, 0o755)?;
+    write(&share.join(KILN), &bytes, 0o755)?;
     write(&sum, digest.as_bytes(), 0o644)
+}
+
+/// Where a node finds its sealed bundle.
+pub fn bundle_file(share: &Path, node: &str) -> PathBuf {
+    share.join("bundles").join(format!("{node}.age"))
+}
+
+/// Whether anything was ever published on this share.
+pub fn is_begun(share: &Path) -> bool {
+    share.join("bundles").exists()
+}
+
+/// Where nodes find the `kiln` they should run, and its SHA-256 in hexadecimal.
+pub fn kiln_files(share: &Path) -> (PathBuf, PathBuf) {
+    (share.join(KILN), share.join(KILN_SUM))
 }
 
 fn bundle_path(share: &Path, node: &str) -> Result<PathBuf, ShareError> {
@@ -112,7 +130,7 @@ fn bundle_path(share: &Path, node: &str) -> Result<PathBuf, ShareError> {
     if node.is_empty() || !node.chars().all(plain) {
         return Err(ShareError::Name(node.to_string()));
     }
-    Ok(share.join("bundles").join(format!("{node}.age")))
+    Ok(bundle_file(share, node))
 }
 
 fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), ShareError> {

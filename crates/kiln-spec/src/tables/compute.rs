@@ -1,0 +1,57 @@
+//! `[compute.NAME]`: a group of compute nodes.
+
+use crate::ImageUpdate;
+use crate::written::table::table;
+use crate::written::{At, List, Named, Scalar, Text};
+
+table! {
+    /// A group of equal compute nodes.
+    ComputeTable {
+        /// The nodes as a hostlist in lower case, e.g. `standard-[0-15]`.
+        "nodes" => nodes: Text, required;
+        /// Size of the machines. It determines `CPUs` and `RealMemory` of the `NodeName` line.
+        "flavor" => flavor: Text, default "medium";
+        /// Name of an image that has the role `compute`.
+        "image" => image: Text, otherwise "`default`, or the only image";
+        /// Slurm features of the nodes (`Feature=`).
+        "features" => features: List<Text>, empty;
+        /// How existing nodes get a new image. `slurm`: `kiln apply` only records it, and `kiln rebuild` brings it through the queue. `apply`: `kiln apply` rebuilds the nodes at once, even if jobs are running.
+        "image_update" => image_update: At<ImageUpdate>, default ImageUpdate::Slurm;
+        /// The longest time that a healthy node takes from its reboot with a new image until it is back in Slurm, one minute or more. `ResumeTimeout` is derived from it.
+        "rebuild_time" => rebuild_time: Text, default "5m";
+        /// Availability zones for the nodes, the preferred one first. Groups that are not elastic use only the first.
+        "zones" => zones: List<Text>, otherwise "the cloud decides";
+        /// Makes the group elastic: Slurm powers its nodes up for jobs and down when they are idle. Not allowed with `image_update = "apply"`.
+        "elastic" => elastic: ElasticTable, otherwise "the nodes always exist";
+        /// Further parameters of the `NodeName` line in slurm.conf, e.g. `RealMemory`. They replace Kiln's values. `NodeName`, `NodeAddr`, `NodeHostname`, `Feature`, `State` and `Port` are not allowed.
+        "node_config" => node_config: Named<Scalar>, empty;
+        /// Settings for some of the nodes, by node name or hostlist.
+        "override" => overrides: Named<ComputeOverrideTable>, empty;
+    }
+}
+
+table! {
+    /// What makes a compute group elastic.
+    ElasticTable {
+        /// A node that has been idle for this long is deleted, 10 s or more.
+        "idle" => idle: Text, default "15m";
+        /// How many of the group's nodes are always kept up. These are its first nodes.
+        "min" => min: At<i64>, default 0;
+        /// Flavors to use, in this order, when the cloud has no capacity for the group's own flavor. They must not be smaller, because Slurm promises jobs what the group's flavor has.
+        "flavors" => flavors: List<Text>, empty;
+    }
+}
+
+table! {
+    /// Settings for some nodes of a compute group.
+    ComputeOverrideTable {
+        /// Size of the machine.
+        "flavor" => flavor: Text, otherwise "that of the group";
+        /// Name of an image.
+        "image" => image: Text, otherwise "that of the group";
+        /// Slurm features, in place of the group's.
+        "features" => features: List<Text>, otherwise "those of the group";
+        /// Fixed IPv4 address inside the cloud's `subnet`, which must be set.
+        "address" => address: Text, otherwise "Kiln or the cloud chooses one";
+    }
+}

@@ -1,0 +1,68 @@
+//! Every table and key of `cluster.toml`, one file per table.
+
+mod cloud;
+mod cluster;
+mod compute;
+mod control;
+mod image;
+mod limits;
+mod login;
+mod partition;
+mod rebuild;
+mod reconcile;
+mod role;
+mod slurm;
+mod user;
+mod volumes;
+
+pub(crate) use cloud::{CloudKind, CloudTable, RootDiskTable, ServerGroupPolicy};
+pub(crate) use cluster::ClusterTable;
+pub(crate) use compute::{ComputeOverrideTable, ComputeTable, ElasticTable};
+pub(crate) use control::ControlTable;
+pub(crate) use image::ImageTable;
+pub(crate) use limits::LimitTable;
+pub(crate) use login::{LoginOverrideTable, LoginTable};
+pub(crate) use partition::PartitionTable;
+pub(crate) use rebuild::RebuildTable;
+pub(crate) use reconcile::ReconcileTable;
+pub(crate) use role::{ExtrasTable, FileTable, RolesTable};
+pub(crate) use slurm::SlurmTable;
+pub(crate) use user::UserTable;
+pub(crate) use volumes::{Volume, VolumeMode, VolumesTable};
+
+use crate::written::Named;
+use crate::written::table::table;
+
+table! {
+    /// One Slurm cluster.
+    File {
+        /// The cluster as a whole.
+        "cluster" => cluster: ClusterTable, required;
+        /// Where the cluster runs.
+        "cloud" => cloud: CloudTable, required;
+        /// Images, by name.
+        "image" => image: Named<ImageTable>, otherwise "one image named `default`, from Debian bookworm";
+        /// The control node.
+        "control" => control: ControlTable, otherwise "a control node with the defaults of this table";
+        /// Groups of login nodes, by name.
+        "login" => login: Named<LoginTable>, otherwise "no login nodes";
+        /// Groups of compute nodes, by name. At least one is required, unless there is a table `limits`.
+        "compute" => compute: Named<ComputeTable>;
+        /// How many machines of a flavor may be used in which availability zone, by flavor. Kiln makes elastic groups from them.
+        "limits" => limits: Named<LimitTable>;
+        /// Storage that outlives the nodes.
+        "volumes" => volumes: VolumesTable, otherwise "managed volumes of 10 GiB";
+        /// Slurm partitions, by name.
+        "partition" => partition: Named<PartitionTable>, otherwise "one per compute group; the first is Slurm's default partition";
+        /// Hidden partitions, for root only, through which compute nodes get new images, by name.
+        "rebuild" => rebuild: Named<RebuildTable>, otherwise "one named `rebuild` with all compute groups that have `image_update = \"slurm\"`";
+        /// Slurm's own configuration.
+        "slurm" => slurm: SlurmTable;
+        /// Users of the cluster, by name.
+        "user" => user: Named<UserTable>;
+        /// What the site adds to the nodes of a role.
+        "role" => role: RolesTable;
+        /// How often and how soon kilnd corrects differences between Slurm and the cloud.
+        "reconcile" => reconcile: ReconcileTable;
+    }
+}

@@ -1,0 +1,21 @@
+//! Names of the labels and image properties by which Kiln finds in a cloud what it made there.
+
+/// On every resource that belongs to a cluster.
+pub const CLUSTER: &str = "kiln_cluster";
+pub const NODE: &str = "kiln_node";
+pub const ROLE: &str = "kiln_role";
+pub const GROUP: &str = "kiln_group";
+/// The image a node should have, where Slurm is to move it there.
+pub const TARGET_IMAGE: &str = "kiln_target_image";
+/// The image Kiln last gave an instance, for clouds that cannot say it: the root disk is a volume there.
+pub const IMAGE: &str = "kiln_image";
+
+/// Properties of images.
+pub mod image {
+    pub const RECIPE: &str = "kiln_recipe";
+    pub const MANIFEST: &str = "kiln_manifest";
+    /// The name the image has in the file it was built from.
+    pub const NAME: &str = "kiln_image";
+    /// How the image was made: on uploaded images, and on clouds that list an image before its data is complete.
+    pub const MADE_BY: &str = "kiln_made_by";
+}

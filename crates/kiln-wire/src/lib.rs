@@ -1,0 +1,24 @@
+//! Everything that travels between hosts: one file per format, with its writer and its reader side by side.
+//!
+//! The deploy host, the control node and the other nodes may run different releases of Kiln for a while, so that
+//! what is here is changed with care.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod bundle;
+pub mod bundle_tag;
+pub mod identity;
+pub mod labels;
+pub mod make;
+pub mod node_names;
+pub mod paths;
+pub mod publication;
+pub mod report;
+pub mod seal;
+
+pub use bundle::{Bundle, Resource};
+pub use identity::{Identity, UserData};
+pub use node_names::NodeNames;
+pub use publication::{Publication, ShareError, bundles, publish, published};
+pub use report::{Applied, AppliedResult, ApplyReport, Outcome, ResourceReport};
+pub use seal::{SealError, seal, seal_keypair, unseal, unseal_for};

@@ -1,0 +1,41 @@
+//! Paths on nodes that more than one part of Kiln knows.
+
+/// The binary, on every node.
+pub const KILN: &str = "/usr/local/bin/kiln";
+
+/// What Kiln remembers on a node. Not secret, apart from the sealing key.
+pub const NODE_STATE: &str = "/var/lib/kiln";
+/// What was applied last.
+pub const APPLIED: &str = "/var/lib/kiln/applied.json";
+/// Which files and users are Kiln's.
+pub const MANIFEST: &str = "/var/lib/kiln/manifest.json";
+/// Opens this node's bundle. A key that was put here by key rotation counts more than the one in the user data.
+pub const SEAL_KEY: &str = "/var/lib/kiln/seal-key";
+
+/// Exported by control, read by compute nodes.
+pub const SHARE: &str = "/srv/kiln/share";
+
+/// The files of this module's other constants below `/etc`.
+pub const CONFIG: &str = "/etc/kiln";
+/// On control: what kilnd knows of the fleet. Secret.
+pub const FLEET_FILE: &str = "/etc/kiln/fleet.json";
+/// On control, beside the fleet file.
+pub const NODE_NAMES: &str = "/etc/kiln/nodes";
+/// On control, on the state volume.
+pub const STORE_DIRECTORY: &str = "/var/lib/state/kiln";
+pub const STORE: &str = "/var/lib/state/kiln/store.db";
+/// On control, on the root disk and not beside the store: it is for when the store cannot be written, and most of
+/// what is wrong with the store then (the volume full, read-only, not there) would be wrong here too. A file written
+/// below the mount point of a missing volume would even vanish when the volume comes. A rebuild of control loses
+/// little: the daemon empties the spool as soon as the store answers, and Slurm's own state is on the same volume as
+/// the store, so that without it nobody calls a hook for long.
+pub const SPOOL: &str = "/var/spool/kiln";
+
+/// The programs that slurm.conf names. It cannot give a hook arguments; the binary knows by the name it is called by
+/// which one it is.
+pub mod hook {
+    pub const REBOOT: &str = "/usr/local/libexec/kiln/kiln-reboot";
+    pub const RESUME: &str = "/usr/local/libexec/kiln/kiln-resume";
+    pub const SUSPEND: &str = "/usr/local/libexec/kiln/kiln-suspend";
+    pub const RESUME_FAIL: &str = "/usr/local/libexec/kiln/kiln-resume-fail";
+}
