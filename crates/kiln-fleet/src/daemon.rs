@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_slurm::Slurm;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -20,7 +21,6 @@ use crate::reboot::Worker;
 use crate::reconcile::Reconciler;
 use crate::rollout::Rollouts;
 use crate::store::Store;
-use kiln_slurm::Slurm;
 
 /// Old requests are in nobody's way.
 const PRUNE_EVERY: Duration = Duration::from_secs(3600);

@@ -3,15 +3,16 @@
 //! [`command`] runs Slurm's programs; everything else is pure.
 
 mod command;
+pub mod config;
 mod error;
 mod job;
 mod node;
 mod oneliner;
-pub mod release;
+mod release;
 pub mod resume_file;
 
 pub use command::{Slurm, Submission};
 pub use error::{Error, Result};
 pub use job::{Job, JobState, parse_sacct, parse_squeue};
 pub use node::{BOOT_TIME_ROUNDING, Base, Flag, Flags, Node, REASON, State, parse_node, parse_nodes};
-pub use release::{ParseReleaseError, Release};
+pub use release::{ParseReleaseError, RebootHook, Release};

@@ -50,6 +50,18 @@ async fn an_instance_knows_itself() {
     }
     assert!(get(&one.id, "network_data.json").contains(&one.address.unwrap().to_string()));
 
+    // Users of an instance reach its gateway, and the metadata address is closed to them by the node alone: nothing but
+    // that address may answer.
+    let gateway = inside(&one.id, &["sh", "-c", "ip route | awk '/^default/ { print $3 }'"]);
+    for file in ["port", "metadata-port"] {
+        let port = fs::read_to_string(root().join(file)).unwrap();
+        for path in ["openstack/latest/user_data", "latest/user-data"] {
+            let url = format!("http://{gateway}:{}/{path}", port.trim());
+            let answer = try_inside(&one.id, &["curl", "-sf", "--max-time", "2", &url]);
+            assert_eq!(answer, None, "{url} answers");
+        }
+    }
+
     let mut more = labels("t-self");
     more.insert(label::NODE.into(), "n1".into());
     site.cloud.set_labels(&one.id, more.clone()).await.unwrap();

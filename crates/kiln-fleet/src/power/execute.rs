@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_cloud::{Instance, Labels, NewInstance, label};
+use kiln_slurm::{REASON, Slurm};
 use tokio::sync::{Semaphore, TryAcquireError};
 
 use super::answer::{Answer, backoff};
@@ -15,8 +16,7 @@ use crate::error::{Error, Result, chain};
 use crate::fleet_file::{Fleet, FleetNode, Place, Surroundings};
 use crate::group_pause;
 use crate::reboot::plan::IMAGE_LABEL;
-use crate::store::{Deed, Kind, Request, Store, now};
-use kiln_slurm::{REASON, Slurm};
+use crate::store::{CloudOperation, Request, RequestKind, Store, now};
 
 /// Why a group pauses whose nodes boot and do not join.
 const NEVER_CAME: &str = "its nodes do not come up in time";
@@ -47,7 +47,7 @@ impl Act {
 
     /// What came too late. Its group is charged with it, once.
     pub async fn give_up(&self, request: &Request, ids: &[String], room: &Semaphore) -> Result<()> {
-        self.store.begin(request.id, Deed::Delete)?;
+        self.store.begin(request.id, CloudOperation::Delete)?;
         group_pause::count(&self.store, &self.fleet.file, self.group(request), 1, NEVER_CAME)?;
         self.delete(request, ids, room).await
     }
@@ -63,7 +63,7 @@ impl Act {
             }
         }
         let _permit = permit;
-        self.store.begin(request.id, Deed::Delete)?;
+        self.store.begin(request.id, CloudOperation::Delete)?;
         for id in ids {
             if let Err(error) = cloud_view::delete(&self.fleet, id).await {
                 return self.later(request, None, &error.chain());
@@ -74,7 +74,7 @@ impl Act {
 
     async fn is_left_alone(&self, request: &Request) -> Result<bool> {
         let node = self.slurm.node(&request.node).await?;
-        Ok(request.kind != Kind::Resume && node.as_ref().and_then(left_alone).is_some())
+        Ok(request.kind != RequestKind::Resume && node.as_ref().and_then(left_alone).is_some())
     }
 
     /// The cloud took the request and then failed.
@@ -98,8 +98,8 @@ impl Act {
         let _permit = room.acquire().await;
         // Others were asked for while this batch waited for its turn.
         let requests = self.still_wanted(requests)?;
-        if let Some(trouble) = self.store.troubles()?.get(group).filter(|trouble| trouble.is_paused()) {
-            return self.fail(&requests, &group_pause::pause_text(group, trouble)).await;
+        if let Some(record) = self.store.failure_records()?.get(group).filter(|record| record.is_paused()) {
+            return self.fail(&requests, &group_pause::pause_text(group, record)).await;
         }
         let places = self.fleet.file.elastic.get(group).map(|g| g.places.clone()).unwrap_or_default();
         let Some(surroundings) = self.fleet.file.surroundings.clone() else {
@@ -107,7 +107,7 @@ impl Act {
         };
         let mut waiting = requests;
         for request in &waiting {
-            self.store.begin(request.id, Deed::Create)?;
+            self.store.begin(request.id, CloudOperation::Create)?;
         }
         let mut no_room = String::from("the group has no place to be in");
         // A build that failed in one place begins with the next.

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kiln_cloud::Instance;
+use kiln_slurm::{Node, Slurm};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -22,9 +23,8 @@ use crate::control_loop::tasks::Crew;
 use crate::error::Result;
 use crate::fleet_file::Fleet;
 use crate::group_pause::pause_text;
-use crate::store::{Kind, NewRequest, PowerTimes, Request, Store, Trouble, now};
+use crate::store::{FailureRecord, NewRequest, PowerTimes, Request, RequestKind, Store, now};
 use execute::Act;
-use kiln_slurm::{Node, Slurm};
 use pace::Pace;
 use plan::{Seen, Step, decide};
 
@@ -97,8 +97,8 @@ impl Power {
     /// Of a node that is never off. Slurm calls these hooks for it all the same: to have it rebooted, when a rebuild took longer
     /// than Slurm waits, and when an administrator powers it down by hand. Its instance is not Slurm's to delete.
     fn set_aside(&self, request: &Request) -> Result<()> {
-        if request.kind == Kind::Resume {
-            self.store.enqueue(&[NewRequest::new(Kind::Reboot, &request.node, request.received)])?;
+        if request.kind == RequestKind::Resume {
+            self.store.enqueue(&[NewRequest::new(RequestKind::Reboot, &request.node, request.received)])?;
         } else {
             let (node, what) = (request.node.as_str(), request.kind.word());
             tracing::warn!(node, what, "a fixed node is never powered down");
@@ -171,7 +171,7 @@ struct View {
     instances: BTreeMap<String, Vec<Instance>>,
     nodes: BTreeMap<String, Node>,
     asked: BTreeMap<String, PowerTimes>,
-    troubles: BTreeMap<String, Trouble>,
+    records: BTreeMap<String, FailureRecord>,
     /// By group: when the youngest instance was made whose node is in service.
     proven: BTreeMap<String, jiff::Timestamp>,
 }
@@ -185,13 +185,13 @@ impl View {
             nodes,
             instances,
             asked: store.power_times(due.iter().map(|request| request.node.as_str()))?,
-            troubles: store.troubles()?,
+            records: store.failure_records()?,
         })
     }
 
     /// Of nodes that were to be powered up and have an instance.
     fn addresses(&self, requests: &[Request]) -> Vec<(String, String)> {
-        let up = requests.iter().filter(|request| request.kind == Kind::Resume);
+        let up = requests.iter().filter(|request| request.kind == RequestKind::Resume);
         let address = |node: &String| self.instances.get(node)?.first()?.address;
         up.filter_map(|r| Some((r.node.clone(), address(&r.node)?.to_string()))).collect()
     }
@@ -202,10 +202,10 @@ impl View {
         };
         let group = fleet.file.elastic.get(&node.group);
         let paused = self
-            .troubles
+            .records
             .get(&node.group)
             .filter(|t| t.is_paused())
-            .map(|trouble| pause_text(&node.group, trouble));
+            .map(|record| pause_text(&node.group, record));
         let seen = Seen {
             instances: self.instances.get(&request.node).into_iter().flatten().collect(),
             slurm: self.nodes.get(&request.node),

@@ -2,9 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kiln_cloud::{Instance, InstanceStatus};
-
-use crate::store::{Kind, PowerTimes, Request};
 use kiln_slurm::{BOOT_TIME_ROUNDING, Node};
+
+use crate::store::{PowerTimes, Request, RequestKind};
 
 /// Slurm shows that it waits for a node a moment after, or before, it calls the hook.
 const SETTLING: SignedDuration = SignedDuration::from_secs(10);
@@ -43,7 +43,7 @@ pub struct Seen<'a> {
 
 pub fn decide(request: &Request, seen: &Seen<'_>, now: Timestamp) -> Step {
     match request.kind {
-        Kind::Resume => resume(request, seen, now),
+        RequestKind::Resume => resume(request, seen, now),
         _ => suspend(request, seen),
     }
 }
@@ -107,12 +107,18 @@ fn suspend(request: &Request, seen: &Seen<'_>) -> Step {
     let spared = |i: &Instance| asked_since && i.created > request.received;
     let doomed: Vec<&Instance> = seen.instances.iter().filter(|i| !spared(i)).copied().collect();
     if doomed.is_empty() {
-        return Step::Done(if request.deed.is_some() { "deleted" } else { "there was nothing to delete" });
+        return Step::Done(if request.operation.is_some() {
+            "deleted"
+        } else {
+            "there was nothing to delete"
+        });
     }
     // Where a later one came up, it is not the group's fault. Nor is it where kilnd was away, and made none.
     let in_vain = doomed.iter().all(|i| seen.proven.is_none_or(|proven| proven < i.created));
     match delete(&doomed) {
-        Step::Delete(ids) if request.kind == Kind::GiveUp && request.deed.is_none() && in_vain => {
+        Step::Delete(ids)
+            if request.kind == RequestKind::GiveUp && request.operation.is_none() && in_vain =>
+        {
             Step::GiveUp(ids)
         }
         step => step,
@@ -142,7 +148,7 @@ mod tests {
         Timestamp::from_second(n).unwrap()
     }
 
-    fn request(kind: Kind, attempts: u32) -> Request {
+    fn request(kind: RequestKind, attempts: u32) -> Request {
         Request {
             id: 1,
             kind,
@@ -153,7 +159,7 @@ mod tests {
             attempts,
             error: None,
             next_try: second(100),
-            deed: None,
+            operation: None,
             began: None,
             finished: None,
             jobs: None,
@@ -239,7 +245,7 @@ mod tests {
                 proven: None,
             };
             assert_eq!(
-                decide(&request(Kind::Resume, attempts), &seen, second(at)),
+                decide(&request(RequestKind::Resume, attempts), &seen, second(at)),
                 step,
                 "{instance:?} {state}"
             );
@@ -270,7 +276,7 @@ mod tests {
                 proven: None,
             };
             assert_eq!(
-                decide(&request(Kind::Resume, 0), &seen, second(105)),
+                decide(&request(RequestKind::Resume, 0), &seen, second(105)),
                 step,
                 "made {created}, booted {booted:?}"
             );
@@ -285,26 +291,31 @@ mod tests {
         let in_service = || Step::Done("left alone: Slurm has the node in service");
         let jobs = || Step::Done("left alone: jobs run there");
         let rows = [
-            (Kind::Suspend, Some((Active, 40)), "IDLE+CLOUD+POWERING_DOWN", delete()),
-            (Kind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD+POWERING_UP", delete()),
-            (Kind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD", in_service()),
-            (Kind::Suspend, Some((Deleting, 40)), "IDLE+CLOUD+POWERED_DOWN", Step::Wait),
+            (RequestKind::Suspend, Some((Active, 40)), "IDLE+CLOUD+POWERING_DOWN", delete()),
+            (RequestKind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD+POWERING_UP", delete()),
+            (RequestKind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD", in_service()),
+            (RequestKind::Suspend, Some((Deleting, 40)), "IDLE+CLOUD+POWERED_DOWN", Step::Wait),
             // It was being made when the request came.
-            (Kind::Suspend, Some((Active, 101)), "IDLE+CLOUD+POWERED_DOWN", delete()),
-            (Kind::Suspend, None, "IDLE+CLOUD+POWERED_DOWN", Step::Done("there was nothing to delete")),
-            (Kind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+POWERED_DOWN", give_up()),
-            (Kind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+NOT_RESPONDING", give_up()),
+            (RequestKind::Suspend, Some((Active, 101)), "IDLE+CLOUD+POWERED_DOWN", delete()),
+            (
+                RequestKind::Suspend,
+                None,
+                "IDLE+CLOUD+POWERED_DOWN",
+                Step::Done("there was nothing to delete"),
+            ),
+            (RequestKind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+POWERED_DOWN", give_up()),
+            (RequestKind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+NOT_RESPONDING", give_up()),
             // It came all the same.
-            (Kind::GiveUp, Some((Active, 40)), "IDLE+CLOUD", in_service()),
-            (Kind::GiveUp, Some((Active, 40)), "ALLOCATED+CLOUD", in_service()),
+            (RequestKind::GiveUp, Some((Active, 40)), "IDLE+CLOUD", in_service()),
+            (RequestKind::GiveUp, Some((Active, 40)), "ALLOCATED+CLOUD", in_service()),
             // Out of service, but not without jobs.
-            (Kind::Suspend, Some((Active, 40)), "MIXED+CLOUD+DRAIN", jobs()),
-            (Kind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD+NOT_RESPONDING", jobs()),
-            (Kind::GiveUp, Some((Active, 40)), "ALLOCATED+CLOUD+DRAIN", jobs()),
-            (Kind::Suspend, Some((Active, 40)), "MIXED+CLOUD+DRAIN+POWER_DOWN", jobs()),
-            (Kind::Suspend, Some((Active, 40)), "IDLE+CLOUD+DRAIN", delete()),
+            (RequestKind::Suspend, Some((Active, 40)), "MIXED+CLOUD+DRAIN", jobs()),
+            (RequestKind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD+NOT_RESPONDING", jobs()),
+            (RequestKind::GiveUp, Some((Active, 40)), "ALLOCATED+CLOUD+DRAIN", jobs()),
+            (RequestKind::Suspend, Some((Active, 40)), "MIXED+CLOUD+DRAIN+POWER_DOWN", jobs()),
+            (RequestKind::Suspend, Some((Active, 40)), "IDLE+CLOUD+DRAIN", delete()),
             // Slurm takes the jobs off it, or has yet to start them.
-            (Kind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD+POWERING_DOWN", delete()),
+            (RequestKind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD+POWERING_DOWN", delete()),
         ];
         for (kind, there, state, step) in rows {
             let instance = there.map(|(status, created)| instance(status, created));
@@ -335,7 +346,7 @@ mod tests {
                 places: 1,
                 proven: None,
             };
-            decide(&request(Kind::Suspend, 0), &seen, second(120))
+            decide(&request(RequestKind::Suspend, 0), &seen, second(120))
         };
         assert_eq!(late(110, 105), Step::Done("there was nothing to delete"));
         assert_eq!(late(40, 105), Step::Delete(vec!["i".into()]));
@@ -346,7 +357,7 @@ mod tests {
     fn a_group_is_charged_once_and_only_where_none_came_up() {
         let slurm = node("DOWN+CLOUD");
         let late = instance(InstanceStatus::Active, 40);
-        let asked = |deed, proven: Option<i64>| {
+        let asked = |operation, proven: Option<i64>| {
             let seen = Seen {
                 instances: vec![&late],
                 slurm: Some(&slurm),
@@ -355,13 +366,13 @@ mod tests {
                 places: 1,
                 proven: proven.map(second),
             };
-            decide(&Request { deed, ..request(Kind::GiveUp, 0) }, &seen, second(101))
+            decide(&Request { operation, ..request(RequestKind::GiveUp, 0) }, &seen, second(101))
         };
         let ids = || vec!["i".to_string()];
         assert_eq!(asked(None, None), Step::GiveUp(ids()));
         assert_eq!(asked(None, Some(39)), Step::GiveUp(ids()));
         assert_eq!(asked(None, Some(41)), Step::Delete(ids()));
-        assert_eq!(asked(Some(crate::store::Deed::Delete), None), Step::Delete(ids()));
+        assert_eq!(asked(Some(crate::store::CloudOperation::Delete), None), Step::Delete(ids()));
     }
 
     #[test]
@@ -375,6 +386,9 @@ mod tests {
             places: 1,
             proven: None,
         };
-        assert_eq!(decide(&request(Kind::Resume, 0), &seen, second(101)), Step::Fail("no room".into()));
+        assert_eq!(
+            decide(&request(RequestKind::Resume, 0), &seen, second(101)),
+            Step::Fail("no room".into())
+        );
     }
 }

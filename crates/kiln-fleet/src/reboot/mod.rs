@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_cloud::{Instance, InstanceStatus, Rebuild, label};
+use kiln_slurm::{BOOT_TIME_ROUNDING, Slurm};
 use tokio::sync::watch;
 
 use crate::cloud_view;
 use crate::control_loop::retry::before_the_next_try;
 use crate::error::{Error, Result, chain};
 use crate::fleet_file::{Fleet, FleetNode};
-use crate::store::{Deed, Kind, Request, Store, now};
-use kiln_slurm::{BOOT_TIME_ROUNDING, Slurm};
+use crate::store::{CloudOperation, Request, RequestKind, Store, now};
 use plan::{IMAGE_LABEL, Step, decide};
 
 /// What a request that failed for good leaves in Slurm; a later one that succeeds takes it away.
@@ -120,10 +120,10 @@ impl Worker {
     async fn attempt(&self, fleet: &Fleet, node: &FleetNode, request: &Request) -> Result<Attempt> {
         let name = request.node.as_str();
         let target = match request.kind {
-            Kind::Rebuild => request.image.clone(),
+            RequestKind::Rebuild => request.image.clone(),
             _ => self.store.target(name, node.image.as_deref())?,
         };
-        let asked = (request.kind == Kind::Reboot).then_some(request.received);
+        let asked = (request.kind == RequestKind::Reboot).then_some(request.received);
         if let Some(asked) = asked {
             // Slurm works out a node's boot time from whole seconds of clock and uptime, up to two too early; one
             // before its request would be no reboot to it. Only a cloud quicker than that has to be waited for.
@@ -134,7 +134,7 @@ impl Worker {
             return Ok(Attempt::Done("passed over: Slurm does not wait for this reboot any more"));
         }
         let start = tokio::time::Instant::now();
-        let mut deed = None;
+        let mut operation = None;
         let mut looked = cloud_view::instances(fleet).await?.remove(name);
         loop {
             if *self.stop.borrow() {
@@ -150,10 +150,10 @@ impl Worker {
                     "the cloud has no such instance; `kiln apply` and `kiln configure` make it anew".into(),
                 ));
             };
-            let known = deed.or(self.earlier_deed(request, instance).await);
+            let known = operation.or(self.earlier_operation(request, instance).await);
             let step = match (step, &target) {
                 // A rollout wants a fresh root, also of the image that is there: the node did not come up with it.
-                (Step::Nothing, Some(image)) if request.kind == Kind::Rebuild && known.is_none() => {
+                (Step::Nothing, Some(image)) if request.kind == RequestKind::Rebuild && known.is_none() => {
                     Step::Rebuild { image: image.clone() }
                 }
                 (step, _) => step,
@@ -169,42 +169,42 @@ impl Worker {
                 (Step::Wait, _) => self.pause(LOOK_EVERY).await,
                 (Step::Nothing, None) => return Ok(Attempt::Done("nothing to do: built since the request")),
                 // Done before: asked again, it would be done twice.
-                (Step::Nothing | Step::Reboot | Step::Start, Some(deed)) => {
-                    return Ok(Attempt::Done(past_tense(deed)));
+                (Step::Nothing | Step::Reboot | Step::Start, Some(operation)) => {
+                    return Ok(Attempt::Done(past_tense(operation)));
                 }
-                (Step::Rebuild { .. }, Some(Deed::Rebuild)) if deed.is_some() => {
+                (Step::Rebuild { .. }, Some(CloudOperation::Rebuild)) if operation.is_some() => {
                     return Ok(broken_build(request, instance));
                 }
                 (Step::Rebuild { image }, _) => {
-                    self.begin(request, Deed::Rebuild, &image)?;
+                    self.begin(request, CloudOperation::Rebuild, &image)?;
                     fleet.cloud.rebuild(&instance.id, rebuild(node, instance, image)).await?;
-                    deed = Some(Deed::Rebuild);
+                    operation = Some(CloudOperation::Rebuild);
                 }
                 (Step::Reboot, None) => {
-                    self.begin(request, Deed::Reboot, "")?;
+                    self.begin(request, CloudOperation::Reboot, "")?;
                     fleet.cloud.reboot(&instance.id, true).await?;
-                    deed = Some(Deed::Reboot);
+                    operation = Some(CloudOperation::Reboot);
                 }
                 (Step::Start, None) => {
-                    self.begin(request, Deed::Start, "")?;
+                    self.begin(request, CloudOperation::Start, "")?;
                     fleet.cloud.start(&instance.id).await?;
-                    deed = Some(Deed::Start);
+                    operation = Some(CloudOperation::Start);
                 }
                 (Step::Create, _) => {}
             }
         }
     }
 
-    fn begin(&self, request: &Request, deed: Deed, image: &str) -> Result<()> {
-        tracing::info!(node = request.node, deed = deed.word(), image, "asking the cloud");
-        self.store.begin(request.id, deed)?;
-        self.store.log(&request.node, deed.word(), image, "begun")
+    fn begin(&self, request: &Request, operation: CloudOperation, image: &str) -> Result<()> {
+        tracing::info!(node = request.node, operation = operation.word(), image, "asking the cloud");
+        self.store.begin(request.id, operation)?;
+        self.store.log(&request.node, operation.word(), image, "begun")
     }
 
     /// The daemon was away, and the node has gone back to work meanwhile: a reboot now would kill users' jobs.
     async fn is_passed_over(&self, request: &Request) -> Result<bool> {
         let age = now().duration_since(request.received).unsigned_abs();
-        if request.kind != Kind::Reboot || request.deed.is_some() || age < STALE {
+        if request.kind != RequestKind::Reboot || request.operation.is_some() || age < STALE {
             return Ok(false);
         }
         // While Slurm waits for the boot, the node has a flag that takes it out of service.
@@ -213,18 +213,20 @@ impl Worker {
 
     /// What an earlier attempt at this request, perhaps of a daemon that was ended, is known to have done. A
     /// note alone is no proof: it was made before the cloud was asked.
-    async fn earlier_deed(&self, request: &Request, instance: &Instance) -> Option<Deed> {
-        let (deed, began) = (request.deed?, request.began?);
-        let happened = match deed {
+    async fn earlier_operation(&self, request: &Request, instance: &Instance) -> Option<CloudOperation> {
+        let (operation, began) = (request.operation?, request.began?);
+        let happened = match operation {
             // By the cloud's clock, which may differ from ours by less than a build takes.
-            Deed::Rebuild => instance.built.is_some_and(|built| built >= began - BOOT_TIME_ROUNDING),
-            Deed::Create | Deed::Delete => false,
-            Deed::Reboot | Deed::Start => {
+            CloudOperation::Rebuild => {
+                instance.built.is_some_and(|built| built >= began - BOOT_TIME_ROUNDING)
+            }
+            CloudOperation::Create | CloudOperation::Delete => false,
+            CloudOperation::Reboot | CloudOperation::Start => {
                 let seen = self.slurm.node(&request.node).await.ok().flatten();
                 seen.and_then(|n| n.booted).is_some_and(|booted| booted >= began - BOOT_TIME_ROUNDING)
             }
         };
-        happened.then_some(deed)
+        happened.then_some(operation)
     }
 
     async fn pause(&self, time: Duration) {
@@ -281,13 +283,13 @@ fn found(answer: kiln_cloud::Result<Instance>) -> kiln_cloud::Result<Option<Inst
     }
 }
 
-fn past_tense(deed: Deed) -> &'static str {
-    match deed {
-        Deed::Rebuild => "rebuilt",
-        Deed::Reboot => "rebooted",
-        Deed::Start => "started",
-        Deed::Create => "created",
-        Deed::Delete => "deleted",
+fn past_tense(operation: CloudOperation) -> &'static str {
+    match operation {
+        CloudOperation::Rebuild => "rebuilt",
+        CloudOperation::Reboot => "rebooted",
+        CloudOperation::Start => "started",
+        CloudOperation::Create => "created",
+        CloudOperation::Delete => "deleted",
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use kiln_slurm::Slurm;
+
 use super::observe::node::Observation;
 use super::plan::Verdict;
 use super::plan::rules::{Action, judge};
@@ -9,8 +11,7 @@ use crate::cloud_view;
 use crate::error::{Error, Result};
 use crate::fleet_file::Fleet;
 use crate::group_pause;
-use crate::store::{Deed, Store};
-use kiln_slurm::Slurm;
+use crate::store::{CloudOperation, Store};
 
 #[derive(Clone)]
 pub struct Actor {
@@ -64,7 +65,7 @@ impl Actor {
             Action::PowerDown => Ok(self.slurm.power_down_force(subject).await?),
             Action::PowerUp => Ok(self.slurm.power_up(subject).await?),
             Action::Start { instance } => {
-                self.store.note_deed(subject, Deed::Start)?;
+                self.store.note_operation(subject, CloudOperation::Start)?;
                 Ok(self.fleet.cloud.start(instance).await.map(drop)?)
             }
             Action::Delete { instance } => cloud_view::delete(&self.fleet, instance).await,

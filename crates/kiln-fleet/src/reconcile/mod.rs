@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kiln_slurm::Slurm;
 use tokio::sync::watch;
 
 use crate::control_loop::tasks::Crew;
@@ -20,7 +21,6 @@ use crate::error::Result;
 use crate::fleet_file::Fleet;
 use crate::group_pause;
 use crate::store::{Finding, Store, now};
-use kiln_slurm::Slurm;
 
 pub use observe::Glimpse;
 pub use observe::node::{Observation, Pause, Stray};
@@ -92,7 +92,7 @@ impl Reconciler {
     /// One look at the world and what follows from it. What takes its time does not keep the next look from the others.
     async fn look(&self, fleet: &Arc<Fleet>, crew: &mut Crew) -> Result<()> {
         let world = World::observe(&self.store, &self.slurm, fleet, &self.share).await?;
-        self.end_troubles(&world)?;
+        self.clear_ended_failures(&world)?;
         let before = self.store.findings()?;
         let at = now();
         let verdicts = plan(&world, &before, &Times::of(&fleet.file), at);
@@ -118,12 +118,12 @@ impl Reconciler {
         Ok(())
     }
 
-    fn end_troubles(&self, world: &World) -> Result<()> {
-        for (group, node) in group_pause::over(&world.nodes, &self.store.troubles()?) {
-            self.store.clear_trouble(group)?;
-            tracing::info!(group, node, "no longer in trouble");
+    fn clear_ended_failures(&self, world: &World) -> Result<()> {
+        for (group, node) in group_pause::over(&world.nodes, &self.store.failure_records()?) {
+            self.store.clear_failures(group)?;
+            tracing::info!(group, node, "nodes come up again");
             let why = format!("{node} came into service");
-            self.store.log("", &format!("group {group}"), &why, "no longer in trouble")?;
+            self.store.log("", &format!("group {group}"), &why, "nodes come up again")?;
         }
         Ok(())
     }

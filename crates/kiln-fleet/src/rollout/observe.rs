@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_cloud::InstanceStatus;
+use kiln_slurm::{Job, Slurm};
 use tokio::sync::watch;
 
 use super::execute::Executor;
@@ -15,7 +16,6 @@ use crate::fleet_file::Fleet;
 use crate::reboot::plan::image_of;
 use crate::rollout::{JobSeen, Limits, NodeStep, Rollout, Seen, plan};
 use crate::store::{Request, Store, now};
-use kiln_slurm::{Job, Slurm};
 
 pub struct Rollouts {
     pub store: Arc<Store>,

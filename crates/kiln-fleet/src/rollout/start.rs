@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_slurm::Release;
+use kiln_slurm::{Node, Release, Slurm};
 use kiln_spec::hostlist;
 
 use crate::cloud_view;
@@ -14,7 +14,6 @@ use crate::rollout::{
     NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy,
 };
 use crate::store::{Store, now};
-use kiln_slurm::{Node, Slurm};
 
 const HAS_IMAGE: &str = "has its image already";
 const IS_OFF: &str = "is off, and comes up on its image";
@@ -68,11 +67,8 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
 
 /// In these releases the job waits for ever, unless it has some constraint.
 fn check_release(release: Release, options: &Options) -> Result<()> {
-    let within = |from: Release, to: Release| (from..=to).contains(&release);
-    let broken = within(Release::new(23, 2, 0), Release::new(23, 2, 8))
-        || within(Release::new(23, 11, 0), Release::new(23, 11, 4));
     let constrained = |o: &String| o.starts_with("--constraint") || o.starts_with("-C");
-    if broken && !options.sbatch_options.iter().any(constrained) {
+    if !release.reboots_for_jobs() && !options.sbatch_options.iter().any(constrained) {
         return Err(Error::Refused(format!(
             "Slurm {release} does not carry out `sbatch --reboot`: use the drain strategy, or give the jobs a \
              --constraint that all nodes satisfy"

@@ -5,8 +5,8 @@
 
 mod cloud_operations;
 mod events;
+mod failures;
 mod findings;
-mod group_pauses;
 mod requests;
 mod rollouts;
 mod schema;
@@ -23,9 +23,9 @@ use tokio::sync::watch;
 use crate::error::{Error, Result};
 
 pub use events::Event;
+pub use failures::FailureRecord;
 pub use findings::Finding;
-pub use group_pauses::Trouble;
-pub use requests::{Deed, Kind, NewRequest, PowerTimes, Request, RequestState};
+pub use requests::{CloudOperation, NewRequest, PowerTimes, Request, RequestKind, RequestState};
 
 pub struct Store {
     connection: Mutex<Connection>,

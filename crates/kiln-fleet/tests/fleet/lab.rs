@@ -81,12 +81,12 @@ impl Lab {
     }
 
     pub fn hook(&self, nodes: &str) {
-        self.call(|desk| hooks::reboot(desk, nodes));
+        self.call(|paths| hooks::reboot(paths, nodes));
     }
 
-    pub fn call(&self, hook: impl Fn(hooks::Desk<'_>) -> kiln_fleet::Result<hooks::Accepted>) {
+    pub fn call(&self, hook: impl Fn(hooks::HookPaths<'_>) -> kiln_fleet::Result<hooks::Accepted>) {
         let paths = ["store.db", "spool", "fleet.json"].map(|name| self.path(name));
-        hook(hooks::Desk { store: &paths[0], spool: &paths[1], fleet: &paths[2] }).unwrap();
+        hook(hooks::HookPaths { store: &paths[0], spool: &paths[1], fleet: &paths[2] }).unwrap();
     }
 
     /// Waits until nothing is open; returns the newest request of the node.

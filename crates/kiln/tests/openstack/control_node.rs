@@ -76,22 +76,22 @@ impl ControlNode {
     }
 
     pub fn power_up(&self, nodes: &str) {
-        self.call(|desk| hooks::resume(desk, nodes, None).map(drop));
+        self.call(|paths| hooks::resume(paths, nodes, None).map(drop));
     }
 
     pub fn power_down(&self, nodes: &str) {
-        self.call(|desk| hooks::suspend(desk, nodes).map(drop));
+        self.call(|paths| hooks::suspend(paths, nodes).map(drop));
     }
 
-    fn call(&self, hook: impl FnOnce(hooks::Desk<'_>) -> kiln_fleet::Result<()>) {
+    fn call(&self, hook: impl FnOnce(hooks::HookPaths<'_>) -> kiln_fleet::Result<()>) {
         let [store, spool, fleet] =
             ["store.db", "spool", "fleet.json"].map(|name| self.dir.path().join(name));
-        hook(hooks::Desk { store: &store, spool: &spool, fleet: &fleet }).unwrap();
+        hook(hooks::HookPaths { store: &store, spool: &spool, fleet: &fleet }).unwrap();
     }
 
     /// What Slurm does.
     pub fn reboot(&self, nodes: &str) {
-        self.call(|desk| hooks::reboot(desk, nodes).map(drop));
+        self.call(|paths| hooks::reboot(paths, nodes).map(drop));
     }
 
     /// Until kilnd has nothing more to do.

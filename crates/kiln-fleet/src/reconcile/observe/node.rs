@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
-
-use crate::store::{Deed, Kind};
 use kiln_slurm::{Node, REASON, State};
+
+use crate::store::{CloudOperation, RequestKind};
 
 /// One node, as it was at one moment.
 #[derive(Debug, Clone, Default)]
@@ -29,11 +29,11 @@ pub struct Observation {
     /// The bundle it should have, and since when.
     pub bundle: Option<(String, Timestamp)>,
     /// A hook's or a rollout's, that Kiln is at work on.
-    pub request: Option<Kind>,
+    pub request: Option<RequestKind>,
     /// The open rollout that has it in work.
     pub rollout: Option<i64>,
     /// What Kiln last did to its instance.
-    pub deed: Option<(Deed, Timestamp)>,
+    pub operation: Option<(CloudOperation, Timestamp)>,
     pub pause: Option<Pause>,
 }
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use kiln_cloud::{Instance, InstanceStatus};
+use kiln_slurm::{BOOT_TIME_ROUNDING, Node, REASON};
 use kiln_wire::bundle_tag;
 
 use super::super::observe::node::{Observation, Stray};
 use super::rules::{Action, Found};
 use crate::reboot::plan::image_of;
-use crate::store::Deed;
-use kiln_slurm::{BOOT_TIME_ROUNDING, Node, REASON};
+use crate::store::CloudOperation;
 
 /// A node whose instance was deleted by somebody else.
 const GONE: &str = "its instance is gone";
@@ -74,14 +74,17 @@ pub fn own_reboot(o: &Observation) -> Option<Found> {
     if !o.slurm.as_ref().is_some_and(Node::is_down_for_unexpected_reboot) {
         return None;
     }
-    let (deed, at) = o.deed?;
+    let (operation, at) = o.operation?;
     let booted = o.slurm.as_ref()?.booted?;
     let ours = booted >= at - BOOT_TIME_ROUNDING && booted <= at + LONGEST_BOOT;
-    let boots = matches!(deed, Deed::Reboot | Deed::Rebuild | Deed::Start | Deed::Create);
+    let boots = matches!(
+        operation,
+        CloudOperation::Reboot | CloudOperation::Rebuild | CloudOperation::Start | CloudOperation::Create
+    );
     if !(ours && boots) {
         return None;
     }
-    Some(found(format!("Slurm took Kiln's own {} for an accident", deed.word()), vec![Action::Resume]))
+    Some(found(format!("Slurm took Kiln's own {} for an accident", operation.word()), vec![Action::Resume]))
 }
 
 pub fn broken_instance(o: &Observation) -> Option<Found> {

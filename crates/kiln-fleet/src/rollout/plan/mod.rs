@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kiln_slurm::JobState;
 
 use super::{NodeStep, Options, Rollout, RolloutNode, RolloutState, Strategy};
-use kiln_slurm::JobState;
 use node::{JobSeen, Seen, Terms, Verdict, judge};
 
 /// A node is handed to Slurm at most this many times.

@@ -3,9 +3,10 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use super::*;
-use crate::store::{Kind, Request, RequestState};
 use kiln_slurm::{Node, State};
+
+use super::*;
+use crate::store::{Request, RequestKind, RequestState};
 
 const START: i64 = 1000;
 
@@ -46,7 +47,7 @@ fn slurm(state: &str, booted: i64) -> Option<Node> {
 fn request(state: RequestState) -> Option<Request> {
     Some(Request {
         id: 1,
-        kind: Kind::Reboot,
+        kind: RequestKind::Reboot,
         node: String::new(),
         image: None,
         received: second(START + 10),
@@ -54,7 +55,7 @@ fn request(state: RequestState) -> Option<Request> {
         attempts: 1,
         error: Some("the cloud has no image new".into()),
         next_try: second(START + 10),
-        deed: None,
+        operation: None,
         began: Some(second(START + 11)),
         finished: None,
         jobs: None,
