@@ -9,7 +9,8 @@ use crate::control::Control;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// As often as kilnd itself looks at a rollout.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 pub struct Rollouts<'d> {
     deployment: &'d Deployment<'d>,

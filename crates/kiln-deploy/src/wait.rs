@@ -19,6 +19,8 @@ use crate::nodes::node_of;
 const ACTIVE_LIMIT: Duration = Duration::from_secs(900);
 /// How long nodes may take to join once they are configured.
 const SLURM_LIMIT: Duration = Duration::from_secs(180);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(300);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Deployment<'_> {
     /// Until no instance is being built. Those that broke meanwhile are told, each in the cloud's words.
@@ -43,13 +45,13 @@ impl Deployment<'_> {
                 if !names.is_empty() {
                     (self.progress)(Event::done(names, "active"));
                 }
-                return collect(ours.map(|i| self.is_whole(i)).collect());
+                return collect(ours.map(|i| self.is_whole(i)).collect()).map(drop);
             }
             if Instant::now() >= deadline {
                 let late = building.into_iter().map(|i| {
                     Err(Error::NotActive { node: node_of(i).into(), status: i.status.word().into() })
                 });
-                return collect(late.collect());
+                return collect::<()>(late.collect()).map(drop);
             }
             sleep(self.cloud.poll_interval()).await;
         }
@@ -105,7 +107,8 @@ impl Deployment<'_> {
                     details.join("\n")
                 )));
             }
-            sleep(Duration::from_millis(300)).await;
+            // Every look is a login on the control node, which has more to do just now.
+            sleep((start.elapsed() / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
         }
     }
 

@@ -2,6 +2,8 @@
 //! one. Prints a table and judges nothing.
 
 mod elastic;
+#[path = "../../tests/e2e/instance.rs"]
+mod instance;
 #[path = "../../tests/e2e/lab.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod lab;

@@ -219,7 +219,7 @@ pub fn reboot(lab: &mut Lab) {
     });
     // No configure: the node fetched its bundle from the share and started slurmd by itself.
     let active = |unit: &str, lab: &mut Lab| {
-        lab.try_kiln(&["ssh", "standard-1", "systemctl", "--quiet", "is-active", unit]).status.success()
+        lab.try_on("standard-1", &["systemctl", "--quiet", "is-active", unit]).status.success()
     };
     wait("the node is configured", || active("kiln-node.service", lab) && active("slurmd.service", lab));
     let id = lab.submit("--nodes=1 --nodelist=standard-1", "hostname");

@@ -127,7 +127,7 @@ pub fn without_kilnd(lab: &mut Lab) {
     assert_eq!(kills, 10, "the job was over too soon");
     assert_eq!(instances(lab).len(), 2);
     wait("kilnd is back", || {
-        lab.try_kiln(&["ssh", "control", "systemctl", "--quiet", "is-active", "kilnd"]).status.success()
+        lab.try_on("control", &["systemctl", "--quiet", "is-active", "kilnd"]).status.success()
     });
     restart_kilnd(lab, "stop");
     wait("Slurm has powered them down", || states(lab).iter().all(|state| state == "idle~"));

@@ -3,10 +3,20 @@
 use crate::lab::{Lab, wait};
 use crate::watch::Watch;
 
-pub fn two_node_job(lab: &mut Lab) {
+/// With an eye on every process meanwhile, for the search for secrets.
+pub fn watched(lab: &mut Lab) {
     let watch = Watch::start();
     lab.kiln(&["-v", "up"]);
     lab.arguments = watch.stop();
+    serves_jobs(lab);
+}
+
+pub fn two_node_job(lab: &mut Lab) {
+    lab.kiln(&["-v", "up"]);
+    serves_jobs(lab);
+}
+
+fn serves_jobs(lab: &mut Lab) {
     let status = lab.json(&["status"]);
     for node in status["nodes"].as_array().expect("nodes") {
         assert_eq!(node["verdict"], "ok", "{node}");
