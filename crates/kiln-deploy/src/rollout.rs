@@ -59,10 +59,10 @@ impl Rollouts<'_> {
             if !report.rollout.state.is_open() {
                 return Ok(report);
             }
-            if (self.deployment.stop)() {
+            let pause = tokio::time::sleep(LOOK_EVERY);
+            if self.deployment.stop.run_until_cancelled(pause).await.is_none() {
                 return Err(Error::Detached(id));
             }
-            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 }

@@ -212,7 +212,7 @@ impl InstanceReport {
                 other => other.word().into(),
             },
             address: instance.address.map(|a| a.to_string()),
-            image: crate::reboot::plan::image_of(instance).map(String::from),
+            image: crate::cloud_view::image_of(instance).map(String::from),
             created: instance.created,
         }
     }

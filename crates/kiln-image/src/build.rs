@@ -12,10 +12,11 @@ use kiln_distro::Step;
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::labels::image as property;
 use kiln_wire::{Identity, UserData};
+use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{built_image, images_of_kiln};
 use crate::manifest::Manifest;
-use crate::progress::{Event, Progress, Stop, unless_stopped};
+use crate::progress::{Event, Progress};
 use crate::recipe::{Recipe, Source};
 use crate::steps;
 
@@ -39,7 +40,8 @@ pub struct Builder<'a> {
     pub kiln_digest: &'a str,
     pub keep_on_failure: bool,
     pub progress: Progress<'a>,
-    pub stop: Stop<'a>,
+    /// Cancelled when the build is to stop.
+    pub stop: &'a CancellationToken,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +106,7 @@ impl Builder<'_> {
     }
 
     async fn build(&self, recipe: &Recipe, source: &Image) -> Result<Image, BuildError> {
-        if (self.stop)() {
+        if self.stop.is_cancelled() {
             return Err(BuildError::Stopped);
         }
         self.clear().await?;
@@ -306,7 +308,7 @@ impl Builder<'_> {
 
     /// Nothing that is in the build instance is of use without the rest, so a step need not end.
     async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, BuildError> {
-        unless_stopped(self.stop, work).await.ok_or(BuildError::Stopped)
+        self.stop.run_until_cancelled(work).await.ok_or(BuildError::Stopped)
     }
 
     fn labels(&self) -> Labels {

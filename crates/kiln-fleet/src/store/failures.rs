@@ -1,4 +1,5 @@
-//! Elastic groups that the cloud refused something: how often in a row, and until when they are left alone.
+//! Elastic groups whose nodes fail to come up: how often in a row, and until when the group is paused. The table keeps its
+//! first name, `troubles`.
 
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ use kiln_wire::bundle_tag;
 
 use super::super::observe::node::{Observation, Stray};
 use super::rules::{Action, Found};
-use crate::reboot::plan::image_of;
+use crate::cloud_view::image_of;
 use crate::store::CloudOperation;
 
 /// A node whose instance was deleted by somebody else.
