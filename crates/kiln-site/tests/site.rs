@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use kiln_site::bundle::{Bundle, EVERYTHING, Resource};
-use kiln_site::{Inventory, NodeFacts, NodeKeys, Secrets, site};
+use kiln_site::{Inventory, NodeFacts, NodeKeys, Secret, Secrets, services, site};
 use kiln_slurm::Release;
 use kiln_spec::Spec;
 
@@ -59,12 +59,12 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
 }
 
 fn secrets() -> Secrets {
-    Secrets {
-        munge_key_base64: "TVVOR0U=".into(),
-        database_password: "DATABASE-SECRET".into(),
-        fleet_file: "{ TOKEN-SECRET }".into(),
-        ssh_public_key: "ssh-ed25519 AAAA kiln".into(),
-    }
+    let value = |secret: &Secret| match secret.name {
+        "munge-key" => Ok("TVVOR0U=".to_string()),
+        "database-password" => Ok("DATABASE-SECRET".to_string()),
+        other => Err(format!("{other} is not for nodes")),
+    };
+    Secrets::read(value, "{ TOKEN-SECRET }".into(), "ssh-ed25519 AAAA kiln".into()).unwrap()
 }
 
 fn keys(node: &str) -> NodeKeys {
@@ -163,6 +163,22 @@ fn ids_are_unique_and_watched_ids_exist() {
                 let found = ids.iter().position(|i| i == id);
                 assert!(found.is_some_and(|found| found < at), "{node}: {} watches {id}", resource.id());
             }
+        }
+    }
+}
+
+/// What an image disables and what is stopped before a rebuild is known from the units that services name.
+#[test]
+fn every_unit_of_a_bundle_is_one_of_its_services() {
+    for node in ["control", "login-0", "standard-0"] {
+        let spec = spec();
+        let family = kiln_distro::Family::of_image(&spec, "default");
+        let services = services::of(spec.node(node).unwrap().role).iter();
+        let known: Vec<&str> =
+            services.flat_map(|service| service.units).map(|unit| family.unit(unit.name)).collect();
+        for resource in bundle(node).resources {
+            let Resource::Service(service) = resource else { continue };
+            assert!(known.contains(&service.unit.as_str()), "{node}: {}", service.unit);
         }
     }
 }
