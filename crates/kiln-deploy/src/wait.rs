@@ -44,13 +44,13 @@ impl Deployment<'_> {
                 if !names.is_empty() {
                     (self.progress)(Event::done(names, "active"));
                 }
-                return collect(ours.map(|i| self.is_whole(i)).collect());
+                return collect(ours.map(|i| self.is_whole(i)).collect()).map(drop);
             }
             if Instant::now() >= deadline {
                 let late = building.into_iter().map(|i| {
                     Err(Error::NotActive { node: node_of(i).into(), status: i.status.word().into() })
                 });
-                return collect(late.collect());
+                return collect::<()>(late.collect()).map(drop);
             }
             sleep(self.cloud.poll_interval()).await;
         }
