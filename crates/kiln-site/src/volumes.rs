@@ -36,6 +36,15 @@ impl Purpose {
         }
     }
 
+    /// How large Kiln makes it; `None`: Kiln does not make it.
+    pub fn size_gib(self, spec: &Spec) -> Option<u64> {
+        match self.written(spec) {
+            Some(Volume::Manage { size_gib }) => Some(*size_gib),
+            Some(Volume::Attach { .. } | Volume::None) => None,
+            None => Some(1),
+        }
+    }
+
     /// What the file says of it; `None`: it is Kiln's own affair.
     fn written(self, spec: &Spec) -> Option<&Volume> {
         match self {
