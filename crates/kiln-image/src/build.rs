@@ -9,7 +9,7 @@ use kiln_cloud::{
     label,
 };
 use kiln_distro::Step;
-use kiln_site::services::{self, OpenTo, Starts};
+use kiln_site::services::{self, OpenTo};
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::labels::image as property;
 use kiln_wire::{Identity, UserData};
@@ -166,9 +166,8 @@ impl Builder<'_> {
             self.say(&recipe.name, &format!("running: {command}"));
             self.script(&host, "a command of the file", command, &[], b"").await?;
         }
-        let mut units = services::units_that_start(Starts::AtBoot, family);
-        units.push("--");
-        units.extend(services::units_that_start(Starts::WithBundle, family));
+        let (enabled, disabled) = services::units_of_image(family);
+        let units: Vec<&str> = enabled.into_iter().chain(["--"]).chain(disabled).collect();
         self.step(recipe, &host, &steps::SETTLE_SERVICES, &units, b"").await?;
         let listed = self.ssh.run(&host, family.package_list.command, b"").await?;
         self.step(recipe, &host, &family.steps.clean, &[], b"").await?;

@@ -4,7 +4,7 @@ use kiln_spec::Role;
 use kiln_wire::Resource;
 use kiln_wire::make::{directory, file};
 
-use super::{Context, Service, Unit};
+use super::{Context, Service, Starts, Unit};
 use crate::secret::{Form, Secret};
 
 pub const BASE: Service = Service {
@@ -14,7 +14,7 @@ pub const BASE: Service = Service {
         Role::Login => &["ca-certificates", "dbus", "iproute2", "less", "nftables", "procps"],
     },
     // Kiln has rules of its own, which the system's empty ones would flush.
-    units: &[Unit::new("nftables.service")],
+    units: &[Unit::new("nftables.service").starts(Starts::Never)],
     secrets: &[NODE_SEED],
     resources,
     ..Service::EMPTY

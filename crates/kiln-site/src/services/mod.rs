@@ -12,7 +12,8 @@ mod journal;
 mod kilnd;
 mod limits;
 mod munge;
-mod nfs;
+mod nfs_client;
+mod nfs_server;
 mod site_files;
 mod slurm;
 mod slurmctld;
@@ -40,7 +41,8 @@ const CONTROL: &[&Service] = &[
     &hosts::HOSTS,
     &journal::JOURNAL,
     &storage::STORAGE,
-    &nfs::NFS,
+    &nfs_client::NFS_CLIENT,
+    &nfs_server::NFS_SERVER,
     &munge::MUNGE,
     &users::USERS,
     &sshd::SSHD,
@@ -59,7 +61,7 @@ const LOGIN: &[&Service] = &[
     &hosts::HOSTS,
     &journal::JOURNAL,
     &storage::STORAGE,
-    &nfs::NFS,
+    &nfs_client::NFS_CLIENT,
     &munge::MUNGE,
     &users::USERS,
     &sshd::SSHD,
@@ -73,7 +75,7 @@ const COMPUTE: &[&Service] = &[
     &hosts::HOSTS,
     &journal::JOURNAL,
     &storage::STORAGE,
-    &nfs::NFS,
+    &nfs_client::NFS_CLIENT,
     &munge::MUNGE,
     &users::USERS,
     &job_access::JOB_ACCESS,
@@ -115,10 +117,19 @@ pub fn packages(spec: &Spec, family: &Family, roles: &[Role], has_software: bool
         .collect()
 }
 
-/// The units that start in this way, by the family's names for them.
-pub fn units_that_start(starts: Starts, family: &Family) -> Vec<&'static str> {
-    let units = all().into_iter().flat_map(|service| service.units);
-    units.filter(|unit| unit.starts == starts).map(|unit| family.unit(unit.name)).collect()
+/// The units that an image has enabled and those that it has disabled, by the family's names for them.
+pub fn units_of_image(family: &Family) -> (Vec<&'static str>, Vec<&'static str>) {
+    let start = |wanted: &[Starts]| {
+        let units = all().into_iter().flat_map(|service| service.units);
+        units.filter(|unit| wanted.contains(&unit.starts)).map(|unit| family.unit(unit.name)).collect()
+    };
+    (start(&[Starts::AtBoot]), start(&[Starts::WithBundle, Starts::Never]))
+}
+
+/// The units that must be active on a node of this role for its services to work.
+pub fn units_to_run(spec: &Spec, role: Role, family: &Family) -> Vec<&'static str> {
+    let units = of(role).iter().filter(|service| service.is_wanted(spec)).flat_map(|service| service.units);
+    units.filter(|unit| unit.starts != Starts::Never).map(|unit| family.unit(unit.name)).collect()
 }
 
 /// The units to stop before a node of this role is taken away, in the order in which to stop them.

@@ -58,6 +58,8 @@ pub enum Starts {
     AtBoot,
     /// When the node's bundle says so. Disabled in an image.
     WithBundle,
+    /// It comes with software of the service, which does not use it. Disabled in an image.
+    Never,
 }
 
 /// A TCP port that it listens on.

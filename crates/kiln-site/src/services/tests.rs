@@ -43,8 +43,8 @@ fn nfs_is_installed_where_volumes_are_not_shared() {
 
 #[test]
 fn an_image_starts_nothing_but_sshd() {
-    assert_eq!(units_that_start(Starts::AtBoot, debian()), ["ssh.service"]);
-    let mut disabled = units_that_start(Starts::WithBundle, debian());
+    let (enabled, mut disabled) = units_of_image(debian());
+    assert_eq!(enabled, ["ssh.service"]);
     disabled.sort_unstable();
     assert_eq!(
         disabled,
@@ -66,6 +66,17 @@ fn a_daemon_is_stopped_before_what_it_writes_to() {
     let expected = ["slurmctld.service", "slurmdbd.service", "mariadb.service"];
     assert_eq!(units_to_stop(Role::Control, debian()), expected);
     assert_eq!(units_to_stop(Role::Login, debian()), [""; 0]);
+}
+
+#[test]
+fn a_node_runs_the_units_of_its_role() {
+    let spec = spec(LOCAL);
+    let units = |role| units_to_run(&spec, role, debian()).join(" ");
+    insta::assert_snapshot!(Role::ALL.map(units).join("\n"), @r"
+    systemd-journald.service munge.service ssh.service mariadb.service slurmdbd.service slurmctld.service kilnd.service
+    systemd-journald.service munge.service ssh.service
+    systemd-journald.service munge.service ssh.service slurmd.service
+    ");
 }
 
 #[test]

@@ -1,6 +1,5 @@
-//! NFS, where a volume is one node's disk: control exports the home directories and the share.
+//! The NFS server, where a volume is one node's disk: control exports the home directories and the share.
 
-use kiln_spec::Role;
 use kiln_wire::Resource;
 use kiln_wire::make::{command, file, service};
 use kiln_wire::paths::SHARE;
@@ -9,13 +8,10 @@ use super::{Context, OpenTo, Port, Service, Unit};
 use crate::inputs::Exports;
 use crate::volumes::{Purpose, exists};
 
-pub const NFS: Service = Service {
-    name: "nfs",
+pub const NFS_SERVER: Service = Service {
+    name: "nfs server",
     wanted: Some(|spec| !spec.cloud.shares_volumes()),
-    software: |role| match role {
-        Role::Control => &["nfs-client", "nfs-server"],
-        Role::Login | Role::Compute => &["nfs-client"],
-    },
+    software: |_| &["nfs-server"],
     units: &[Unit::new(SERVER)],
     ports: &[Port { tcp: 2049, open_to: OpenTo::Cluster }],
     resources,
@@ -27,9 +23,6 @@ const EXPORTS: &str = "/etc/exports.d/kiln.exports";
 
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     let Some(Exports { network, .. }) = &context.inventory.exports else { return Vec::new() };
-    if context.role != Role::Control {
-        return Vec::new();
-    }
     let home = exists(context.spec, Purpose::Home);
     let mut lines = vec!["# Written by Kiln.".to_string()];
     if home {
