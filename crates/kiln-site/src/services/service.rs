@@ -86,11 +86,13 @@ impl Unit {
         Unit { name, starts: Starts::WithBundle, saves_on_stop: false }
     }
 
+    #[must_use]
     pub const fn starts(mut self, starts: Starts) -> Self {
         self.starts = starts;
         self
     }
 
+    #[must_use]
     pub const fn saves_on_stop(mut self) -> Self {
         self.saves_on_stop = true;
         self
