@@ -33,5 +33,3 @@ pub use plan::{Action, Plan, Stage};
 pub use rollout::Rollouts;
 pub use secrets::SecretStore;
 pub use status::{NodeStatus, StatusReport};
-
-pub use kiln_image::Stop;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_image::{Event, unless_stopped};
+use kiln_image::Event;
 use kiln_slurm::NodeState;
 use kiln_spec::{Node, Role, hostlist};
 use kiln_ssh::{Host, Ssh};
@@ -28,7 +28,7 @@ impl Deployment<'_> {
     pub(crate) async fn wait_active(&self) -> Result<()> {
         let deadline = Instant::now() + ACTIVE_LIMIT;
         // Where it stopped waiting, the next run goes on.
-        unless_stopped(self.stop, self.all_built(deadline)).await.unwrap_or(Err(Error::Stopped))
+        self.stop.run_until_cancelled(self.all_built(deadline)).await.unwrap_or(Err(Error::Stopped))
     }
 
     async fn all_built(&self, deadline: Instant) -> Result<()> {

@@ -13,10 +13,11 @@ use kiln_site::services::{self, OpenTo};
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::labels::image as property;
 use kiln_wire::{Identity, UserData};
+use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{built_image, images_of_kiln};
 use crate::manifest::Manifest;
-use crate::progress::{Event, Progress, Stop, unless_stopped};
+use crate::progress::{Event, Progress};
 use crate::recipe::{Recipe, Source};
 use crate::steps;
 
@@ -40,7 +41,8 @@ pub struct Builder<'a> {
     pub kiln_digest: &'a str,
     pub keep_on_failure: bool,
     pub progress: Progress<'a>,
-    pub stop: Stop<'a>,
+    /// Cancelled when the build is to stop.
+    pub stop: &'a CancellationToken,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +63,17 @@ pub enum BuildError {
         #[source]
         source: Box<BuildError>,
     },
+}
+
+impl BuildError {
+    /// What a person can do about it, where the cloud knows.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            BuildError::Cloud(error) => error.hint(),
+            BuildError::Failed { source, .. } => source.hint(),
+            _ => None,
+        }
+    }
 }
 
 const ROLE: &str = "build";
@@ -101,7 +114,7 @@ impl Builder<'_> {
     }
 
     async fn build(&self, recipe: &Recipe, source: &Image) -> Result<Image, BuildError> {
-        if (self.stop)() {
+        if self.stop.is_cancelled() {
             return Err(BuildError::Stopped);
         }
         self.clear().await?;
@@ -139,7 +152,7 @@ impl Builder<'_> {
 
     async fn network(&self) -> Result<Network, BuildError> {
         if let Some(name) = self.network {
-            let missing = || kiln_cloud::Error::NotFound { kind: "network", name: name.to_string() };
+            let missing = || kiln_cloud::Error::not_found("network", name);
             return Ok(self.cloud.network_by_name(name).await?.ok_or_else(missing)?);
         }
         let name = instance_name(self.cluster);
@@ -221,7 +234,7 @@ impl Builder<'_> {
         };
         let instance = match self.cloud.create(vec![new]).await.pop() {
             Some(result) => result?,
-            None => return Err(kiln_cloud::Error::Failed("the cloud created nothing".into()).into()),
+            None => return Err(kiln_cloud::Error::failed("the cloud created nothing").into()),
         };
         let deadline = tokio::time::Instant::now() + Duration::from_secs(300);
         let ids = [instance.id.clone()];
@@ -229,7 +242,7 @@ impl Builder<'_> {
         let address: IpAddr = active
             .iter()
             .find_map(kiln_cloud::Instance::reach)
-            .ok_or_else(|| kiln_cloud::Error::Failed("the build instance has no address".into()))?;
+            .ok_or_else(|| kiln_cloud::Error::failed("the build instance has no address"))?;
         let host = Host::new(name, address);
         self.unless_stopped(self.ssh.wait_output(&host, &["true"], Duration::from_secs(120))).await??;
         Ok((instance.id, host))
@@ -242,7 +255,7 @@ impl Builder<'_> {
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        Err(kiln_cloud::Error::Failed("the build instance did not shut down".into()).into())
+        Err(kiln_cloud::Error::failed("the build instance did not shut down").into())
     }
 
     /// Removes what a build left, its own or one that was cut off.
@@ -303,7 +316,7 @@ impl Builder<'_> {
 
     /// Nothing that is in the build instance is of use without the rest, so a step need not end.
     async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, BuildError> {
-        unless_stopped(self.stop, work).await.ok_or(BuildError::Stopped)
+        self.stop.run_until_cancelled(work).await.ok_or(BuildError::Stopped)
     }
 
     fn labels(&self) -> Labels {

@@ -6,6 +6,8 @@
 
 mod accounts;
 mod change;
+#[path = "../lab/cluster_dir.rs"]
+mod cluster_dir;
 mod control;
 mod cut;
 mod daemon;

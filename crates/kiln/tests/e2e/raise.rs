@@ -92,7 +92,7 @@ pub fn commands(lab: &mut Lab) {
 /// A build that fails says why, leaves nothing, and harms nobody.
 pub fn failed_build(lab: &mut Lab) {
     let before = lab.json(&["image", "list"]);
-    let file = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    let file = lab.read_file();
     lab.edit(
         "[control]\n",
         "[image.broken]\nsource = \"default\"\npackages = [\"no-such-package\"]\n\n[control]\n",

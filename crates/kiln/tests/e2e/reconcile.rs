@@ -398,7 +398,7 @@ pub fn unreadable(lab: &mut Lab) {
 pub fn drift(lab: &mut Lab) {
     // What is a folder for the file is a file on this node, so that it cannot follow.
     lab.on("standard-0", &["touch", "/etc/site"]);
-    let text = crate::lab::read(&lab.path("cluster.toml"));
+    let text = lab.read_file();
     lab.write_file(&format!(
         "{text}\n[[role.compute.file]]\npath = \"/etc/site/note\"\ncontent = \"hello\"\n"
     ));
