@@ -7,7 +7,7 @@ use kiln_slurm::{BOOT_TIME_ROUNDING, Slurm};
 
 use crate::cloud_view;
 use crate::error::Result;
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::store::{CloudOperation, Request, RequestKind, now};
 
 /// A request that had to wait this long may be about a boot that Slurm does not wait for any more.
@@ -34,7 +34,7 @@ pub async fn refresh(fleet: &Fleet, instance: Option<Instance>) -> Result<Option
     let Some(instance) = instance else { return Ok(None) };
     match fleet.cloud.instance(&instance.id).await {
         Ok(instance) => Ok(Some(instance)),
-        Err(kiln_cloud::Error::NotFound { .. }) => Ok(None),
+        Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -3,9 +3,10 @@
 use kiln_slurm::{Node, REASON, Slurm, Submission};
 
 use crate::error::{Error, Result, chain};
-use crate::fleet_file::Fleet;
-use crate::rollout::{Action, CANCELLED, NodeStep, Rollout, RolloutNode, Strategy};
+use crate::fleet::Fleet;
+use crate::rollout::{Action, CANCELLED};
 use crate::store::{NewRequest, Request, RequestKind, Store, now};
+use kiln_wire::rollout::{NodeStep, Rollout, RolloutNode, Strategy};
 
 pub struct Executor<'a> {
     pub store: &'a Store,

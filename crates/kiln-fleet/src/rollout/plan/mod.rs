@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kiln_slurm::JobState;
 
-use super::{NodeStep, Options, Rollout, RolloutNode, RolloutState, Strategy};
+use kiln_wire::rollout::{NodeStep, Options, Rollout, RolloutNode, RolloutState, Strategy};
 use node::{JobSeen, Seen, Terms, Verdict, judge};
 
 /// A node is handed to Slurm at most this many times.

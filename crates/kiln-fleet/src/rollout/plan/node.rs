@@ -8,8 +8,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kiln_slurm::{BOOT_TIME_ROUNDING, JobState, Node};
 
-use super::super::{NodeStep, RolloutNode};
 use crate::store::{Request, RequestState};
+use kiln_wire::rollout::{NodeStep, RolloutNode};
 
 /// Slurm is to give up first: it knows best.
 const AFTER_SLURM: Duration = Duration::from_secs(60);
