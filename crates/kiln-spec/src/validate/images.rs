@@ -88,10 +88,10 @@ fn check_prebuilt(image: &Image, prebuilt: &Text, findings: &mut Findings<'_>) {
         table.mirror.as_ref().map(|text| ("mirror", text.span.clone())),
     ];
     for (key, span) in others.into_iter().flatten() {
-        let message = format!("image `{}` is used as it is and has no `{key}`", image.name.value);
+        let message = format!("image `{}` is prebuilt and cannot have `{key}`", image.name.value);
         (findings.error("bad-image", span, message))
             .expected("`prebuilt` alone, or no `prebuilt`")
-            .related(prebuilt.span.clone(), "used as it is");
+            .related(prebuilt.span.clone(), "prebuilt here");
     }
 }
 

@@ -106,16 +106,16 @@ fn volume(which: &str, disk: &Disk, findings: &mut Findings<'_>) -> Volume {
             format!("the {which} volume has a name but is not attached"),
         ))
         .expected("no `name`")
-        .hint("to use a volume that exists, say mode = \"attach\"");
+        .hint("to use an existing volume, set mode = \"attach\"");
     }
     if let (Some(size), VolumeMode::Attach | VolumeMode::None) = (&disk.written_size, disk.mode) {
         (findings.error(
             "bad-volume",
             size.span.clone(),
-            format!("the {which} volume has a size but Kiln does not make it"),
+            format!("the {which} volume has a size but Kiln does not create it"),
         ))
         .expected("no `size`")
-        .hint("to have Kiln make the volume, say mode = \"manage\"");
+        .hint("to let Kiln create the volume, set mode = \"manage\"");
     }
     match disk.mode {
         VolumeMode::None => Volume::None,

@@ -7,8 +7,8 @@ use crate::written::Text;
 const RESERVED: &[(&str, &str)] = &[
     ("all", "Slurm reads it as every node or partition"),
     ("default", "Slurm reads it as defaults for the lines that follow"),
-    ("none", "Slurm and Kiln read it as nothing at all"),
-    ("localhost", "every node calls itself so"),
+    ("none", "Slurm and Kiln read it as an empty value"),
+    ("localhost", "every node uses this name for itself"),
 ];
 
 fn reserved(name: &str) -> Option<&'static str> {
@@ -56,7 +56,7 @@ pub(super) fn host_name_fault(name: &str) -> Option<&'static str> {
     } else if name.starts_with('-') || name.ends_with('-') {
         Some("a letter or digit at both ends")
     } else if name.bytes().all(|b| b.is_ascii_digit()) {
-        Some("at least one letter, lest it be read as an address")
+        Some("at least one letter, so that it is not read as an address")
     } else {
         None
     }

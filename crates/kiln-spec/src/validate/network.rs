@@ -28,7 +28,7 @@ pub(super) fn subnet(cloud: &CloudTable, findings: &mut Findings<'_>) -> Option<
     };
     if net.addr() != net.network() {
         let hint = format!("did you mean `{}`?", net.trunc());
-        return wrong(format!("`{net}` has bits set behind its prefix"), Some(hint));
+        return wrong(format!("`{net}` has bits set after its prefix"), Some(hint));
     }
     if !(16..=28).contains(&net.prefix_len()) {
         let size = if net.prefix_len() < 16 { "large" } else { "small" };
@@ -98,7 +98,7 @@ pub(super) fn check_addresses(
                 text.span.clone(),
                 format!("the address {address} is given twice"),
             ))
-            .expected("an address of its own")
+            .expected("a unique address")
             .related(first.span.clone(), "first here");
         }
     }

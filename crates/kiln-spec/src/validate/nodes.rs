@@ -158,7 +158,7 @@ fn report_shared(
     }
     let message = format!("{nodes} would be in two groups, `{}` and `{name}`", owner.name);
     (findings.error("duplicate-node", list.span.clone(), message))
-        .expected("nodes of no other group")
+        .expected("nodes that are in no other group")
         .related(owner.at.clone(), format!("also in group `{}`", owner.name));
 }
 

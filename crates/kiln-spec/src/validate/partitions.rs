@@ -21,7 +21,7 @@ pub(super) fn partitions(merged: &Merged, findings: &mut Findings<'_>) -> Vec<Pa
         if written.default.value {
             if let Some(first) = default {
                 let message = format!(
-                    "partitions `{}` and `{}` both say `default = true`",
+                    "partitions `{}` and `{}` both have `default = true`",
                     first.name.value, written.name.value
                 );
                 (findings.error("two-defaults", written.default.span.clone(), message))
@@ -97,7 +97,7 @@ fn check_max_time(time: &Text, findings: &mut Findings<'_>) {
         (findings.error(
             "bad-time",
             time.span.clone(),
-            format!("`{}` is not a time Slurm understands", time.value),
+            format!("`{}` is not a time in Slurm's format", time.value),
         ))
         .expected("MINUTES, HOURS:MINUTES:SECONDS, DAYS-HOURS:MINUTES:SECONDS or UNLIMITED");
     }
@@ -112,7 +112,7 @@ fn warn_unreachable(merged: &Merged, findings: &mut Findings<'_>) {
         (findings.warning(
             "unused-group",
             group.name.span.clone(),
-            format!("no partition has group `{}`", group.name.value),
+            format!("group `{}` is in no partition", group.name.value),
         ))
         .hint("its nodes will never run a job; name it in the `groups` of a [partition.*] table");
     }

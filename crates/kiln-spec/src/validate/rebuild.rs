@@ -54,7 +54,7 @@ pub(super) fn time(time: &Text, findings: &mut Findings<'_>) -> Duration {
             (findings.error(
                 "bad-time",
                 time.span.clone(),
-                format!("`{}` is not a time for a rebuild", time.value),
+                format!("`{}` is not a valid time for a rebuild", time.value),
             ))
             .expected("a duration of a minute or more, e.g. \"30m\" or \"1h30m\"");
             minute
@@ -78,7 +78,7 @@ fn report_overlaps(rebuild: &[merge::Rebuild], findings: &mut Findings<'_>) {
                 other.name.value, partition.name.value, group.value
             );
             (findings.error("rebuild-overlap", group.span.clone(), message))
-                .expected("a group of no other rebuild partition")
+                .expected("a group that is in no other rebuild partition")
                 .related(first.span.clone(), format!("also in `{}`", other.name.value));
         }
     }
@@ -146,14 +146,14 @@ fn warn_update_mismatch(merged: &Merged, findings: &mut Findings<'_>) {
         let name = &group.name.value;
         match (group.image_update, rebuilt.contains(name.as_str())) {
             (ImageUpdate::Slurm, false) => {
-                (findings.warning("never-rebuilt", group.name.span.clone(), format!("no rebuild partition has group `{name}`")))
-                    .hint("a new image cannot reach its nodes; name it in a [rebuild.*] table or say image_update = \"apply\"");
+                (findings.warning("never-rebuilt", group.name.span.clone(), format!("group `{name}` is in no rebuild partition")))
+                    .hint("a new image cannot reach its nodes; name it in a [rebuild.*] table or set image_update = \"apply\"");
             }
             (ImageUpdate::Apply, true) => {
                 let message =
                     format!("group `{name}` is in a rebuild partition, but `kiln apply` rebuilds it at once");
                 (findings.warning("rebuilt-by-apply", group.name.span.clone(), message))
-                    .hint("say image_update = \"slurm\" if `kiln apply` is to leave its nodes alone");
+                    .hint("set image_update = \"slurm\" if `kiln apply` must not rebuild its nodes");
             }
             _ => {}
         }

@@ -66,7 +66,7 @@ pub(super) fn users(written: &Named<UserTable>, findings: &mut Findings<'_>) -> 
                 uid.span.clone(),
                 format!("users `{other}` and `{}` have the same uid", name.value),
             ))
-            .expected("a uid of its own")
+            .expected("a unique uid")
             .related(first.span.clone(), format!("`{other}`"));
         }
         users.extend(user(name, table, findings));
