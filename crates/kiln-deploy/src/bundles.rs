@@ -10,9 +10,11 @@ use kiln_slurm::Release;
 use kiln_spec::{Group, Node, Role, Spec};
 
 use crate::addresses::kept_addresses;
+use crate::apply::Made;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
+use crate::plan::{attachments, security_groups_of, share};
 use crate::secrets::SecretKind;
 use crate::targets::targets;
 
@@ -85,12 +87,13 @@ impl Deployment<'_> {
         let token = self.secrets.read(SecretKind::CloudToken)?;
         let access = self.cloud.access(&self.spec.name, token.trim(), &observed.networks).await?;
         let kept = kept_addresses(self.spec, observed)?;
+        let share = Made::default().share(&share(self.spec, observed))?;
         let mut nodes = BTreeMap::new();
         for node in self.spec.nodes().filter(|n| n.role == Role::Compute) {
             let fleet_node = FleetNode {
                 group: node.group.to_string(),
                 image: images.get(node.image).cloned().flatten(),
-                user_data: self.user_data(&node, observed)?,
+                user_data: self.user_data(node.name, Some(share.clone()))?,
                 ssh_key: self.ssh_public_key()?,
                 address: kept.get(node.name).copied(),
             };
@@ -117,8 +120,8 @@ impl Deployment<'_> {
             observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?;
         Ok(Some(Surroundings {
             network: network.id.clone(),
-            security_groups: self.security_groups_of(&node, observed),
-            volumes: self.attachments(&node, observed)?,
+            security_groups: Made::default().ids(&security_groups_of(self.spec, observed, &node))?,
+            volumes: Made::default().attachments(&attachments(self.spec, observed, &node))?,
         }))
     }
 

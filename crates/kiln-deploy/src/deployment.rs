@@ -7,8 +7,8 @@ use kiln_cloud::{Cloud, openstack};
 use kiln_image::{Progress, instance_name};
 use kiln_spec::{CloudSpec, NetworkSpec, OpenStackSpec, Spec};
 use kiln_ssh::Ssh;
+use tokio_util::sync::CancellationToken;
 
-use crate::Stop;
 use crate::error::{Error, Result};
 use crate::keys::{KeyRing, public_key};
 use crate::secrets::{SecretKind, SecretStore};
@@ -18,7 +18,8 @@ pub struct Deployment<'a> {
     pub cloud: Cloud,
     pub secrets: SecretStore,
     pub progress: Progress<'a>,
-    pub stop: Stop<'a>,
+    /// Cancelled when the work is to stop.
+    pub stop: CancellationToken,
     /// The binary that nodes run: this very one.
     pub kiln: PathBuf,
     dir: PathBuf,
@@ -26,7 +27,12 @@ pub struct Deployment<'a> {
 
 impl<'a> Deployment<'a> {
     /// `file`: the cluster file; `.kiln` lies beside it. Changes nothing yet.
-    pub fn open(spec: &'a Spec, file: &Path, progress: Progress<'a>, stop: Stop<'a>) -> Result<Self> {
+    pub fn open(
+        spec: &'a Spec,
+        file: &Path,
+        progress: Progress<'a>,
+        stop: CancellationToken,
+    ) -> Result<Self> {
         let parent = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let parent = fs::canonicalize(parent).map_err(|source| Error::File {
             path: parent.to_path_buf(),
@@ -52,9 +58,9 @@ impl<'a> Deployment<'a> {
         matches!(self.spec.cloud, CloudSpec::OpenStack(_))
     }
 
-    /// Between operations.
+    /// Called between operations, so that work stops where it can be continued.
     pub fn check_stop(&self) -> Result<()> {
-        if (self.stop)() { Err(Error::Stopped) } else { Ok(()) }
+        if self.stop.is_cancelled() { Err(Error::Stopped) } else { Ok(()) }
     }
 
     pub(crate) fn keys(&self) -> Result<KeyRing> {

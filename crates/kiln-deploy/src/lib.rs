@@ -13,14 +13,13 @@ mod health;
 mod inventory;
 mod keys;
 mod nodes;
-mod notes;
 mod observe;
 mod plan;
-mod plan_text;
 mod rollout;
 mod secrets;
 mod status;
 mod targets;
+mod user_data;
 mod wait;
 
 pub use configure::Configured;
@@ -30,9 +29,7 @@ pub use error::{Error, Result};
 pub use inventory::{HostEntry, InventoryReport};
 pub use nodes::ExecOutcome;
 pub use observe::Observed;
-pub use plan::{Action, Plan};
+pub use plan::{Action, Plan, Stage};
 pub use rollout::Rollouts;
 pub use secrets::{SecretKind, SecretStore};
 pub use status::{NodeStatus, StatusReport};
-
-pub use kiln_image::Stop;

@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use kiln_cloud::label;
+use kiln_spec::Spec;
 use kiln_ssh::Host;
 use serde::Serialize;
 use tokio::sync::Semaphore;
@@ -38,35 +39,43 @@ where
     futures_util::future::join_all(items.into_iter().map(run)).await
 }
 
+/// The hosts of these nodes, with the addresses the cloud gives.
+pub fn hosts<'n>(
+    spec: &Spec,
+    observed: &Observed,
+    nodes: impl Iterator<Item = &'n str>,
+) -> Result<Vec<Host>> {
+    let known = observed.nodes();
+    let build = observed.build.as_ref();
+    // Where some nodes have an address outside, the others are reached through the first of them.
+    let outside = |node: kiln_spec::Node<'_>| {
+        let address = known.get(node.name)?.public_address?;
+        Some(Host::new(node.name, address))
+    };
+    let jump = spec.nodes().find_map(outside);
+    nodes
+        .map(|name| {
+            if let Some(address) = build.filter(|b| b.name == name).and_then(kiln_cloud::Instance::reach) {
+                return Ok(Host::new(name, address));
+            }
+            if spec.node(name).is_none() {
+                return Err(Error::UnknownNode(name.to_string()));
+            }
+            let instance = known.get(name).copied();
+            let address = instance.and_then(kiln_cloud::Instance::reach);
+            let mut host = Host::new(name, address.ok_or_else(|| Error::NoInstance(name.to_string()))?);
+            if instance.is_some_and(|i| i.public_address.is_none()) {
+                host.jump = jump.clone().map(Box::new);
+            }
+            Ok(host)
+        })
+        .collect()
+}
+
 impl Deployment<'_> {
     /// The hosts of these nodes, with the addresses the cloud gives.
     pub fn hosts<'n>(&self, observed: &Observed, nodes: impl Iterator<Item = &'n str>) -> Result<Vec<Host>> {
-        let known = observed.nodes();
-        let build = observed.build.as_ref();
-        // Where some nodes have an address outside, the others are reached through the first of them.
-        let outside = |node: kiln_spec::Node<'_>| {
-            let address = known.get(node.name)?.public_address?;
-            Some(Host::new(node.name, address))
-        };
-        let jump = self.spec.nodes().find_map(outside);
-        nodes
-            .map(|name| {
-                if let Some(address) = build.filter(|b| b.name == name).and_then(kiln_cloud::Instance::reach)
-                {
-                    return Ok(Host::new(name, address));
-                }
-                if self.spec.node(name).is_none() {
-                    return Err(Error::UnknownNode(name.to_string()));
-                }
-                let instance = known.get(name).copied();
-                let address = instance.and_then(kiln_cloud::Instance::reach);
-                let mut host = Host::new(name, address.ok_or_else(|| Error::NoInstance(name.to_string()))?);
-                if instance.is_some_and(|i| i.public_address.is_none()) {
-                    host.jump = jump.clone().map(Box::new);
-                }
-                Ok(host)
-            })
-            .collect()
+        hosts(self.spec, observed, nodes)
     }
 
     /// The end of what a node's system wrote to its console.

@@ -103,7 +103,7 @@ impl Deployment<'_> {
         let named: Vec<&str> = (self.spec.images.values())
             .filter_map(|image| match &image.source {
                 ImageSource::Prebuilt(name) | ImageSource::Cloud(name) => Some(name.as_str()),
-                ImageSource::Debian(_) | ImageSource::Image(_) => None,
+                ImageSource::System(_) | ImageSource::Image(_) => None,
             })
             .collect();
         images.retain(|image| {

@@ -9,7 +9,8 @@ use crate::control::Control;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// As often as kilnd itself looks at a rollout.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 pub struct Rollouts<'d> {
     deployment: &'d Deployment<'d>,
@@ -58,10 +59,10 @@ impl Rollouts<'_> {
             if !report.rollout.state.is_open() {
                 return Ok(report);
             }
-            if (self.deployment.stop)() {
+            let pause = tokio::time::sleep(LOOK_EVERY);
+            if self.deployment.stop.run_until_cancelled(pause).await.is_none() {
                 return Err(Error::Detached(id));
             }
-            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 }

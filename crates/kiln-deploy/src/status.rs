@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_fleet::health::{FindingReport, GroupTrouble};
+use kiln_fleet::health::{FindingReport, GroupFailures};
 use kiln_fleet::{FleetHealth, NodeHealth};
 use kiln_slurm::NodeState;
 use kiln_spec::{Node, Role};
@@ -26,7 +26,8 @@ pub struct StatusReport {
     /// Why kilnd's findings are missing or old, if they are.
     pub kilnd_error: Option<String>,
     /// Elastic groups that the cloud refused something.
-    pub troubles: Vec<GroupTrouble>,
+    #[serde(rename = "troubles")]
+    pub failing_groups: Vec<GroupFailures>,
     pub nodes: Vec<NodeStatus>,
     /// Instances that are no node's.
     pub strays: Vec<FindingReport>,
@@ -63,7 +64,7 @@ impl StatusReport {
 struct Answer {
     states: BTreeMap<String, SlurmSays>,
     health: BTreeMap<String, NodeHealth>,
-    troubles: Vec<GroupTrouble>,
+    failing_groups: Vec<GroupFailures>,
     strays: Vec<FindingReport>,
     slurm_error: Option<String>,
     kilnd_error: Option<String>,
@@ -99,7 +100,7 @@ impl Deployment<'_> {
             observed: Timestamp::now(),
             slurm_error: answer.slurm_error,
             kilnd_error: answer.kilnd_error,
-            troubles: answer.troubles,
+            failing_groups: answer.failing_groups,
             nodes,
             strays: answer.strays,
         })
@@ -152,7 +153,7 @@ impl From<FleetHealth> for Answer {
         Answer {
             states: health.nodes.iter().filter_map(says).collect(),
             health: health.nodes.into_iter().map(|n| (n.node.clone(), n)).collect(),
-            troubles: health.troubles,
+            failing_groups: health.failing_groups,
             strays: health.strays,
             slurm_error: health.slurm_problem,
             kilnd_error: blind.or(unattended),

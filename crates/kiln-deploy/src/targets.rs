@@ -50,7 +50,7 @@ impl Deployment<'_> {
             kiln: &kiln,
             keep_on_failure,
             progress: self.progress,
-            stop: self.stop,
+            stop: &self.stop,
         };
         let image = builder.ensure(&recipe, force).await?;
         (self.progress)(Event::done(format!("image {name}"), image.name.clone()));

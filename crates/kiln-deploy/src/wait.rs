@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_image::{Event, unless_stopped};
+use kiln_image::Event;
 use kiln_slurm::NodeState;
 use kiln_spec::{Node, Role, hostlist};
 use kiln_ssh::{Host, Ssh};
@@ -20,13 +20,15 @@ use crate::nodes::node_of;
 const ACTIVE_LIMIT: Duration = Duration::from_secs(900);
 /// How long nodes may take to join once they are configured.
 const SLURM_LIMIT: Duration = Duration::from_secs(180);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(300);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Deployment<'_> {
     /// Until no instance is being built. Those that broke meanwhile are told, each in the cloud's words.
     pub(crate) async fn wait_active(&self) -> Result<()> {
         let deadline = Instant::now() + ACTIVE_LIMIT;
         // Where it stopped waiting, the next run goes on.
-        unless_stopped(self.stop, self.all_built(deadline)).await.unwrap_or(Err(Error::Stopped))
+        self.stop.run_until_cancelled(self.all_built(deadline)).await.unwrap_or(Err(Error::Stopped))
     }
 
     async fn all_built(&self, deadline: Instant) -> Result<()> {
@@ -44,13 +46,13 @@ impl Deployment<'_> {
                 if !names.is_empty() {
                     (self.progress)(Event::done(names, "active"));
                 }
-                return collect(ours.map(|i| self.is_whole(i)).collect());
+                return collect(ours.map(|i| self.is_whole(i)).collect()).map(drop);
             }
             if Instant::now() >= deadline {
                 let late = building.into_iter().map(|i| {
                     Err(Error::NotActive { node: node_of(i).into(), status: i.status.word().into() })
                 });
-                return collect(late.collect());
+                return collect::<()>(late.collect()).map(drop);
             }
             sleep(self.cloud.poll_interval()).await;
         }
@@ -106,7 +108,8 @@ impl Deployment<'_> {
                     details.join("\n")
                 )));
             }
-            sleep(Duration::from_millis(300)).await;
+            // Every look is a login on the control node, which has more to do just now.
+            sleep((start.elapsed() / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
         }
     }
 

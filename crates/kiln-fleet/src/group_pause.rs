@@ -1,4 +1,4 @@
-//! Elastic groups in trouble: what a failure leads to, and what ends it.
+//! Elastic groups whose nodes fail to come up: what a failure leads to, and what ends it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use kiln_cloud::InstanceStatus;
 use crate::error::Result;
 use crate::fleet_file::FleetFile;
 use crate::reconcile::Observation;
-use crate::store::{Store, Trouble, now};
+use crate::store::{FailureRecord, Store, now};
 
-/// Nodes of a group failed, for good. Too many in a row, and the group pauses. What fails of a group that is paused is no
-/// news: nothing is tried there.
+/// Counts nodes of a group that failed to come up. After too many in a row the group is paused. Failures in a paused group
+/// are not counted: nothing is tried there.
 pub fn count(store: &Store, file: &FleetFile, group: &str, nodes: usize, problem: &str) -> Result<()> {
-    if store.troubles()?.get(group).is_some_and(Trouble::is_paused) {
+    if store.failure_records()?.get(group).is_some_and(FailureRecord::is_paused) {
         return Ok(());
     }
     let failures = store.add_failures(group, nodes, problem)?;
@@ -23,29 +23,29 @@ pub fn count(store: &Store, file: &FleetFile, group: &str, nodes: usize, problem
 pub fn pause(store: &Store, file: &FleetFile, group: &str, problem: &str) -> Result<()> {
     let until = now() + Duration::from_secs(file.patience.pause);
     store.pause_group(group, until, problem)?;
-    if let Some(trouble) = store.troubles()?.get(group) {
+    if let Some(record) = store.failure_records()?.get(group) {
         tracing::warn!(group, problem, "paused");
-        store.log("", &format!("group {group}"), problem, &pause_text(group, trouble))?;
+        store.log("", &format!("group {group}"), problem, &pause_text(group, record))?;
     }
     Ok(())
 }
 
-/// Why a group is left alone, and until when.
-pub fn pause_text(group: &str, trouble: &Trouble) -> String {
+/// Why a group is paused, and until when.
+pub fn pause_text(group: &str, record: &FailureRecord) -> String {
     let until =
-        trouble.paused_until.map_or_else(String::new, |t| format!(" until {}", t.strftime("%H:%M:%S UTC")));
-    format!("{group} is paused{until}: {}", trouble.problem)
+        record.paused_until.map_or_else(String::new, |t| format!(" until {}", t.strftime("%H:%M:%S UTC")));
+    format!("{group} is paused{until}: {}", record.problem)
 }
 
-/// Groups whose trouble is over, each with the node that proves it: in service, on an instance that was made since. That
-/// the cloud makes instances is no proof, as long as none of them joins. Pure.
-pub fn over<'a>(
+/// Groups whose nodes come up again, each with a node that proves it: it is in service, on an instance created since the last
+/// failure. A new instance alone proves nothing: it has to join. Pure.
+pub fn recovered<'a>(
     nodes: &'a [Observation],
-    troubles: &BTreeMap<String, Trouble>,
+    records: &BTreeMap<String, FailureRecord>,
 ) -> BTreeMap<&'a str, &'a str> {
     let proves = |o: &&Observation| {
-        let Some(trouble) = troubles.get(&o.group) else { return false };
-        let since = |i: &kiln_cloud::Instance| i.created > trouble.last_failure;
+        let Some(record) = records.get(&o.group) else { return false };
+        let since = |i: &kiln_cloud::Instance| i.created > record.last_failure;
         o.state().is_some_and(kiln_slurm::NodeState::in_service)
             && o.instance().is_some_and(|i| i.status == InstanceStatus::Active && since(i))
     };

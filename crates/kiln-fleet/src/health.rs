@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::fleet_file::Fleet;
 use crate::reconcile::{Observation, Verdict, look_only};
 use crate::slurm::Slurm;
-use crate::store::{Event, Request, Store, Trouble, now};
+use crate::store::{Event, FailureRecord, Request, Store, now};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FleetHealth {
@@ -23,7 +23,8 @@ pub struct FleetHealth {
     /// Seconds between two of its looks.
     pub every: u64,
     /// Elastic groups that the cloud refused something.
-    pub troubles: Vec<GroupTrouble>,
+    #[serde(rename = "troubles")]
+    pub failing_groups: Vec<GroupFailures>,
     pub nodes: Vec<NodeHealth>,
     /// Instances that are no node's.
     pub strays: Vec<FindingReport>,
@@ -38,11 +39,11 @@ impl FleetHealth {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupTrouble {
+pub struct GroupFailures {
     pub group: String,
     pub is_paused: bool,
     #[serde(flatten)]
-    pub trouble: Trouble,
+    pub record: FailureRecord,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,7 +104,8 @@ pub struct NodeDossier {
     /// Oldest first.
     pub events: Vec<Event>,
     pub last_look: Option<Timestamp>,
-    pub trouble: Option<GroupTrouble>,
+    #[serde(rename = "trouble")]
+    pub group_failures: Option<GroupFailures>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -138,7 +140,7 @@ impl Sources<'_> {
             cloud_problem: glimpse.cloud_problem,
             last_look: self.store.last_look()?.map(|(time, _)| time),
             every: self.fleet.file.patience.reconcile,
-            troubles: self.troubles()?,
+            failing_groups: self.failing_groups()?,
             nodes,
             strays,
         })
@@ -164,7 +166,7 @@ impl Sources<'_> {
             slurm_problem: health.slurm_problem,
             cloud_problem: health.cloud_problem,
             last_look,
-            trouble: health.troubles.into_iter().find(|t| t.group == found.group),
+            group_failures: health.failing_groups.into_iter().find(|t| t.group == found.group),
             health: found,
             consoles,
             requests: self.store.open_requests()?.into_iter().filter(|r| r.node == node).collect(),
@@ -172,10 +174,10 @@ impl Sources<'_> {
         })
     }
 
-    fn troubles(&self) -> Result<Vec<GroupTrouble>> {
-        let troubles = self.store.troubles()?.into_iter();
-        Ok(troubles
-            .map(|(group, trouble)| GroupTrouble { group, is_paused: trouble.is_paused(), trouble })
+    fn failing_groups(&self) -> Result<Vec<GroupFailures>> {
+        let records = self.store.failure_records()?.into_iter();
+        Ok(records
+            .map(|(group, record)| GroupFailures { group, is_paused: record.is_paused(), record })
             .collect())
     }
 }
@@ -210,7 +212,7 @@ impl InstanceReport {
                 other => other.word().into(),
             },
             address: instance.address.map(|a| a.to_string()),
-            image: crate::reboot::plan::image_of(instance).map(String::from),
+            image: crate::cloud_view::image_of(instance).map(String::from),
             created: instance.created,
         }
     }

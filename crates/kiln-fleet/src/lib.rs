@@ -12,7 +12,7 @@ mod group_pause;
 pub mod health;
 pub mod hooks;
 mod power;
-pub mod reboot;
+mod reboot;
 pub mod reconcile;
 mod rollout;
 mod slurm;

@@ -8,15 +8,17 @@ use kiln_cloud::{
     Cloud, Image, InstanceStatus, Labels, Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup, Rule,
     label,
 };
+use kiln_distro::Step;
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::labels::image as property;
 use kiln_wire::{Identity, UserData};
+use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{built_image, images_of_kiln};
 use crate::manifest::Manifest;
-use crate::progress::{Event, Progress, Stop, unless_stopped};
+use crate::progress::{Event, Progress};
 use crate::recipe::{Recipe, Source};
-use crate::steps::{self, Step};
+use crate::steps;
 
 /// What a build needs besides its recipe.
 pub struct Builder<'a> {
@@ -38,7 +40,8 @@ pub struct Builder<'a> {
     pub kiln_digest: &'a str,
     pub keep_on_failure: bool,
     pub progress: Progress<'a>,
-    pub stop: Stop<'a>,
+    /// Cancelled when the build is to stop.
+    pub stop: &'a CancellationToken,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +66,16 @@ pub enum BuildError {
 
 const ROLE: &str = "build";
 
+const DISABLED: [&str; 6] = [
+    "mariadb.service",
+    "munge.service",
+    "slurmctld.service",
+    "slurmd.service",
+    "slurmdbd.service",
+    "nftables.service",
+];
+const LEFTOVERS: [&str; 3] = ["/var/lib/mysql", "/etc/munge/munge.key", "/etc/slurm/slurm.conf"];
+
 /// Where the build instance lives.
 struct Place {
     network: String,
@@ -82,9 +95,9 @@ impl Builder<'_> {
             return Ok(image.clone());
         }
         let source = match &recipe.source {
-            Source::Debian(suite) => {
+            Source::System(system) => {
                 let say = |text: &str| self.say(&recipe.name, text);
-                self.cloud.source_image(suite, &say).await?
+                self.cloud.source_image(system.name(), &say).await?
             }
             Source::Cloud(name) => self.cloud.find_image(name).await?,
             Source::Image(parent) => Box::pin(self.ensure(parent, false)).await?,
@@ -93,7 +106,7 @@ impl Builder<'_> {
     }
 
     async fn build(&self, recipe: &Recipe, source: &Image) -> Result<Image, BuildError> {
-        if (self.stop)() {
+        if self.stop.is_cancelled() {
             return Err(BuildError::Stopped);
         }
         self.clear().await?;
@@ -142,24 +155,28 @@ impl Builder<'_> {
     }
 
     async fn build_on(&self, recipe: &Recipe, source: &Image, place: Place) -> Result<Image, BuildError> {
+        let family = recipe.family();
         self.say(&recipe.name, "booting the build instance");
         let (id, host) = self.boot(source, place).await?;
         self.step(recipe, &host, &steps::INSTALL_KILN, &[self.kiln_digest], self.kiln).await?;
         if let Some(mirror) = &recipe.mirror {
-            self.step(recipe, &host, &steps::PIN_MIRROR, &[mirror], b"").await?;
+            self.step(recipe, &host, &family.steps.pin_mirror, &[mirror], b"").await?;
         }
-        self.step(recipe, &host, &steps::UPDATE, &[], b"").await?;
+        self.step(recipe, &host, &family.steps.update, &[], b"").await?;
         let packages: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
         if !packages.is_empty() {
-            self.step(recipe, &host, &steps::INSTALL, &packages, b"").await?;
+            self.step(recipe, &host, &family.steps.install, &packages, b"").await?;
         }
         for command in &recipe.commands {
             self.say(&recipe.name, &format!("running: {command}"));
             self.script(&host, "a command of the file", command, &[], b"").await?;
         }
-        self.step(recipe, &host, &steps::SERVICES, &[], b"").await?;
-        let listed = self.ssh.run(&host, &steps::LIST_PACKAGES, b"").await?;
-        self.step(recipe, &host, &steps::CLEAN, &[], b"").await?;
+        let ssh = family.unit("sshd.service");
+        let units: Vec<&str> = [ssh, "--"].into_iter().chain(DISABLED).collect();
+        self.step(recipe, &host, &steps::SETTLE_SERVICES, &units, b"").await?;
+        let listed = self.ssh.run(&host, family.package_list.command, b"").await?;
+        self.step(recipe, &host, &family.steps.clean, &[], b"").await?;
+        self.step(recipe, &host, &steps::CLEAN, &LEFTOVERS, b"").await?;
 
         self.say(&recipe.name, "shutting down");
         self.cloud.stop(&id, false).await?;
@@ -170,7 +187,7 @@ impl Builder<'_> {
             source: source.name.clone(),
             built: jiff::Timestamp::now(),
             kiln: env!("CARGO_PKG_VERSION").to_string(),
-            packages: Manifest::packages_from(&listed),
+            packages: Manifest::packages_from(&family.package_list, &listed),
         };
         let properties = BTreeMap::from([
             (property::RECIPE.to_string(), manifest.recipe.clone()),
@@ -283,7 +300,7 @@ impl Builder<'_> {
         if output.status == 0 {
             return Ok(());
         }
-        // apt says what went wrong on standard error, dpkg on standard output.
+        // Some package managers say what went wrong on standard error, some on standard output.
         let lines: Vec<&str> = output.stdout.lines().chain(output.stderr.lines()).collect();
         let tail = lines[lines.len().saturating_sub(15)..].join("\n");
         Err(BuildError::Step { step: says.to_string(), message: format!("exit {}\n{tail}", output.status) })
@@ -291,7 +308,7 @@ impl Builder<'_> {
 
     /// Nothing that is in the build instance is of use without the rest, so a step need not end.
     async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, BuildError> {
-        unless_stopped(self.stop, work).await.ok_or(BuildError::Stopped)
+        self.stop.run_until_cancelled(work).await.ok_or(BuildError::Stopped)
     }
 
     fn labels(&self) -> Labels {

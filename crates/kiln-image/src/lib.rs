@@ -10,7 +10,7 @@ mod steps;
 pub use build::{BuildError, Builder, instance_name};
 pub use catalog::{built_image, images_of_kiln, is_of_kiln, origin};
 pub use manifest::{Manifest, Package};
-pub use progress::{Event, Progress, State, Stop, unless_stopped};
+pub use progress::{Event, Progress, State};
 pub use recipe::{Recipe, Source};
 
 /// A script that installs the binary from its standard input; its argument is the SHA-256.

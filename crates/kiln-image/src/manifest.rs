@@ -1,5 +1,6 @@
 //! What is in a built image, written down when it was built.
 
+use kiln_distro::{Family, PackageList};
 use kiln_slurm::Release;
 use serde::{Deserialize, Serialize};
 
@@ -20,17 +21,19 @@ pub struct Package {
 }
 
 impl Manifest {
-    /// Reads `dpkg-query --show` output: a name, a tab, a version.
-    pub fn packages_from(text: &str) -> Vec<Package> {
-        let pair = |line: &str| {
-            let (name, version) = line.split_once('\t')?;
+    /// Reads the output of a family's list of packages.
+    pub fn packages_from(list: &PackageList, text: &str) -> Vec<Package> {
+        let package = |line| {
+            let (name, version) = (list.parse)(line)?;
             Some(Package { name: name.to_string(), version: version.to_string() })
         };
-        text.lines().filter_map(pair).collect()
+        text.lines().filter_map(package).collect()
     }
 
     pub fn slurm(&self) -> Option<Release> {
-        self.packages.iter().find(|p| p.name == "slurm-client")?.version.parse().ok()
+        let is_slurm =
+            |package: &&Package| Family::ALL.iter().any(|f| f.packages("slurm-client")[0] == package.name);
+        self.packages.iter().find(is_slurm)?.version.parse().ok()
     }
 }
 
@@ -45,7 +48,10 @@ mod tests {
             source: "bookworm".into(),
             built: jiff::Timestamp::UNIX_EPOCH,
             kiln: String::new(),
-            packages: Manifest::packages_from("munge\t0.5.15-2\nslurm-client\t22.05.8-4+deb12u3\nodd line\n"),
+            packages: Manifest::packages_from(
+                &Family::ALL[0].package_list,
+                "munge\t0.5.15-2\nslurm-client\t22.05.8-4+deb12u3\nodd line\n",
+            ),
         };
         assert_eq!(manifest.packages.len(), 2);
         assert_eq!(manifest.slurm(), Some(Release::new(22, 5, 8)));

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use kiln_spec::{ImageSource, ImageSpec, Role, Spec};
+use kiln_distro::Family;
+use kiln_spec::{ImageSource, ImageSpec, Role, Spec, System};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -21,7 +22,8 @@ pub struct Recipe {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    Debian(String),
+    /// The plain image of a system.
+    System(System),
     /// An image of the cloud, by name or id.
     Cloud(String),
     /// An extra image on top of this one.
@@ -33,7 +35,7 @@ impl Recipe {
     pub fn of(spec: &Spec, name: &str) -> Option<Recipe> {
         let image = spec.images.get(name)?;
         let source = match &image.source {
-            ImageSource::Debian(suite) => Source::Debian(suite.clone()),
+            ImageSource::System(system) => Source::System(*system),
             ImageSource::Cloud(name) => Source::Cloud(name.clone()),
             ImageSource::Prebuilt(_) => return None,
             ImageSource::Image(parent) => match &spec.images.get(parent)?.source {
@@ -50,12 +52,21 @@ impl Recipe {
         })
     }
 
+    /// A cloud's image is taken for one of the default system's.
+    pub fn family(&self) -> &'static Family {
+        match &self.source {
+            Source::System(system) => Family::of_system(*system),
+            Source::Cloud(_) => Family::of_system(System::ALL[0]),
+            Source::Image(parent) => parent.family(),
+        }
+    }
+
     pub fn digest(&self) -> String {
         // The name is not part of what is inside.
         let content = serde_json::json!({
             "sequence": SEQUENCE,
             "source": match &self.source {
-                Source::Debian(suite) => suite.clone(),
+                Source::System(system) => system.name().to_string(),
                 Source::Cloud(name) => format!("cloud image {name}"),
                 Source::Image(parent) => parent.digest(),
             },
@@ -95,7 +106,7 @@ fn packages(spec: &Spec, image: &ImageSpec, source: &Source) -> Vec<String> {
 fn is_plain(spec: &Spec, image: &ImageSpec, source: &Source) -> bool {
     let on_prebuilt = matches!(&image.source, ImageSource::Image(parent)
         if spec.images.get(parent).is_some_and(|p| matches!(p.source, ImageSource::Prebuilt(_))));
-    matches!(source, Source::Debian(_) | Source::Cloud(_)) && !on_prebuilt
+    matches!(source, Source::System(_) | Source::Cloud(_)) && !on_prebuilt
 }
 
 const COMMON: [&str; 9] = [

@@ -8,6 +8,7 @@ mod accounts;
 pub mod apply;
 pub mod boot;
 mod diff;
+mod http;
 mod lock;
 mod managed;
 pub mod metadata;

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::System;
+
 /// One cluster, as the user described it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Spec {
@@ -147,14 +149,15 @@ pub struct ImageSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageSource {
-    /// A Debian suite: `bookworm`, `trixie`, `forky`.
-    Debian(String),
     /// Another image of this file: an "extra" image on top of it.
     Image(String),
     /// An image of the cloud, by name or id.
     Cloud(String),
     /// An image of the cloud that is used as it is: nothing is built.
     Prebuilt(String),
+    /// The plain image of a system: `bookworm`, `trixie`, `forky`.
+    #[serde(untagged)]
+    System(System),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

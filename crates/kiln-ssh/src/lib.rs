@@ -23,11 +23,12 @@ pub struct Ssh {
 }
 
 /// A machine to talk to. Its host key is looked up by `name`, so that an address used again by another node is noticed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Host {
     pub name: String,
     pub address: IpAddr,
     /// A machine to go through, where this one cannot be reached from here.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub jump: Option<Box<Host>>,
 }
 

@@ -10,8 +10,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a measurement ends where something is wrong")]
 
-#[path = "../tests/openstack/lab.rs"]
+#[path = "../../kiln-cloud/tests/openstack/client.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
+mod client;
+#[path = "../tests/lab/cluster_dir.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod cluster_dir;
+#[path = "../tests/openstack/lab.rs"]
+#[allow(dead_code, unused_imports, reason = "the tests use more of it")]
 mod lab;
 
 use std::path::PathBuf;
@@ -84,12 +90,12 @@ fn kiln_group(many: usize, image: &str) -> String {
 }
 
 fn kiln(lab: &Lab, many: usize) -> Vec<Row> {
-    let text = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    let text = lab.read_file();
     let text = text.replace("[control]\n", "[control]\nimage = \"default\"\n");
     let text =
         text.replace("flavor = \"small\"\n\n[compute", "flavor = \"small\"\nimage = \"default\"\n\n[compute");
     let text = text.replace("nodes = \"first-0\"\n", "nodes = \"first-0\"\nimage = \"default\"\n");
-    lab.write(&(text + &kiln_group(many, "image-a")));
+    lab.write_file(&(text + &kiln_group(many, "image-a")));
     let file = lab.path("cluster.toml").display().to_string();
     let apply = [env!("CARGO_BIN_EXE_kiln"), "--file", &file, "apply", "--yes"].map(String::from);
     let create = timed(&format!("create {many}: kiln"), &apply);

@@ -23,8 +23,7 @@ pub fn with<T>(
     let board = Board::new(context.printer.progress());
     let show = |event: Event| board.show(event);
     let result = context.interruptible(|stop| async {
-        let stop_requested = move || stop.is_requested();
-        let deployment = Deployment::open(&spec, &context.file, &show, &stop_requested)?;
+        let deployment = Deployment::open(&spec, &context.file, &show, stop)?;
         work(&deployment).await
     });
     result.or_else(|error| {

@@ -4,10 +4,11 @@ use std::future::Future;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::Globals;
 use crate::printer::Printer;
-use crate::stop::{Stop, interruptible};
+use crate::stop::interruptible;
 
 pub struct Context {
     /// The cluster file.
@@ -35,8 +36,7 @@ impl Context {
     }
 
     /// As [`Context::block_on`], for work that Ctrl-C should stop cleanly.
-    #[allow(dead_code, reason = "for the verbs that change a cluster")]
-    pub fn interruptible<T, F>(&self, work: impl FnOnce(Stop) -> F) -> anyhow::Result<T>
+    pub fn interruptible<T, F>(&self, work: impl FnOnce(CancellationToken) -> F) -> anyhow::Result<T>
     where
         F: Future<Output = anyhow::Result<T>>,
     {

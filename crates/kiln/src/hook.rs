@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use kiln_fleet::hooks::{self, Desk};
+use kiln_fleet::hooks::{self, HookPaths};
 use kiln_wire::paths;
 
 /// `None`: the binary was called as itself.
@@ -12,19 +12,19 @@ pub fn run() -> Option<ExitCode> {
     let mut arguments = std::env::args();
     let name = arguments.next()?;
     let nodes = arguments.next().unwrap_or_default();
-    let desk = Desk {
+    let paths = HookPaths {
         store: Path::new(paths::STORE),
         spool: Path::new(paths::SPOOL),
         fleet: Path::new(paths::FLEET_FILE),
     };
     let accepted = match Path::new(&name).file_name()?.to_str()? {
-        "kiln-reboot" => hooks::reboot(desk, &nodes),
+        "kiln-reboot" => hooks::reboot(paths, &nodes),
         "kiln-resume" => {
             let file = std::env::var_os("SLURM_RESUME_FILE").map(PathBuf::from);
-            hooks::resume(desk, &nodes, file.as_deref())
+            hooks::resume(paths, &nodes, file.as_deref())
         }
-        "kiln-suspend" => hooks::suspend(desk, &nodes),
-        "kiln-resume-fail" => hooks::give_up(desk, &nodes),
+        "kiln-suspend" => hooks::suspend(paths, &nodes),
+        "kiln-resume-fail" => hooks::give_up(paths, &nodes),
         _ => return None,
     };
     // Slurm only logs the exit code; what went wrong is in kilnd's events.

@@ -18,6 +18,9 @@ mod verbs;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::cli::Cli;
 use crate::context::Context;
@@ -54,11 +57,9 @@ fn init_tracing(verbose: u8, service: bool) {
         1 => "info,kiln=debug,kiln_cloud=debug,kiln_deploy=debug,kiln_image=debug,kiln_node=debug",
         _ => "debug",
     };
-    let filter = tracing_subscriber::EnvFilter::try_from_env("KILN_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(Printer::stderr_has_colour())
-        .init();
+    let chosen = std::env::var("KILN_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
+    let filter = chosen.unwrap_or_else(|| default.parse().unwrap_or_default());
+    let lines =
+        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(Printer::stderr_has_colour());
+    tracing_subscriber::registry().with(lines).with(filter).init();
 }

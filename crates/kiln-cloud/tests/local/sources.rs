@@ -8,7 +8,7 @@ use super::support::{Site, boot_id, inside, labels, program, root, suite};
 
 #[tokio::test]
 async fn a_source_image_can_be_deleted() {
-    let Some(site) = Site::new("t-source").await else { return };
+    let site = Site::new("t-source").await;
     // A newer program makes for a source image of its own, on the same system.
     let newer = root().join("newer-program");
     fs::copy(program(), &newer).unwrap();

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
 mod between;
+mod client;
 mod lost;
 mod support;
 mod unfinished;

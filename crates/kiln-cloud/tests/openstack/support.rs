@@ -1,11 +1,11 @@
 //! A cluster's place in the project, and the official client beside it.
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use kiln_cloud::openstack::Settings;
 use kiln_cloud::{Cloud, Labels, Network, NewInstance, NewNetwork, NewSecurityGroup, Peers, Rule, label};
+
+use crate::client;
 
 pub struct Site {
     pub cloud: Cloud,
@@ -97,7 +97,8 @@ impl Site {
             "server group list",
             "floating ip list --long",
         ];
-        for (list, text) in lists.iter().zip(openstack_all(&lists)) {
+        for (list, rows) in lists.iter().zip(client::ask("demo", &lists)) {
+            let text = rows.to_string();
             assert!(!text.contains(self.cluster), "{list} still shows {text}");
         }
     }
@@ -108,7 +109,7 @@ pub struct Credential(String);
 
 impl Drop for Credential {
     fn drop(&mut self) {
-        let _ = client("demo").args(["application", "credential", "delete", &self.0]).output();
+        client::attempt("demo", &[&format!("application credential delete {}", self.0)]);
     }
 }
 
@@ -127,47 +128,16 @@ async fn clear(cloud: &Cloud, cluster: &str) {
     }
 }
 
-/// The services' own client, which nobody here wrote.
+/// What a command of the official client answers; nothing where it changes what is there.
 pub fn openstack(arguments: &[&str]) -> serde_json::Value {
     openstack_as("demo", arguments)
 }
 
 pub fn openstack_as(cloud: &str, arguments: &[&str]) -> serde_json::Value {
-    let quiet = ["delete", "set", "unset"].iter().any(|word| arguments.contains(word));
-    let format: &[&str] = if quiet { &[] } else { &["-f", "json"] };
-    let output = client(cloud).args(arguments).args(format).output().expect("the openstack client runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "openstack {arguments:?}: {text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    serde_json::from_str(&text).unwrap_or_default()
-}
-
-/// Several commands in one run of the client: starting it takes longer than most of what it does.
-pub fn openstack_all(commands: &[&str]) -> Vec<String> {
-    let script = commands.join(" -f json\n") + " -f json\n";
-    let mut child = client("demo")
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("the openstack client runs");
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), script.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let answers: Vec<String> = serde_json::Deserializer::from_str(&text)
-        .into_iter::<serde_json::Value>()
-        .map(|value| value.unwrap().to_string())
-        .collect();
-    assert_eq!(answers.len(), commands.len(), "{text}");
-    answers
-}
-
-fn client(cloud: &str) -> Command {
-    let clouds =
-        PathBuf::from(std::env::var_os("OS_CLIENT_CONFIG_FILE").expect("OS_CLIENT_CONFIG_FILE is set"));
-    let mut command = Command::new(clouds.with_file_name("venv").join("bin/openstack"));
-    command.env("OS_CLOUD", cloud);
-    command
+    let command = arguments.join(" ");
+    if ["delete", "set", "unset"].iter().any(|word| arguments.contains(word)) {
+        client::tell(cloud, &[&command]);
+        return serde_json::Value::Null;
+    }
+    client::ask(cloud, &[&command]).remove(0)
 }

@@ -11,7 +11,7 @@ use kiln_spec::hostlist;
 use kiln_wire::NodeNames;
 
 use crate::error::{Error, Result};
-use crate::store::{Kind, NewRequest, Store, now};
+use crate::store::{NewRequest, RequestKind, Store, now};
 
 /// A store that is held for longer than this is passed by: the spool takes the request.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -27,7 +27,7 @@ pub struct Accepted {
 
 /// Where a hook finds and leaves things.
 #[derive(Debug, Clone, Copy)]
-pub struct Desk<'a> {
+pub struct HookPaths<'a> {
     pub store: &'a Path,
     pub spool: &'a Path,
     pub fleet: &'a Path,
@@ -35,43 +35,53 @@ pub struct Desk<'a> {
 
 /// Slurm's `RebootProgram`. `nodes` is its first argument: a comma list or a ranged hostlist. Names that the
 /// fleet file does not have are refused, the others go on.
-pub fn reboot(desk: Desk<'_>, nodes: &str) -> Result<Accepted> {
-    accept(desk, "reboot hook", nodes, |_, node, received| NewRequest::new(Kind::Reboot, node, received))
+pub fn reboot(paths: HookPaths<'_>, nodes: &str) -> Result<Accepted> {
+    accept(paths, "reboot hook", nodes, |_, node, received| {
+        NewRequest::new(RequestKind::Reboot, node, received)
+    })
 }
 
 /// Slurm's `ResumeProgram`. Of some releases it is also called to reboot a node, for a job that asked for it: a node
 /// that is of no elastic group is never powered down, so nothing else can be meant.
-pub fn resume(desk: Desk<'_>, nodes: &str, resume_file: Option<&Path>) -> Result<Accepted> {
+pub fn resume(paths: HookPaths<'_>, nodes: &str, resume_file: Option<&Path>) -> Result<Accepted> {
     // Slurm deletes the file a moment later.
     let jobs = resume_file.and_then(|path| std::fs::read(path).ok()).map(|text| resume_file::jobs(&text));
     let jobs = jobs.unwrap_or_default();
-    accept(desk, "resume hook", nodes, |fleet, node, received| {
-        let kind = if fleet.is_some_and(|f| !f.is_elastic(node)) { Kind::Reboot } else { Kind::Resume };
-        let jobs = jobs.get(node).filter(|_| kind == Kind::Resume).cloned();
+    accept(paths, "resume hook", nodes, |fleet, node, received| {
+        let kind = if fleet.is_some_and(|f| !f.is_elastic(node)) {
+            RequestKind::Reboot
+        } else {
+            RequestKind::Resume
+        };
+        let jobs = jobs.get(node).filter(|_| kind == RequestKind::Resume).cloned();
         NewRequest { jobs, ..NewRequest::new(kind, node, received) }
     })
 }
 
 /// Slurm's `SuspendProgram`.
-pub fn suspend(desk: Desk<'_>, nodes: &str) -> Result<Accepted> {
-    accept(desk, "suspend hook", nodes, |_, node, received| NewRequest::new(Kind::Suspend, node, received))
+pub fn suspend(paths: HookPaths<'_>, nodes: &str) -> Result<Accepted> {
+    accept(paths, "suspend hook", nodes, |_, node, received| {
+        NewRequest::new(RequestKind::Suspend, node, received)
+    })
 }
 
 /// Slurm's `ResumeFailProgram`.
-pub fn give_up(desk: Desk<'_>, nodes: &str) -> Result<Accepted> {
-    accept(desk, "resume-fail hook", nodes, |_, node, received| NewRequest::new(Kind::GiveUp, node, received))
+pub fn give_up(paths: HookPaths<'_>, nodes: &str) -> Result<Accepted> {
+    accept(paths, "resume-fail hook", nodes, |_, node, received| {
+        NewRequest::new(RequestKind::GiveUp, node, received)
+    })
 }
 
 fn accept(
-    desk: Desk<'_>,
+    paths: HookPaths<'_>,
     who: &str,
     nodes: &str,
     request: impl Fn(Option<&NodeNames>, &str, Timestamp) -> NewRequest,
 ) -> Result<Accepted> {
     let received = now();
     // Without the list nothing is lost: the daemon checks again when it has it.
-    let known = NodeNames::beside(desk.fleet).ok();
-    let opened = Store::open_for_a_moment(desk.store, PATIENCE);
+    let known = NodeNames::beside(paths.fleet).ok();
+    let opened = Store::open_for_a_moment(paths.store, PATIENCE);
     let log = |node: &str, why: &str, outcome: &str| {
         if let Ok(store) = &opened {
             let _ = store.log(node, who, why, outcome);
@@ -101,7 +111,7 @@ fn accept(
         // A store that failed once would only cost more time.
         Err(problem) => {
             if !requests.is_empty() {
-                spool::put(desk.spool, &requests)?;
+                spool::put(paths.spool, &requests)?;
             }
             Some(problem)
         }
@@ -128,13 +138,17 @@ mod tests {
             self.dir.path().join("store.db")
         }
 
-        fn call(&self, hook: impl Fn(Desk<'_>) -> Result<Accepted>) -> Result<Accepted> {
+        fn call(&self, hook: impl Fn(HookPaths<'_>) -> Result<Accepted>) -> Result<Accepted> {
             let dir = self.dir.path();
-            hook(Desk { store: &self.store(), spool: &dir.join("spool"), fleet: &dir.join("fleet.json") })
+            hook(HookPaths {
+                store: &self.store(),
+                spool: &dir.join("spool"),
+                fleet: &dir.join("fleet.json"),
+            })
         }
 
         fn reboot(&self, nodes: &str) -> Result<Accepted> {
-            self.call(|desk| reboot(desk, nodes))
+            self.call(|paths| reboot(paths, nodes))
         }
 
         fn queued(&self) -> Vec<String> {
@@ -167,18 +181,18 @@ mod tests {
         let place = Place::new();
         let file = place.dir.path().join("resume.json");
         std::fs::write(&file, r#"{"jobs":[{"job_id":7,"nodes":"e-0,n-0"}],"all_nodes":"e-0,n-0"}"#).unwrap();
-        place.call(|desk| resume(desk, "n-0,e-0", Some(&file))).unwrap();
-        place.call(|desk| suspend(desk, "e-0")).unwrap();
-        place.call(|desk| give_up(desk, "e-0")).unwrap();
+        place.call(|paths| resume(paths, "n-0,e-0", Some(&file))).unwrap();
+        place.call(|paths| suspend(paths, "e-0")).unwrap();
+        place.call(|paths| give_up(paths, "e-0")).unwrap();
         let open = Store::open(&place.store()).unwrap().open_requests().unwrap();
         let seen: Vec<_> = open.iter().map(|r| (r.node.as_str(), r.kind, r.jobs.as_deref())).collect();
         assert_eq!(
             seen,
             [
-                ("n-0", Kind::Reboot, None),
-                ("e-0", Kind::Resume, Some("7")),
-                ("e-0", Kind::Suspend, None),
-                ("e-0", Kind::GiveUp, None),
+                ("n-0", RequestKind::Reboot, None),
+                ("e-0", RequestKind::Resume, Some("7")),
+                ("e-0", RequestKind::Suspend, None),
+                ("e-0", RequestKind::GiveUp, None),
             ]
         );
     }

@@ -1,4 +1,4 @@
-//! Does what a request to power a node up or down needs.
+//! Carries out what was planned for requests to power nodes up and down.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,26 +10,25 @@ use tokio::sync::{Semaphore, TryAcquireError};
 use super::answer::{Answer, backoff};
 use super::plan::left_alone;
 use crate::cloud_view;
-use crate::control_loop::retry::before_the_next_try;
+use crate::control_loop::retry;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetNode, Place, Surroundings};
 use crate::group_pause;
-use crate::reboot::plan::IMAGE_LABEL;
 use crate::slurm::{REASON, Slurm};
-use crate::store::{Deed, Kind, Request, Store, now};
+use crate::store::{CloudOperation, Request, RequestKind, Store, now};
 
-/// Why a group pauses whose nodes boot and do not join.
+/// Why a group is paused whose nodes boot and do not join.
 const NEVER_CAME: &str = "its nodes do not come up in time";
 
 #[derive(Clone)]
-pub struct Act {
+pub struct Executor {
     pub store: Arc<Store>,
     pub slurm: Slurm,
     pub fleet: Arc<Fleet>,
 }
 
-impl Act {
-    /// Slurm is told the addresses once more: when the instances were asked for it may have been away.
+impl Executor {
+    /// Slurm is told the addresses once more: it may have been away when the instances were created.
     pub async fn done(
         &self,
         requests: &[Request],
@@ -45,25 +44,25 @@ impl Act {
         Ok(())
     }
 
-    /// What came too late. Its group is charged with it, once.
-    pub async fn give_up(&self, request: &Request, ids: &[String], room: &Semaphore) -> Result<()> {
-        self.store.begin(request.id, Deed::Delete)?;
+    /// Deletes an instance that came too late. The failure is counted for its group, once.
+    pub async fn give_up(&self, request: &Request, ids: &[String], limit: &Semaphore) -> Result<()> {
+        self.store.begin(request.id, CloudOperation::Delete)?;
         group_pause::count(&self.store, &self.fleet.file, self.group(request), 1, NEVER_CAME)?;
-        self.delete(request, ids, room).await
+        self.delete(request, ids, limit).await
     }
 
-    pub async fn delete(&self, request: &Request, ids: &[String], room: &Semaphore) -> Result<()> {
-        let mut permit = room.try_acquire();
+    pub async fn delete(&self, request: &Request, ids: &[String], limit: &Semaphore) -> Result<()> {
+        let mut permit = limit.try_acquire();
         if permit.is_err() {
             // The semaphore is never closed.
-            permit = room.acquire().await.map_err(|_| TryAcquireError::Closed);
+            permit = limit.acquire().await.map_err(|_| TryAcquireError::Closed);
             if self.is_left_alone(request).await? {
-                // The next look finds the node as it is now.
+                // The next round plans from the node as it is now.
                 return Ok(());
             }
         }
         let _permit = permit;
-        self.store.begin(request.id, Deed::Delete)?;
+        self.store.begin(request.id, CloudOperation::Delete)?;
         for id in ids {
             if let Err(error) = cloud_view::delete(&self.fleet, id).await {
                 return self.later(request, None, &error.chain());
@@ -74,18 +73,18 @@ impl Act {
 
     async fn is_left_alone(&self, request: &Request) -> Result<bool> {
         let node = self.slurm.node(&request.node).await?;
-        Ok(request.kind != Kind::Resume && node.as_ref().and_then(left_alone).is_some())
+        Ok(request.kind != RequestKind::Resume && node.as_ref().and_then(left_alone).is_some())
     }
 
-    /// The cloud took the request and then failed.
+    /// Deletes an instance that the cloud accepted and then failed to build; the next round creates another.
     pub async fn build_again(
         &self,
         request: &Request,
         id: &str,
         problem: &str,
-        room: &Semaphore,
+        limit: &Semaphore,
     ) -> Result<()> {
-        let _permit = room.acquire().await;
+        let _permit = limit.acquire().await;
         self.store.log(&request.node, "build", problem, "once more")?;
         match cloud_view::delete(&self.fleet, id).await {
             Ok(()) => Ok(()),
@@ -93,24 +92,24 @@ impl Act {
         }
     }
 
-    /// One call for all of a batch; those the cloud has no room for are asked for in the group's next place.
-    pub async fn create(&self, group: &str, requests: Vec<Request>, room: &Semaphore) -> Result<()> {
-        let _permit = room.acquire().await;
-        // Others were asked for while this batch waited for its turn.
+    /// One call for a whole batch; nodes that the cloud has no room for are tried in the group's next place.
+    pub async fn create(&self, group: &str, requests: Vec<Request>, limit: &Semaphore) -> Result<()> {
+        let _permit = limit.acquire().await;
+        // Later requests may have come while this batch waited for its turn.
         let requests = self.still_wanted(requests)?;
-        if let Some(trouble) = self.store.troubles()?.get(group).filter(|trouble| trouble.is_paused()) {
-            return self.fail(&requests, &group_pause::pause_text(group, trouble)).await;
+        if let Some(record) = self.store.failure_records()?.get(group).filter(|record| record.is_paused()) {
+            return self.fail(&requests, &group_pause::pause_text(group, record)).await;
         }
         let places = self.fleet.file.elastic.get(group).map(|g| g.places.clone()).unwrap_or_default();
         let Some(surroundings) = self.fleet.file.surroundings.clone() else {
-            return self.fail(&requests, "kilnd is not told where to make instances").await;
+            return self.fail(&requests, "the fleet file does not say where to create instances").await;
         };
         let mut waiting = requests;
         for request in &waiting {
-            self.store.begin(request.id, Deed::Create)?;
+            self.store.begin(request.id, CloudOperation::Create)?;
         }
-        let mut no_room = String::from("the group has no place to be in");
-        // A build that failed in one place begins with the next.
+        let mut no_room = String::from("the group has no places");
+        // After a build that failed in one place, the next place comes first.
         let first = waiting.iter().map(|r| r.attempts as usize).min().unwrap_or(0);
         for turn in 0..places.len() {
             if waiting.is_empty() {
@@ -118,7 +117,7 @@ impl Act {
             }
             let place = &places[(first + turn) % places.len()];
             let mut refused = Vec::new();
-            let mut made = Vec::new();
+            let mut created = Vec::new();
             let answers = self.ask(&waiting, place, &surroundings).await?;
             for (request, answer) in waiting.into_iter().zip(answers) {
                 match answer {
@@ -131,7 +130,7 @@ impl Act {
                             "created"
                         );
                         self.store.count_build(request.id)?;
-                        made.push(*instance);
+                        created.push(*instance);
                     }
                     Answer::NoRoom(problem) => {
                         no_room = problem;
@@ -141,7 +140,7 @@ impl Act {
                     Answer::Never(problem) => self.fail(&[request], &problem).await?,
                 }
             }
-            self.tell_addresses(&made).await;
+            self.tell_addresses(&created).await;
             waiting = refused;
         }
         if waiting.is_empty() {
@@ -151,7 +150,7 @@ impl Act {
         self.fail(&waiting, &no_room).await
     }
 
-    /// Those that no later request of their node has overtaken.
+    /// Those that no later request of their node has superseded.
     fn still_wanted(&self, mut requests: Vec<Request>) -> Result<Vec<Request>> {
         let open = self.store.power_requests()?;
         let newest: HashMap<&str, i64> = open.iter().map(|r| (r.node.as_str(), r.id)).collect();
@@ -192,7 +191,7 @@ impl Act {
             (label::ROLE.to_string(), "compute".to_string()),
             (label::GROUP.to_string(), format!("compute.{}", node.group)),
             (label::TARGET_IMAGE.to_string(), image.clone()),
-            (IMAGE_LABEL.to_string(), image.clone()),
+            (label::IMAGE.to_string(), image.clone()),
         ]);
         NewInstance {
             name: name.to_string(),
@@ -210,7 +209,7 @@ impl Act {
         }
     }
 
-    /// As soon as the cloud has said them. Slurm is told again when the instance is there.
+    /// Tells Slurm the addresses that are known already. It is told again when the instances are there.
     async fn tell_addresses(&self, instances: &[Instance]) {
         let known: Vec<(String, String)> =
             instances.iter().filter_map(|i| Some((i.name.clone(), i.address?.to_string()))).collect();
@@ -219,13 +218,13 @@ impl Act {
         }
     }
 
-    /// For good: Slurm takes its job elsewhere now instead of when it would have stopped waiting. All are of one group.
+    /// Gives requests of one group up: Slurm is told that the nodes are down, and runs their jobs elsewhere without waiting.
     pub async fn fail(&self, requests: &[Request], problem: &str) -> Result<()> {
         let Some(first) = requests.first() else { return Ok(()) };
         let nodes: Vec<&str> = requests.iter().map(|request| request.node.as_str()).collect();
         tracing::error!(?nodes, problem, "cannot power up");
         if let Err(error) = self.slurm.down(&nodes, &format!("{REASON}{problem}")).await {
-            // Not told: tried again, so that a job does not wait in vain.
+            // Slurm does not know yet: tried again, so that no job waits for a node that will not come.
             for request in requests {
                 self.later(request, None, &error.chain())?;
             }
@@ -244,8 +243,8 @@ impl Act {
 
     fn later(&self, request: &Request, wait: Option<Duration>, problem: &str) -> Result<()> {
         let age = now().duration_since(request.received).unsigned_abs();
-        let wait = before_the_next_try(backoff(age), wait);
-        // The same again is no news.
+        let wait = retry::delay(backoff(age), wait);
+        // The same problem is logged once.
         if request.error.as_deref() != Some(problem) {
             tracing::warn!(node = request.node, problem, ?wait, "power request postponed");
             self.store.log(&request.node, request.kind.word(), problem, "postponed")?;

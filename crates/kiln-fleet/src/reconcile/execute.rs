@@ -10,18 +10,18 @@ use crate::error::{Error, Result};
 use crate::fleet_file::Fleet;
 use crate::group_pause;
 use crate::slurm::Slurm;
-use crate::store::{Deed, Store};
+use crate::store::{CloudOperation, Store};
 
 #[derive(Clone)]
-pub struct Actor {
+pub struct Executor {
     pub store: Arc<Store>,
     pub slurm: Slurm,
     pub fleet: Arc<Fleet>,
 }
 
-impl Actor {
+impl Executor {
     /// `seen`: the node as it was when the verdict was given; `None` for an instance that is no node's.
-    pub async fn carry_out(&self, verdict: &Verdict, seen: Option<Observation>) -> Result<()> {
+    pub async fn execute(&self, verdict: &Verdict, seen: Option<Observation>) -> Result<()> {
         if let Some(seen) = seen
             && !self.still_holds(verdict, seen).await?
         {
@@ -64,7 +64,7 @@ impl Actor {
             Action::PowerDown => self.slurm.power_down_force(subject).await,
             Action::PowerUp => self.slurm.power_up(subject).await,
             Action::Start { instance } => {
-                self.store.note_deed(subject, Deed::Start)?;
+                self.store.note_operation(subject, CloudOperation::Start)?;
                 Ok(self.fleet.cloud.start(instance).await.map(drop)?)
             }
             Action::Delete { instance } => cloud_view::delete(&self.fleet, instance).await,

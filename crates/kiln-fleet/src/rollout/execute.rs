@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::fleet_file::Fleet;
 use crate::rollout::{Action, CANCELLED, NodeStep, Rollout, RolloutNode, Strategy};
 use crate::slurm::{Node, REASON, Slurm, Submission};
-use crate::store::{Kind, NewRequest, Request, Store, now};
+use crate::store::{NewRequest, Request, RequestKind, Store, now};
 
 pub struct Executor<'a> {
     pub store: &'a Store,
@@ -217,7 +217,7 @@ impl Executor<'_> {
             node.remark = None;
         })?;
         if direct {
-            let request = NewRequest::new(Kind::Rebuild, name, received);
+            let request = NewRequest::new(RequestKind::Rebuild, name, received);
             self.store.enqueue(&[NewRequest { image: Some(image), ..request }])?;
         }
         Ok(())
@@ -232,7 +232,7 @@ impl Executor<'_> {
             return self.step(&node.node, NodeStep::Rebuilding { job: None }, None);
         }
         let image = node.target.clone().or_else(|| node.previous.clone());
-        let request = NewRequest::new(Kind::Rebuild, &node.node, received);
+        let request = NewRequest::new(RequestKind::Rebuild, &node.node, received);
         self.store.enqueue(&[NewRequest { image, ..request }])?;
         self.step(&node.node, NodeStep::Rebuilding { job: None }, None)
     }

@@ -7,9 +7,9 @@ use kiln_slurm::Release;
 use kiln_spec::hostlist;
 
 use crate::cloud_view;
+use crate::cloud_view::image_of;
 use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetFile};
-use crate::reboot::plan::image_of;
 use crate::rollout::{
     NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy,
 };

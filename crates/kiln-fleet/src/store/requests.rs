@@ -35,7 +35,7 @@ macro_rules! words {
 
 words!(
     /// What is asked for a node.
-    Kind {
+    RequestKind {
         /// Slurm wants it rebooted: onto its target image, if it has another.
         Reboot = "reboot",
         /// A rollout takes it to the image the request names, without Slurm's help.
@@ -51,7 +51,7 @@ words!(
 words!(RequestState { Queued = "queued", Working = "working", Done = "done", Failed = "failed", });
 words!(
     /// What the cloud was asked to do.
-    Deed {
+    CloudOperation {
         Rebuild = "rebuild",
         Reboot = "reboot",
         Start = "start",
@@ -62,18 +62,18 @@ words!(
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewRequest {
-    pub kind: Kind,
+    pub kind: RequestKind,
     pub node: String,
-    /// For [`Kind::Rebuild`].
+    /// For [`RequestKind::Rebuild`].
     pub image: Option<String>,
     pub received: Timestamp,
-    /// For [`Kind::Resume`]: the jobs that wait for the node, with commas.
+    /// For [`RequestKind::Resume`]: the jobs that wait for the node, with commas.
     #[serde(default)]
     pub jobs: Option<String>,
 }
 
 impl NewRequest {
-    pub fn new(kind: Kind, node: &str, received: Timestamp) -> Self {
+    pub fn new(kind: RequestKind, node: &str, received: Timestamp) -> Self {
         NewRequest { kind, node: node.into(), image: None, received, jobs: None }
     }
 }
@@ -81,7 +81,7 @@ impl NewRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub id: i64,
-    pub kind: Kind,
+    pub kind: RequestKind,
     pub node: String,
     pub image: Option<String>,
     pub received: Timestamp,
@@ -91,7 +91,8 @@ pub struct Request {
     pub error: Option<String>,
     pub next_try: Timestamp,
     /// Written before the cloud is asked, so that a restart knows what may have happened.
-    pub deed: Option<Deed>,
+    #[serde(rename = "deed")]
+    pub operation: Option<CloudOperation>,
     pub began: Option<Timestamp>,
     pub finished: Option<Timestamp>,
     pub jobs: Option<String>,
@@ -108,7 +109,7 @@ impl Request {
 pub struct PowerTimes {
     /// To power it up.
     pub up: Option<Timestamp>,
-    /// To power it down, or gave it up: an instance older than that is no longer its.
+    /// To power it down, or when it gave the node up: an instance older than that is no longer wanted.
     pub down: Option<Timestamp>,
 }
 
@@ -155,7 +156,7 @@ impl Store {
         }
         let mut connection = self.lock();
         let at = millis(now());
-        // Looking costs no write; the daemon does it all day.
+        // Most of the time nothing waits, and finding that out must cost no write.
         let waiting: bool = connection
             .prepare(&format!(
                 "SELECT EXISTS (SELECT 1 FROM requests WHERE state = 'queued' AND next_try <= ? AND NOT {POWER})"
@@ -183,29 +184,29 @@ impl Store {
         Ok(requests)
     }
 
-    /// At the daemon's start nobody works on anything: what was in work is taken up again.
+    /// Called when the daemon starts: requests that the last one had in work are queued again.
     pub fn requeue_unfinished(&self) -> Result<usize> {
         Ok(self.lock().execute("UPDATE requests SET state = 'queued' WHERE state = 'working'", [])?)
     }
 
-    pub fn begin(&self, id: i64, deed: Deed) -> Result<()> {
+    pub fn begin(&self, id: i64, operation: CloudOperation) -> Result<()> {
         let mut connection = self.lock();
         let transaction = connection.transaction()?;
         let node: Option<String> = transaction
             .query_row(
                 "UPDATE requests SET deed = ?, began = ? WHERE id = ? RETURNING node",
-                params![deed.word(), millis(now()), id],
+                params![operation.word(), millis(now()), id],
                 |row| row.get(0),
             )
             .optional()?;
         if let Some(node) = node {
-            super::cloud_operations::put(&transaction, &node, deed)?;
+            super::cloud_operations::put(&transaction, &node, operation)?;
         }
         transaction.commit()?;
         Ok(())
     }
 
-    /// The cloud has taken the order for an instance: one more that may fail to be built.
+    /// Counts an instance that the cloud has accepted and may still fail to build.
     pub fn count_build(&self, id: i64) -> Result<()> {
         self.lock().execute("UPDATE requests SET attempts = attempts + 1 WHERE id = ?", [id])?;
         Ok(())
@@ -220,7 +221,7 @@ impl Store {
         Ok(())
     }
 
-    /// Drops what is over for long.
+    /// Drops requests that have been over for long.
     pub fn prune(&self) -> Result<usize> {
         let dropped = self.lock().execute(
             "DELETE FROM requests WHERE state IN ('done', 'failed') AND finished < ?",
@@ -250,12 +251,12 @@ impl Store {
         self.requests("state IN ('queued', 'working')")
     }
 
-    /// Open ones to power nodes up or down, in the order in which Slurm asked: what lay in the spool comes late.
+    /// Open requests to power nodes up or down, in the order in which Slurm asked: those from the spool are stored late.
     pub fn power_requests(&self) -> Result<Vec<Request>> {
         self.requests(&format!("state IN ('queued', 'working') AND {POWER}"))
     }
 
-    /// Of these nodes, as far as Slurm has asked for either.
+    /// When Slurm last asked for each of these nodes.
     pub fn power_times<'a>(
         &self,
         nodes: impl Iterator<Item = &'a str>,
@@ -263,14 +264,14 @@ impl Store {
         let connection = self.lock();
         let mut statement =
             connection.prepare("SELECT max(received) FROM requests WHERE node = ? AND kind = ?")?;
-        let mut last = |node: &str, kind: Kind| -> Result<Option<Timestamp>> {
+        let mut last = |node: &str, kind: RequestKind| -> Result<Option<Timestamp>> {
             let millis: Option<i64> = statement.query_row([node, kind.word()], |row| row.get(0))?;
             Ok(millis.map(time))
         };
         nodes
             .map(|node| {
-                let up = last(node, Kind::Resume)?;
-                let down = last(node, Kind::Suspend)?.max(last(node, Kind::GiveUp)?);
+                let up = last(node, RequestKind::Resume)?;
+                let down = last(node, RequestKind::Suspend)?.max(last(node, RequestKind::GiveUp)?);
                 Ok((node.to_string(), PowerTimes { up, down }))
             })
             .collect()
@@ -295,7 +296,7 @@ struct RowValues {
     request: Request,
     kind: String,
     state: String,
-    deed: Option<String>,
+    operation: Option<String>,
 }
 
 fn row_values(row: &Row<'_>) -> rusqlite::Result<RowValues> {
@@ -303,10 +304,10 @@ fn row_values(row: &Row<'_>) -> rusqlite::Result<RowValues> {
     Ok(RowValues {
         kind: row.get(1)?,
         state: row.get(5)?,
-        deed: row.get(9)?,
+        operation: row.get(9)?,
         request: Request {
             id: row.get(0)?,
-            kind: Kind::Reboot,
+            kind: RequestKind::Reboot,
             node: row.get(2)?,
             image: row.get(3)?,
             received: time(row.get(4)?),
@@ -314,7 +315,7 @@ fn row_values(row: &Row<'_>) -> rusqlite::Result<RowValues> {
             attempts: row.get(6)?,
             error: row.get(7)?,
             next_try: time(row.get(8)?),
-            deed: None,
+            operation: None,
             began: moment(10)?,
             finished: moment(11)?,
             jobs: row.get(12)?,
@@ -325,9 +326,9 @@ fn row_values(row: &Row<'_>) -> rusqlite::Result<RowValues> {
 impl RowValues {
     fn into_request(self) -> Result<Request> {
         Ok(Request {
-            kind: Kind::from_word(&self.kind)?,
+            kind: RequestKind::from_word(&self.kind)?,
             state: RequestState::from_word(&self.state)?,
-            deed: self.deed.as_deref().map(Deed::from_word).transpose()?,
+            operation: self.operation.as_deref().map(CloudOperation::from_word).transpose()?,
             ..self.request
         })
     }
@@ -344,7 +345,7 @@ mod tests {
     }
 
     fn reboot(node: &str) -> NewRequest {
-        NewRequest::new(Kind::Reboot, node, now())
+        NewRequest::new(RequestKind::Reboot, node, now())
     }
 
     #[test]
@@ -353,14 +354,14 @@ mod tests {
         assert_eq!(store.enqueue(&[reboot("a"), reboot("b")]).unwrap(), 2);
         let taken = store.claim(1).unwrap();
         assert_eq!((taken.len(), taken[0].node.as_str(), taken[0].attempts), (1, "a", 1));
-        store.begin(taken[0].id, Deed::Rebuild).unwrap();
+        store.begin(taken[0].id, CloudOperation::Rebuild).unwrap();
         store.finish(taken[0].id).unwrap();
         let b = &store.claim(5).unwrap()[0];
         store.fail(b.id, "no image").unwrap();
         assert!(store.open_requests().unwrap().is_empty());
         let latest = store.latest_requests().unwrap();
         assert_eq!(latest[0].state, RequestState::Done);
-        assert_eq!(latest[0].deed, Some(Deed::Rebuild));
+        assert_eq!(latest[0].operation, Some(CloudOperation::Rebuild));
         assert_eq!(latest[1].error.as_deref(), Some("no image"));
     }
 
@@ -369,7 +370,7 @@ mod tests {
         let (_dir, store) = store();
         assert_eq!(store.enqueue(&[reboot("a"), reboot("a")]).unwrap(), 1);
         let first = store.claim(9).unwrap();
-        // It may be about the boot that is just going on, or not: it is kept, but waits.
+        // It may be about the boot that is going on, or about another one: it is kept, and waits.
         assert_eq!(store.enqueue(&[reboot("a")]).unwrap(), 1);
         assert!(store.claim(9).unwrap().is_empty());
         store.finish(first[0].id).unwrap();
@@ -377,20 +378,26 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_word_is_not_repeated() {
+    fn only_the_last_request_of_a_node_is_not_repeated() {
         let (_dir, store) = store();
         let at = |second: i64| Timestamp::from_second(second).unwrap();
         let ask = |kind, second| store.enqueue(&[NewRequest::new(kind, "e", at(second))]).unwrap();
-        assert_eq!([ask(Kind::Resume, 1), ask(Kind::Resume, 2)], [1, 0]);
-        assert_eq!([ask(Kind::GiveUp, 3), ask(Kind::Resume, 4), ask(Kind::Resume, 5)], [1, 1, 0]);
-        // It lay in the spool.
-        ask(Kind::Suspend, 3);
-        let order: Vec<Kind> = store.power_requests().unwrap().iter().map(|r| r.kind).collect();
-        assert_eq!(order, [Kind::Resume, Kind::GiveUp, Kind::Suspend, Kind::Resume]);
+        assert_eq!([ask(RequestKind::Resume, 1), ask(RequestKind::Resume, 2)], [1, 0]);
+        assert_eq!(
+            [ask(RequestKind::GiveUp, 3), ask(RequestKind::Resume, 4), ask(RequestKind::Resume, 5)],
+            [1, 1, 0]
+        );
+        // Stored late, from the spool.
+        ask(RequestKind::Suspend, 3);
+        let order: Vec<RequestKind> = store.power_requests().unwrap().iter().map(|r| r.kind).collect();
+        assert_eq!(
+            order,
+            [RequestKind::Resume, RequestKind::GiveUp, RequestKind::Suspend, RequestKind::Resume]
+        );
     }
 
     #[test]
-    fn what_is_over_for_long_is_dropped() {
+    fn old_requests_are_dropped() {
         let (_dir, store) = store();
         store.enqueue(&[reboot("a"), reboot("b"), reboot("c")]).unwrap();
         let ids: Vec<i64> = store.claim(2).unwrap().iter().map(|r| r.id).collect();
@@ -407,14 +414,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_in_work_is_taken_up_again() {
+    fn a_restart_queues_what_was_in_work() {
         let (_dir, store) = store();
         store.enqueue(&[reboot("a")]).unwrap();
         let id = store.claim(1).unwrap()[0].id;
-        store.begin(id, Deed::Reboot).unwrap();
+        store.begin(id, CloudOperation::Reboot).unwrap();
         assert_eq!(store.requeue_unfinished().unwrap(), 1);
         let again = &store.claim(1).unwrap()[0];
-        assert_eq!((again.attempts, again.deed), (2, Some(Deed::Reboot)));
+        assert_eq!((again.attempts, again.operation), (2, Some(CloudOperation::Reboot)));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use kiln_fleet::store::Request;
 use kiln_fleet::{DaemonConfig, FleetFile, Slurm, Store, daemon, hooks};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::cloud::PretendCloud;
 use crate::slurm::PretendSlurm;
@@ -18,7 +18,7 @@ pub struct Lab {
     pub slurm: PretendSlurm,
     pub store: Store,
     dir: tempfile::TempDir,
-    daemon: Option<(watch::Sender<bool>, JoinHandle<()>)>,
+    daemon: Option<(CancellationToken, JoinHandle<()>)>,
 }
 
 impl Lab {
@@ -68,24 +68,25 @@ impl Lab {
             poll: Duration::from_millis(20),
             rollout_poll: Duration::from_millis(100),
         };
-        let (stop, stopping) = watch::channel(false);
-        let task = tokio::spawn(async move { daemon::serve(config, stopping).await.unwrap() });
+        let stop = CancellationToken::new();
+        let serving = daemon::serve(config, stop.clone());
+        let task = tokio::spawn(async move { serving.await.unwrap() });
         self.daemon = Some((stop, task));
     }
 
     pub async fn stop(&mut self) {
         let (stop, task) = self.daemon.take().unwrap();
-        stop.send_replace(true);
+        stop.cancel();
         tokio::time::timeout(Duration::from_secs(5), task).await.unwrap().unwrap();
     }
 
     pub fn hook(&self, nodes: &str) {
-        self.call(|desk| hooks::reboot(desk, nodes));
+        self.call(|paths| hooks::reboot(paths, nodes));
     }
 
-    pub fn call(&self, hook: impl Fn(hooks::Desk<'_>) -> kiln_fleet::Result<hooks::Accepted>) {
+    pub fn call(&self, hook: impl Fn(hooks::HookPaths<'_>) -> kiln_fleet::Result<hooks::Accepted>) {
         let paths = ["store.db", "spool", "fleet.json"].map(|name| self.path(name));
-        hook(hooks::Desk { store: &paths[0], spool: &paths[1], fleet: &paths[2] }).unwrap();
+        hook(hooks::HookPaths { store: &paths[0], spool: &paths[1], fleet: &paths[2] }).unwrap();
     }
 
     /// Waits until nothing is open; returns the newest request of the node.

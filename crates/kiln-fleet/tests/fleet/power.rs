@@ -2,7 +2,7 @@
 
 use kiln_cloud::label;
 use kiln_fleet::hooks;
-use kiln_fleet::store::{Deed, Kind, NewRequest, RequestState};
+use kiln_fleet::store::{CloudOperation, NewRequest, RequestKind, RequestState};
 
 use crate::lab::{Lab, until};
 
@@ -39,7 +39,7 @@ fn edit(lab: &Lab, from: &str, to: &str) {
 }
 
 fn resume(lab: &Lab, nodes: &str) {
-    lab.call(|desk| hooks::resume(desk, nodes, None));
+    lab.call(|paths| hooks::resume(paths, nodes, None));
 }
 
 #[tokio::test]
@@ -108,9 +108,9 @@ async fn what_is_given_up_while_it_waits_for_its_turn_is_not_made() {
     lab.start();
     until("the first are asked for", || lab.cloud.calls() == ["create 10"]).await;
     lab.slurm.node("e-9", "DOWN+CLOUD+POWERED_DOWN", "None");
-    lab.call(|desk| hooks::give_up(desk, "e-9"));
+    lab.call(|paths| hooks::give_up(paths, "e-9"));
     let open = || lab.store.open_requests().unwrap().into_iter().filter(|r| r.node == "e-9").count();
-    until("the request to power up is overtaken", || open() == 1).await;
+    until("the request to power up is superseded", || open() == 1).await;
     lab.cloud.hold(None);
     lab.settled("e-9").await;
     lab.stop().await;
@@ -126,7 +126,7 @@ async fn what_is_given_up_while_it_is_being_made_goes_again() {
     lab.start();
     until("it is asked for", || !lab.cloud.calls().is_empty()).await;
     lab.slurm.node("e-0", "DOWN+CLOUD+POWERED_DOWN", "None");
-    lab.call(|desk| hooks::give_up(desk, "e-0"));
+    lab.call(|paths| hooks::give_up(paths, "e-0"));
     lab.cloud.hold(None);
     lab.settled("e-0").await;
     lab.stop().await;
@@ -141,7 +141,7 @@ async fn what_is_powered_down_is_deleted_unless_it_serves_again() {
     lab.settled("e-1").await;
     lab.slurm.node("e-0", OFF, "None");
     lab.slurm.node("e-1", "ALLOCATED+CLOUD", "None");
-    lab.call(|desk| hooks::suspend(desk, "e-[0-1]"));
+    lab.call(|paths| hooks::suspend(paths, "e-[0-1]"));
     lab.settled("e-1").await;
     assert!(!lab.cloud.has("e-0") && lab.cloud.has("e-1"));
     lab.stop().await;
@@ -156,7 +156,7 @@ async fn a_node_that_got_a_job_while_others_were_being_deleted_is_kept() {
         lab.slurm.node(node, "IDLE+CLOUD+POWERING_DOWN", "None");
     }
     lab.cloud.hold(Some("e-0"));
-    lab.call(|desk| hooks::suspend(desk, "e-[0-1]"));
+    lab.call(|paths| hooks::suspend(paths, "e-[0-1]"));
     lab.start();
     until("the first is being deleted", || lab.cloud.calls() == ["delete e-0"]).await;
     lab.slurm.node("e-1", "ALLOCATED+CLOUD", "None");
@@ -171,7 +171,7 @@ async fn a_node_that_came_too_late_and_took_a_job_is_kept() {
     let mut lab = lab(1).await;
     lab.cloud.put("e-0", |_| {});
     // kilnd was away when Slurm gave the node up.
-    lab.call(|desk| hooks::give_up(desk, "e-0"));
+    lab.call(|paths| hooks::give_up(paths, "e-0"));
     lab.slurm.node("e-0", "ALLOCATED+CLOUD", "None");
     lab.start();
     lab.settled("e-0").await;
@@ -187,7 +187,7 @@ async fn powered_down_and_up_again_while_the_daemon_was_away_is_a_fresh_start() 
     lab.settled("e-0").await;
     lab.stop().await;
     let old = lab.cloud.instance("e-0").created;
-    lab.call(|desk| hooks::suspend(desk, "e-0"));
+    lab.call(|paths| hooks::suspend(paths, "e-0"));
     resume(&lab, "e-0");
     lab.start();
     lab.settled("e-0").await;
@@ -206,19 +206,19 @@ async fn a_group_whose_nodes_never_come_up_pauses_until_one_does() {
     lab.start();
     let failed = |node: usize| {
         lab.slurm.node(&format!("e-{node}"), "DOWN+CLOUD+NOT_RESPONDING", "None");
-        lab.call(|desk| hooks::give_up(desk, &format!("e-{node}")));
+        lab.call(|paths| hooks::give_up(paths, &format!("e-{node}")));
     };
-    let troubles = || lab.store.troubles().unwrap();
+    let records = || lab.store.failure_records().unwrap();
     lab.settled("e-6").await;
-    assert!(troubles().is_empty());
+    assert!(records().is_empty());
     (0..4).for_each(failed);
     lab.settled("e-3").await;
     // An instance is no proof.
-    assert_eq!(troubles()["e"].failures, 4);
-    assert!(!troubles()["e"].is_paused());
+    assert_eq!(records()["e"].failures, 4);
+    assert!(!records()["e"].is_paused());
     failed(4);
     lab.settled("e-4").await;
-    assert!(troubles()["e"].is_paused());
+    assert!(records()["e"].is_paused());
     resume(&lab, "e-0");
     lab.slurm.node("e-0", UP, "None");
     let refused = lab.settled("e-0").await.error.unwrap();
@@ -226,12 +226,12 @@ async fn a_group_whose_nodes_never_come_up_pauses_until_one_does() {
         refused.contains("e is paused until") && refused.ends_with("do not come up in time"),
         "{refused}"
     );
-    assert_eq!(troubles()["e"].failures, 5, "what is not tried does not fail");
+    assert_eq!(records()["e"].failures, 5, "what is not tried does not fail");
     // One from before proves nothing either; one that was made since does.
     lab.slurm.node("e-6", "IDLE+CLOUD", "None");
     lab.cloud.put("e-5", |i| i.created = jiff::Timestamp::now());
     lab.slurm.node("e-5", "IDLE+CLOUD", "None");
-    until("the trouble is over", || lab.store.troubles().unwrap().is_empty()).await;
+    until("the failures are over", || lab.store.failure_records().unwrap().is_empty()).await;
     let told = lab.store.events(Some(""), 99).unwrap();
     assert!(told.iter().any(|e| e.why == "e-5 came into service"), "{told:?}");
     lab.stop().await;
@@ -247,8 +247,8 @@ async fn each_group_is_charged_with_its_own_failures() {
     lab.start();
     lab.settled("e-0").await;
     lab.stop().await;
-    let troubles = lab.store.troubles().unwrap();
-    assert_eq!((troubles["e"].failures, troubles["f"].failures), (2, 1), "{troubles:?}");
+    let records = lab.store.failure_records().unwrap();
+    assert_eq!((records["e"].failures, records["f"].failures), (2, 1), "{records:?}");
 }
 
 /// The old instance is still being deleted, or the cloud is overloaded: neither is a build that failed.
@@ -267,7 +267,7 @@ async fn a_cloud_that_is_busy_is_no_reason_to_go_elsewhere() {
     assert_eq!((lab.cloud.instance("e-0").flavor.as_str(), request.attempts), ("cheap", 1));
     let told = lab.store.events(Some("e-0"), 99).unwrap();
     assert_eq!(told.iter().filter(|e| e.outcome == "postponed").count(), 1, "{told:?}");
-    assert_eq!(lab.store.deeds().unwrap()["e-0"].0, Deed::Create);
+    assert_eq!(lab.store.cloud_operations().unwrap()["e-0"].0, CloudOperation::Create);
 }
 
 /// An operator's `sbatch --reboot`, of which 22.05 tells the resume hook.
@@ -287,12 +287,12 @@ async fn a_node_that_is_up_and_is_to_boot_is_made_anew() {
 async fn what_slurm_asked_last_counts_whatever_came_between_and_whenever_it_arrives() {
     let mut lab = lab(2).await;
     resume(&lab, "e-[0-1]");
-    lab.call(|desk| hooks::give_up(desk, "e-0"));
+    lab.call(|paths| hooks::give_up(paths, "e-0"));
     // An administrator resumes e-0; Slurm asks for it again.
     resume(&lab, "e-0");
     // What had been asked of e-1 before lay in the spool.
     let before = jiff::Timestamp::now() - std::time::Duration::from_secs(60);
-    lab.store.enqueue(&[NewRequest::new(Kind::Suspend, "e-1", before)]).unwrap();
+    lab.store.enqueue(&[NewRequest::new(RequestKind::Suspend, "e-1", before)]).unwrap();
     lab.start();
     lab.settled("e-1").await;
     lab.stop().await;
@@ -305,8 +305,8 @@ async fn a_fixed_node_keeps_its_instance_whatever_slurm_calls() {
     let mut lab = Lab::new().await;
     lab.slurm.node("n-0", "DOWN+NOT_RESPONDING", "None");
     lab.slurm.node("n-1", "IDLE+POWERED_DOWN", "None");
-    lab.call(|desk| hooks::give_up(desk, "n-0"));
-    lab.call(|desk| hooks::suspend(desk, "n-1"));
+    lab.call(|paths| hooks::give_up(paths, "n-0"));
+    lab.call(|paths| hooks::suspend(paths, "n-1"));
     lab.start();
     for node in ["n-0", "n-1"] {
         assert_eq!(lab.settled(node).await.state, RequestState::Done);
@@ -322,7 +322,7 @@ async fn what_is_not_labelled_as_a_compute_nodes_is_not_deleted() {
     let mut lab = lab(1).await;
     lab.cloud.put("e-0", |i| _ = i.labels.insert(label::ROLE.into(), "login".into()));
     lab.slurm.node("e-0", OFF, "None");
-    lab.call(|desk| hooks::suspend(desk, "e-0"));
+    lab.call(|paths| hooks::suspend(paths, "e-0"));
     lab.start();
     lab.settled("e-0").await;
     lab.stop().await;

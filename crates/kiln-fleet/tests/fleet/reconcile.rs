@@ -1,7 +1,7 @@
 //! The reconciler's loop: when it acts, and when it does not.
 
 use kiln_cloud::{InstanceStatus, label};
-use kiln_fleet::store::Deed;
+use kiln_fleet::store::CloudOperation;
 
 use crate::lab::{Lab, until};
 
@@ -132,11 +132,11 @@ async fn a_deletion_that_hangs_keeps_nobody_waiting() {
 
 #[tokio::test]
 async fn a_node_in_work_is_left_alone_until_the_work_is_done() {
-    use kiln_fleet::store::{Kind, NewRequest};
+    use kiln_fleet::store::{NewRequest, RequestKind};
     let mut lab = lab(true).await;
     lab.cloud.put("n-0", |_| {});
     let later = jiff::Timestamp::now() + std::time::Duration::from_secs(3600);
-    lab.store.enqueue(&[NewRequest::new(Kind::Reboot, "n-0", later)]).unwrap();
+    lab.store.enqueue(&[NewRequest::new(RequestKind::Reboot, "n-0", later)]).unwrap();
     lab.start();
     looked(&lab).await;
     assert!(lab.cloud.calls().is_empty() && lab.store.findings().unwrap().is_empty());
@@ -188,7 +188,7 @@ async fn an_instance_that_was_shut_off_is_started_and_its_node_forgiven() {
     lab.cloud.put("n-0", |i| i.status = InstanceStatus::Stopped);
     lab.start();
     until("it is started", || lab.cloud.calls() == ["start n-0"]).await;
-    assert_eq!(lab.store.deeds().unwrap()["n-0"].0, Deed::Start);
+    assert_eq!(lab.store.cloud_operations().unwrap()["n-0"].0, CloudOperation::Start);
     let now = jiff::Timestamp::now().to_string();
     let rebooted = format!("{} Reason=Node unexpectedly rebooted [slurm@2020-01-01T00:00:00]", &now[..19]);
     lab.slurm.node("n-0", "DOWN", &rebooted);

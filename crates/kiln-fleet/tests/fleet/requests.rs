@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kiln_cloud::InstanceStatus;
-use kiln_fleet::store::{Kind, NewRequest, RequestState};
+use kiln_fleet::store::{NewRequest, RequestKind, RequestState};
 
 use crate::lab::{Lab, until};
 
@@ -94,7 +94,7 @@ async fn an_administrators_drain_is_left_alone() {
 async fn a_reboot_that_slurm_gave_up_waiting_for_is_passed_over() {
     let mut lab = Lab::new().await;
     let an_hour_ago = jiff::Timestamp::now() - Duration::from_secs(3600);
-    let old = |node: &str| NewRequest::new(Kind::Reboot, node, an_hour_ago);
+    let old = |node: &str| NewRequest::new(RequestKind::Reboot, node, an_hour_ago);
     lab.store.enqueue(&[old("n-0"), old("n-1")]).unwrap();
     // Users' jobs may be on n-0; n-1 is waited for.
     lab.slurm.node("n-1", "ALLOCATED+POWERING_UP", "2020-01-01T00:00:00");

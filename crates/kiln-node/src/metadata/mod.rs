@@ -11,12 +11,14 @@ use std::time::Duration;
 use kiln_wire::identity::{Identity, UserData};
 use serde::Deserialize;
 
+use crate::http::HttpError;
+
 pub const ADDRESS: &str = "169.254.169.254";
 
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
     #[error("no config drive, and no answer from {url}")]
-    NoAnswer { url: String, source: Box<ureq::Error> },
+    NoAnswer { url: String, source: HttpError },
     #[error("cannot read the config drive")]
     Drive(#[source] std::io::Error),
     #[error("cannot mount the config drive: {0}")]

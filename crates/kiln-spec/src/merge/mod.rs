@@ -15,10 +15,9 @@ use crate::tables::{
 };
 use crate::words::and_list;
 use crate::written::{At, Named, Text};
-use crate::{ImageUpdate, Role};
+use crate::{ImageUpdate, Role, System};
 
 pub(crate) const DEFAULT_IMAGE: &str = "default";
-const DEFAULT_SUITE: &str = "bookworm";
 const DEFAULT_SIZE: &str = "10 GiB";
 const DEFAULT_REBUILD: &str = "rebuild";
 /// Of all the groups that `[limits]` yields.
@@ -130,7 +129,8 @@ fn images(written: Named<ImageTable>) -> Vec<Image> {
     (written.into_iter())
         .map(|(name, mut table)| {
             let written = table.source.is_some();
-            let source = table.source.take().unwrap_or_else(|| default_text(DEFAULT_SUITE, &name.span));
+            let source =
+                table.source.take().unwrap_or_else(|| default_text(System::ALL[0].name(), &name.span));
             Image { name, source, written, table }
         })
         .collect()

@@ -8,15 +8,13 @@ use crate::merge::{Image, Merged};
 use crate::tables::CloudKind;
 use crate::words::or_list;
 use crate::written::Text;
-use crate::{ImageSource, ImageSpec, Role};
-
-const SUITES: [&str; 3] = ["bookworm", "trixie", "forky"];
+use crate::{ImageSource, ImageSpec, Role, System};
 
 pub(super) fn images(merged: &Merged, findings: &mut Findings<'_>) -> BTreeMap<String, ImageSpec> {
     let names: Vec<&str> = merged.images.iter().map(|image| image.name.value.as_str()).collect();
     for image in &merged.images {
         names::check_name("image", &image.name, findings);
-        if SUITES.contains(&image.name.value.as_str()) {
+        if System::of(&image.name.value).is_some() {
             let message = format!("an image cannot be named `{}`: that is a Debian suite", image.name.value);
             findings.error("reserved-name", image.name.span.clone(), message).expected("another name");
         }
@@ -69,12 +67,13 @@ fn source(image: &Image, names: &[&str], on_openstack: bool, findings: &mut Find
         }
         return ImageSource::Cloud(source.value.clone());
     }
-    if !SUITES.contains(&source.value.as_str()) {
-        let known: Vec<&str> =
-            SUITES.iter().chain(names).copied().filter(|name| *name != image.name.value).collect();
+    let system = System::of(&source.value).unwrap_or_else(|| {
+        let own = names.iter().copied().filter(|name| *name != image.name.value);
+        let known: Vec<&str> = System::ALL.map(System::name).into_iter().chain(own).collect();
         unknown("image", source, &known, findings);
-    }
-    ImageSource::Debian(source.value.clone())
+        System::ALL[0]
+    });
+    ImageSource::System(system)
 }
 
 /// Nothing is built, so nothing can go in.
@@ -114,7 +113,7 @@ fn mirror_url(mirror: &Text, findings: &mut Findings<'_>) -> String {
 /// Each cycle is reported once, at its image that comes first in the file.
 fn report_cycles(merged: &Merged, findings: &mut Findings<'_>) {
     let sources: BTreeMap<&str, &Text> = (merged.images.iter())
-        .filter(|image| !SUITES.contains(&image.source.value.as_str()))
+        .filter(|image| System::of(&image.source.value).is_none())
         .map(|image| (image.name.value.as_str(), &image.source))
         .collect();
     let mut done: BTreeSet<&str> = BTreeSet::new();
@@ -138,7 +137,10 @@ fn report_cycles(merged: &Merged, findings: &mut Findings<'_>) {
                 source.span.clone(),
                 format!("image `{at}` is built from itself: {}", cycle.join(" -> ")),
             ))
-            .expected(format!("a chain of images that begins with {}", or_list(&SUITES)));
+            .expected(format!(
+                "a chain of images that begins with {}",
+                or_list(&System::ALL.map(System::name))
+            ));
         }
         done.extend(trail);
     }
@@ -188,7 +190,7 @@ fn has_role(images: &BTreeMap<String, ImageSpec>, name: &str, role: Role) -> boo
             return true;
         }
         match &image.source {
-            ImageSource::Debian(_) | ImageSource::Cloud(_) | ImageSource::Prebuilt(_) => return false,
+            ImageSource::System(_) | ImageSource::Cloud(_) | ImageSource::Prebuilt(_) => return false,
             ImageSource::Image(source) => at = images.get(source),
         }
     }

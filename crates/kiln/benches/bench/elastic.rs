@@ -22,7 +22,7 @@ pub fn elastic(lab: &mut Lab) -> Vec<Row> {
 /// Times by Slurm's clock, in seconds.
 fn started_after(lab: &mut Lab, id: &str) -> Duration {
     wait("the job is over", || lab.job(id, "JobState") == "COMPLETED");
-    let mut time = |field: &str| {
+    let time = |field: &str| {
         let text = lab.job(id, field);
         lab.on("control", &["date", "+%s", "--date", &text]).parse::<u64>().expect("seconds")
     };

@@ -1,7 +1,12 @@
 //! `./dev bench`: how long things take on this machine, with the alternative measured in the same run where there is
 //! one. Prints a table and judges nothing.
 
+#[path = "../../tests/lab/cluster_dir.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod cluster_dir;
 mod elastic;
+#[path = "../../tests/e2e/instance.rs"]
+mod instance;
 #[path = "../../tests/e2e/lab.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod lab;

@@ -46,10 +46,9 @@ fn page(d: &NodeDossier) -> String {
             age::between(instance.created, d.observed),
         ));
     }
-    if let Some(trouble) = d.trouble.as_ref().filter(|t| t.is_paused) {
-        let until =
-            trouble.trouble.paused_until.map(|until| age::until(until, d.observed)).unwrap_or_default();
-        lines.push(format!("group    paused, to end {until}: {}", trouble.trouble.problem));
+    if let Some(group) = d.group_failures.as_ref().filter(|t| t.is_paused) {
+        let until = group.record.paused_until.map(|until| age::until(until, d.observed)).unwrap_or_default();
+        lines.push(format!("group    paused, to end {until}: {}", group.record.problem));
     }
     for request in &d.requests {
         let problem = request.error.as_ref().map(|e| format!(", last problem: {e}")).unwrap_or_default();

@@ -27,16 +27,16 @@ impl Status {
             let age = age::between(stray.since, report.observed);
             context.printer.data(format!("no node: {}: {}, for {age}{does}", stray.subject, stray.text))?;
         }
-        for trouble in &report.troubles {
-            let (group, trouble, paused) = (&trouble.group, &trouble.trouble, trouble.is_paused);
+        for failing in &report.failing_groups {
+            let (group, record, paused) = (&failing.group, &failing.record, failing.is_paused);
             let times =
-                if trouble.failures == 1 { "once" } else { &format!("{} times in a row", trouble.failures) };
-            let until = trouble.paused_until.filter(|_| paused);
+                if record.failures == 1 { "once" } else { &format!("{} times in a row", record.failures) };
+            let until = record.paused_until.filter(|_| paused);
             let state = until.map_or_else(
                 || format!("group {group}: failed {times}"),
                 |until| format!("group {group}: paused until {}", until.strftime("%Y-%m-%d %H:%M:%S UTC")),
             );
-            context.printer.data(format!("{state}: {}", trouble.problem))?;
+            context.printer.data(format!("{state}: {}", record.problem))?;
         }
         if let Some(error) = &report.slurm_error {
             context.printer.warn(format!("Slurm could not be asked: {error}"));

@@ -35,7 +35,7 @@ pub fn parameter(lab: &mut Lab) {
 /// Slurm refuses a file with a parameter it does not know; the old one stays in force everywhere. What the new one called
 /// for is not lost: a restart of slurmctld comes with the mended file.
 pub fn bad_parameter(lab: &mut Lab) {
-    let file = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    let file = lab.read_file();
     let slurmctld = |lab: &mut Lab| main_pid(lab, "control", "slurmctld.service");
     let before = slurmctld(lab);
     lab.edit("[slurm.config]\n", "[slurm.config]\nSchedulerType = \"sched/builtin\"\nNoSuchParameter = 1\n");
@@ -73,7 +73,7 @@ fn assert_unchanged(lab: &mut Lab) {
 
 /// Devices and switches are described in files of their own, which slurmctld hands out. `/dev/null` stands for a GPU.
 pub fn slurms_other_files(lab: &mut Lab) {
-    let file = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    let file = lab.read_file();
     lab.edit("[slurm.config]\n", "[slurm.config]\nGresTypes = \"gpu\"\nTopologyPlugin = \"topology/tree\"\n");
     lab.edit("nodes = \"extra-[0-1]\"\n", "nodes = \"extra-[0-1]\"\nnode_config = { Gres = \"gpu:1\" }\n");
     lab.edit(
@@ -108,7 +108,7 @@ pub fn slurms_other_files(lab: &mut Lab) {
 
 /// A compute node joins only when all of its bundle is applied; one that has joined stays.
 pub fn configured_in_part(lab: &mut Lab) {
-    let file = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    let file = lab.read_file();
     let slurmd = |lab: &mut Lab, node: &str| {
         lab.try_kiln(&["ssh", node, "systemctl", "--quiet", "is-active", "slurmd.service"]).status.success()
     };
@@ -157,7 +157,7 @@ pub fn state_volume_missing(lab: &mut Lab) {
 
 /// What is not in use any more is closed: the account of a user who left the file.
 pub fn user_leaves(lab: &mut Lab) {
-    let file = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    let file = lab.read_file();
     let key = std::fs::read_to_string(lab.path("user_key.pub")).expect("the key");
     lab.write_file(&format!("{file}\n[user.guest]\nuid = 2002\nssh_keys = [\"{}\"]\n", key.trim()));
     lab.kiln(&["configure"]);
@@ -219,7 +219,7 @@ pub fn reboot(lab: &mut Lab) {
     });
     // No configure: the node fetched its bundle from the share and started slurmd by itself.
     let active = |unit: &str, lab: &mut Lab| {
-        lab.try_kiln(&["ssh", "standard-1", "systemctl", "--quiet", "is-active", unit]).status.success()
+        lab.try_on("standard-1", &["systemctl", "--quiet", "is-active", unit]).status.success()
     };
     wait("the node is configured", || active("kiln-node.service", lab) && active("slurmd.service", lab));
     let id = lab.submit("--nodes=1 --nodelist=standard-1", "hostname");

@@ -33,7 +33,7 @@ pub fn token(lab: &mut Lab) {
             "exec 3<>/dev/tcp/{host}/{port} && printf '{method} {path} HTTP/1.0\\r\\nAuthorization: Bearer {token}\\r\\n\\r\\n' >&3 && cat <&3"
         )
     };
-    let mut answer = |method: &str, token: &str, path: &str| {
+    let answer = |method: &str, token: &str, path: &str| {
         let whole = lab.on("control", &["bash", "-c", &call(method, token, path)]);
         let status = whole.split(' ').nth(1).unwrap_or_default().to_string();
         (status, whole)

@@ -127,7 +127,7 @@ pub fn without_kilnd(lab: &mut Lab) {
     assert_eq!(kills, 10, "the job was over too soon");
     assert_eq!(instances(lab).len(), 2);
     wait("kilnd is back", || {
-        lab.try_kiln(&["ssh", "control", "systemctl", "--quiet", "is-active", "kilnd"]).status.success()
+        lab.try_on("control", &["systemctl", "--quiet", "is-active", "kilnd"]).status.success()
     });
     restart_kilnd(lab, "stop");
     wait("Slurm has powered them down", || states(lab).iter().all(|state| state == "idle~"));
@@ -174,7 +174,7 @@ pub fn no_room(lab: &mut Lab) {
 /// fixed nodes are rebuilt in the same rollout.
 pub fn new_image(lab: &mut Lab) {
     // Built before, and with nodes that do not leave by themselves meanwhile.
-    let text = crate::lab::read(&lab.path("cluster.toml")).replace("idle = \"15s\"", "idle = \"10m\"");
+    let text = lab.read_file().replace("idle = \"15s\"", "idle = \"10m\"");
     let image = "[image.second]\nsource = \"default\"\ncommands = [\"echo second >/etc/which-image\"]\n\n";
     lab.write_file(&format!("{image}{text}"));
     lab.kiln(&["image", "build", "second"]);

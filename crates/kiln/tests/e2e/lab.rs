@@ -1,19 +1,29 @@
-//! A place to raise a cluster in: its file, its user's key, the binary, ways onto its nodes.
+//! A cluster on the local cloud: its file, its user's key, the binary, ways onto its nodes.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::cluster_dir::{ClusterDir, printed};
+use crate::instance;
+
 pub struct Lab {
-    dir: tempfile::TempDir,
+    cluster: ClusterDir,
     pub suite: &'static str,
-    /// Everything every `kiln` run printed, for the search for secrets.
-    pub transcript: String,
     /// The arguments of every process seen while `up` ran.
     pub arguments: BTreeSet<String>,
+}
+
+impl Deref for Lab {
+    type Target = ClusterDir;
+
+    fn deref(&self) -> &ClusterDir {
+        &self.cluster
+    }
 }
 
 /// Images are kept between runs, by their recipe's digest.
@@ -25,20 +35,17 @@ pub const USER: &str = "demo";
 
 impl Lab {
     pub fn new(suite: &'static str) -> Lab {
-        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut cluster = ClusterDir::new();
+        cluster.environment = vec![("KILN_LOCAL_ROOT".into(), cloud_root().display().to_string())];
         let status = Command::new("ssh-keygen")
             .args(["-q", "-t", "ed25519", "-N", "", "-C", USER, "-f"])
-            .arg(dir.path().join("user_key"))
+            .arg(cluster.path("user_key"))
             .status()
             .expect("ssh-keygen runs");
         assert!(status.success());
-        let lab = Lab { dir, suite, transcript: String::new(), arguments: BTreeSet::new() };
+        let lab = Lab { cluster, suite, arguments: BTreeSet::new() };
         lab.write_file(&lab.example());
         lab
-    }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
     }
 
     /// The example cluster: one control, one login, two compute nodes in each of two partitions.
@@ -56,95 +63,51 @@ impl Lab {
         )
     }
 
-    pub fn write_file(&self, text: &str) {
-        std::fs::write(self.path("cluster.toml"), text).expect("the cluster file");
-    }
-
-    /// Replaces a piece of the cluster file, which must be there.
-    pub fn edit(&self, from: &str, to: &str) {
-        let text = std::fs::read_to_string(self.path("cluster.toml")).expect("the cluster file");
-        assert!(text.contains(from), "the file has no {from:?}");
-        self.write_file(&text.replace(from, to));
-    }
-
-    pub fn kiln_command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
-        command
-            .arg("--file")
-            .arg(self.path("cluster.toml"))
-            .args(arguments)
-            .env("KILN_LOCAL_ROOT", cloud_root())
-            .stdin(Stdio::null());
-        command
-    }
-
-    pub fn try_kiln(&mut self, arguments: &[&str]) -> Output {
-        let output = self.kiln_command(arguments).output().expect("kiln runs");
-        let printed =
-            [&output.stdout, &output.stderr].map(|b| String::from_utf8_lossy(b).into_owned()).concat();
-        self.transcript.push_str(&printed);
-        output
-    }
-
-    /// Runs `kiln`, which must succeed, and returns its standard output.
-    pub fn kiln(&mut self, arguments: &[&str]) -> String {
-        let output = self.try_kiln(arguments);
-        assert!(
-            output.status.success(),
-            "kiln {} ended with {}\n{}{}",
-            arguments.join(" "),
-            output.status,
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    pub fn json(&mut self, arguments: &[&str]) -> Value {
-        let with: Vec<&str> = std::iter::once("--json").chain(arguments.iter().copied()).collect();
-        let text = self.kiln(&with);
-        serde_json::from_str(&text)
-            .unwrap_or_else(|e| panic!("kiln {arguments:?} printed no JSON ({e}):\n{text}"))
-    }
-
     /// Watches the newest rollout to its end; its report.
-    pub fn watch(&mut self) -> Value {
+    pub fn watch(&self) -> Value {
         let output = self.try_kiln(&["--json", "rebuild", "watch"]);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let last = text.lines().last().unwrap_or_default();
-        let report: Value = serde_json::from_str(last).unwrap_or_else(|e| {
-            panic!(
-                "kiln rebuild watch printed no JSON ({e}):\n{text}{}",
-                String::from_utf8_lossy(&output.stderr)
-            )
-        });
+        let report: Value = serde_json::from_str(last)
+            .unwrap_or_else(|e| panic!("kiln rebuild watch printed no JSON ({e}):\n{}", printed(&output)));
         let well = report["state"] == "done" && report["failed"] == 0;
         assert_eq!(output.status.success(), well, "{report}");
         report
     }
 
     /// Runs a command as root on a node; it must succeed.
-    pub fn on(&mut self, node: &str, command: &[&str]) -> String {
+    pub fn on(&self, node: &str, command: &[&str]) -> String {
+        let output = self.try_on(node, command);
+        assert!(
+            output.status.success(),
+            "{command:?} on {node} ended with {}\n{}",
+            output.status,
+            printed(&output)
+        );
+        String::from_utf8_lossy(&output.stdout).trim_end().to_string()
+    }
+
+    /// As [`Lab::on`], whatever comes of it. Through `kiln ssh` only where there is no other way.
+    pub fn try_on(&self, node: &str, command: &[&str]) -> Output {
+        if let Some(mut command) = instance::command_on(node, command) {
+            return command.output().expect("nsenter runs");
+        }
         let arguments: Vec<&str> = ["ssh", node].into_iter().chain(command.iter().copied()).collect();
-        self.kiln(&arguments).trim_end().to_string()
+        self.try_kiln(&arguments)
     }
 
-    pub fn hosts(&mut self) -> Vec<Value> {
-        self.json(&["inventory"])["hosts"].as_array().cloned().unwrap_or_default()
-    }
-
-    pub fn host(&mut self, node: &str) -> Value {
+    pub fn host(&self, node: &str) -> Value {
         let hosts = self.hosts();
         hosts.into_iter().find(|h| h["name"] == node).unwrap_or_else(|| panic!("no {node} in the inventory"))
     }
 
     /// Runs a command as the ordinary user, over SSH with the user's own key.
-    pub fn try_as_user(&mut self, node: &str, command: &str) -> Output {
+    pub fn try_as_user(&self, node: &str, command: &str) -> Output {
         self.try_ssh(USER, node, command)
     }
 
-    pub fn try_ssh(&mut self, user: &str, node: &str, command: &str) -> Output {
-        let address = self.host(node)["address"].as_str().expect("an address").to_string();
+    pub fn try_ssh(&self, user: &str, node: &str, command: &str) -> Output {
+        let address = instance::address_of(node).unwrap_or_else(|| panic!("{node} has no single instance"));
         Command::new("ssh")
             .args(["-T", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR"])
             .args(["-o", "StrictHostKeyChecking=yes", "-o", &format!("HostKeyAlias={node}")])
@@ -158,7 +121,7 @@ impl Lab {
             .expect("ssh runs")
     }
 
-    pub fn as_user(&mut self, node: &str, command: &str) -> String {
+    pub fn as_user(&self, node: &str, command: &str) -> String {
         let output = self.try_as_user(node, command);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(
@@ -170,37 +133,36 @@ impl Lab {
     }
 
     /// Submits from the login node and returns the job's id.
-    pub fn submit(&mut self, options: &str, script: &str) -> String {
+    pub fn submit(&self, options: &str, script: &str) -> String {
         let id = self.as_user("login-0", &format!("sbatch --parsable {options} --wrap '{script}'"));
         assert!(id.chars().all(|c| c.is_ascii_digit()), "sbatch answered {id:?}");
         id
     }
 
     /// A field of a job, as `scontrol show job` tells it.
-    pub fn job(&mut self, id: &str, field: &str) -> String {
+    pub fn job(&self, id: &str, field: &str) -> String {
         let text = self.on("control", &["scontrol", "show", "job", "--oneliner", id]);
         let key = format!("{field}=");
         text.split_whitespace().find_map(|w| w.strip_prefix(&key)).unwrap_or_default().to_string()
     }
 
-    pub fn wait_job(&mut self, id: &str, state: &str) {
+    pub fn wait_job(&self, id: &str, state: &str) {
         wait(&format!("job {id} is {state}"), || self.job(id, "JobState") == state);
     }
 
-    pub fn destroy(&mut self) {
+    pub fn destroy(&self) {
         self.kiln(&["destroy", "--yes"]);
     }
 
     /// After a failure: what an administrator would look at first.
-    pub fn tell(&mut self) {
+    pub fn tell(&self) {
         let journal =
             "journalctl --no-pager --quiet --output=short-iso --lines=150 --unit=kilnd --unit=slurmctld";
         for words in [&["status"][..], &["events", "--most", "60"], &["ssh", "control", journal]] {
-            let told = self.try_kiln(words);
-            println!("{}{}", String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+            println!("{}", printed(&self.try_kiln(words)));
         }
         if std::env::var_os("KILN_TEST_KEEP").is_some() {
-            println!("kept in {}; press enter to go on", self.dir.path().display());
+            println!("kept in {}; press enter to go on", self.path("").display());
             let _ = std::io::stdin().read_line(&mut String::new());
         }
     }

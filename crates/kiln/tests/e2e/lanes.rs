@@ -4,17 +4,22 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crate::lab::cloud_root;
-use crate::{Suite, leftovers};
+use crate::{Suite, images, leftovers};
 
 /// Says that this run is one lane, named behind it.
 pub const FLAG: &str = "--lane";
 
 /// The OpenStack suites' cloud, in which an instance stands in for a server. They may run at the same time.
 const NEIGHBOUR: &str = "openstack";
+
+/// A lane that begins with the images of another, which builds them.
+const BUILDER: &str = "bookworm";
+const SHARER: &str = "elastic";
 
 pub fn run<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
     let mut lanes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -26,10 +31,26 @@ pub fn run<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
     let neighbour = cloud_root().join(NEIGHBOUR);
     let before = leftovers::look_beside(&neighbour);
     known.push(neighbour.clone());
-    let running: Vec<Lane> = lanes.iter().map(|(name, suites)| Lane::start(name, suites)).collect();
+    let builder = cloud_root().join(BUILDER);
+    images::share(&builder, &neighbour);
+    let is_building = AtomicBool::new(lanes.contains_key(BUILDER));
+    let run_lane = |name: &str, suites: &[&str]| {
+        if name == SHARER {
+            let root = cloud_root().join(name);
+            images::await_default(&builder, &root, || is_building.load(Ordering::Relaxed));
+            images::share(&builder, &root);
+        }
+        let well = Lane::start(name, suites).wait();
+        if name == BUILDER {
+            is_building.store(false, Ordering::Relaxed);
+        }
+        well
+    };
     let ended: Vec<bool> = std::thread::scope(|scope| {
-        let waits: Vec<_> = running.into_iter().map(|lane| scope.spawn(|| lane.wait())).collect();
-        waits.into_iter().map(|wait| wait.join().unwrap_or(false)).collect()
+        let run_lane = &run_lane;
+        let lanes: Vec<_> =
+            lanes.iter().map(|(name, suites)| scope.spawn(move || run_lane(name, suites))).collect();
+        lanes.into_iter().map(|lane| lane.join().unwrap_or(false)).collect()
     });
     if others || leftovers::other_clouds(&known) {
         println!("NOT COMPARED: the whole machine before and after, because other local clouds run on it");

@@ -6,11 +6,15 @@
 
 mod accounts;
 mod change;
+#[path = "../lab/cluster_dir.rs"]
+mod cluster_dir;
 mod control;
 mod cut;
 mod daemon;
 mod documents;
 mod elastic;
+mod images;
+mod instance;
 mod lab;
 mod lanes;
 mod leftovers;
@@ -122,7 +126,7 @@ const SUITES: &[Suite] = &[
         debian: "bookworm",
         lane: "bookworm",
         scenarios: &[
-            RAISE,
+            &[("from nothing to a two-node job", raise::watched)],
             &[
                 ("secrets are nowhere to be found", secrecy::nowhere),
                 ("the share tells a reader nothing", secrecy::sealed_share),
@@ -185,22 +189,35 @@ const SUITES: &[Suite] = &[
     },
 ];
 
+/// For daily work: runs only when it is named.
+const QUICK: Suite = Suite {
+    name: "quick",
+    debian: "bookworm",
+    lane: "bookworm",
+    scenarios: &[RAISE, &[("rebuild jobs take their turn and rebuild", rollout::worked_with_rebuild)]],
+};
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [flag, lane, wanted @ ..] = arguments.as_slice()
         && flag == lanes::FLAG
     {
-        let chosen = SUITES.iter().filter(|s| s.lane == lane && wanted.contains(&s.name.into()));
-        return run_all(chosen);
+        return run_all(all().filter(|s| s.lane == lane && wanted.contains(&s.name.into())));
     }
     let names: Vec<&String> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
-    if let Some(unknown) = names.iter().find(|name| !SUITES.iter().any(|s| s.name == **name)) {
-        let known: Vec<&str> = SUITES.iter().map(|s| s.name).collect();
+    if let Some(unknown) = names.iter().find(|name| !all().any(|s| s.name == **name)) {
+        let known: Vec<&str> = all().map(|s| s.name).collect();
         println!("there is no suite {unknown}; there are {}", known.join(", "));
         return ExitCode::FAILURE;
     }
-    let chosen = SUITES.iter().filter(|s| names.is_empty() || names.iter().any(|name| *name == s.name));
-    lanes::run(chosen)
+    if names.is_empty() {
+        return lanes::run(SUITES.iter());
+    }
+    lanes::run(all().filter(|s| names.iter().any(|name| *name == s.name)))
+}
+
+fn all() -> impl Iterator<Item = &'static Suite> {
+    SUITES.iter().chain([&QUICK])
 }
 
 fn run_all<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {

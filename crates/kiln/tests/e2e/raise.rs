@@ -3,10 +3,20 @@
 use crate::lab::{Lab, wait};
 use crate::watch::Watch;
 
-pub fn two_node_job(lab: &mut Lab) {
+/// With an eye on every process meanwhile, for the search for secrets.
+pub fn watched(lab: &mut Lab) {
     let watch = Watch::start();
     lab.kiln(&["-v", "up"]);
     lab.arguments = watch.stop();
+    serves_jobs(lab);
+}
+
+pub fn two_node_job(lab: &mut Lab) {
+    lab.kiln(&["-v", "up"]);
+    serves_jobs(lab);
+}
+
+fn serves_jobs(lab: &mut Lab) {
     let status = lab.json(&["status"]);
     for node in status["nodes"].as_array().expect("nodes") {
         assert_eq!(node["verdict"], "ok", "{node}");
@@ -82,7 +92,7 @@ pub fn commands(lab: &mut Lab) {
 /// A build that fails says why, leaves nothing, and harms nobody.
 pub fn failed_build(lab: &mut Lab) {
     let before = lab.json(&["image", "list"]);
-    let file = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    let file = lab.read_file();
     lab.edit(
         "[control]\n",
         "[image.broken]\nsource = \"default\"\npackages = [\"no-such-package\"]\n\n[control]\n",

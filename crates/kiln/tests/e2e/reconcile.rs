@@ -398,7 +398,7 @@ pub fn unreadable(lab: &mut Lab) {
 pub fn drift(lab: &mut Lab) {
     // What is a folder for the file is a file on this node, so that it cannot follow.
     lab.on("standard-0", &["touch", "/etc/site"]);
-    let text = crate::lab::read(&lab.path("cluster.toml"));
+    let text = lab.read_file();
     lab.write_file(&format!(
         "{text}\n[[role.compute.file]]\npath = \"/etc/site/note\"\ncontent = \"hello\"\n"
     ));
@@ -426,7 +426,7 @@ pub fn drift(lab: &mut Lab) {
 fn by_hand(lab: &mut Lab, change: &str) {
     lab.on("control", &["sed", "-i", change, "/etc/slurm/slurm.conf"]);
     lab.on("control", &["systemctl", "restart", "slurmctld"]);
-    wait("Slurm answers", || lab.try_kiln(&["ssh", "control", "scontrol", "ping"]).status.success());
+    wait("Slurm answers", || lab.try_on("control", &["scontrol", "ping"]).status.success());
 }
 
 pub fn reported(lab: &mut Lab) {

@@ -10,7 +10,7 @@ pub const COMPUTE: [&str; 4] = ["extra-0", "extra-1", "standard-0", "standard-1"
 
 /// The cluster file with an extra image that can be told by a file, for compute nodes.
 pub fn use_image(lab: &mut Lab, name: &str) {
-    let text = std::fs::read_to_string(lab.path("cluster.toml")).expect("the cluster file");
+    let text = lab.read_file();
     let mut lines: Vec<String> = text.lines().map(String::from).collect();
     let section = format!("[image.{name}]");
     if !lines.contains(&section) {

@@ -27,7 +27,7 @@ fn secrets(lab: &mut Lab) -> BTreeMap<String, String> {
 }
 
 pub fn nowhere(lab: &mut Lab) {
-    let printed = lab.transcript.clone();
+    let printed = lab.transcript();
     assert!(printed.len() > 1000, "the transcript of `up -v` is missing");
     let secrets = secrets(lab);
     let plan = lab.kiln(&["plan"]) + &lab.kiln(&["--json", "configure", "--dry-run"]);

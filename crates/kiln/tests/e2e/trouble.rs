@@ -66,9 +66,7 @@ pub fn troubled(lab: &mut Lab) {
                 assert!(killed.success());
             }
             wait("kilnd is back", || {
-                lab.try_kiln(&["ssh", "control", "systemctl", "--quiet", "is-active", "kilnd"])
-                    .status
-                    .success()
+                lab.try_on("control", &["systemctl", "--quiet", "is-active", "kilnd"]).status.success()
             });
         }
         last = steps;

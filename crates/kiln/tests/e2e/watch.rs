@@ -1,6 +1,7 @@
 //! Collects the arguments of every process on this machine for a while: those of the nodes are among them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -16,12 +17,12 @@ impl Watch {
         let over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&over);
         let thread = std::thread::spawn(move || {
-            let mut seen = BTreeSet::new();
+            let mut looks = Looks::default();
             while !told.load(Ordering::Relaxed) {
-                look(&mut seen);
+                looks.look();
                 std::thread::sleep(Duration::from_millis(20));
             }
-            seen
+            looks.seen
         });
         Watch { over, thread }
     }
@@ -32,10 +33,32 @@ impl Watch {
     }
 }
 
-pub fn look(seen: &mut BTreeSet<String>) {
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        if let Ok(cmdline) = std::fs::read(entry.path().join("cmdline")) {
-            seen.insert(String::from_utf8_lossy(&cmdline).replace('\0', " "));
+/// A process changes its arguments at most when it starts another program, which is mostly soon after it was made. From
+/// then on it is read at every so many looks only: there are hundreds, of which few are new.
+const EVERY: u32 = 25;
+
+#[derive(Default)]
+struct Looks {
+    /// How often each process that is there was seen.
+    known: HashMap<OsString, u32>,
+    seen: BTreeSet<String>,
+}
+
+impl Looks {
+    fn look(&mut self) {
+        let mut present = HashMap::with_capacity(self.known.len());
+        let entries =
+            std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.file_name());
+        for pid in entries.filter(|name| name.as_encoded_bytes()[0].is_ascii_digit()) {
+            let before = self.known.get(&pid).copied().unwrap_or_default();
+            if before < EVERY || before.is_multiple_of(EVERY) {
+                let path = std::path::Path::new("/proc").join(&pid).join("cmdline");
+                if let Ok(cmdline) = std::fs::read(path) {
+                    self.seen.insert(String::from_utf8_lossy(&cmdline).replace('\0', " "));
+                }
+            }
+            present.insert(pid, before.wrapping_add(1));
         }
+        self.known = present;
     }
 }

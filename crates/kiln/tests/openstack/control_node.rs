@@ -8,8 +8,8 @@ use std::time::Duration;
 use kiln_deploy::Deployment;
 use kiln_fleet::{DaemonConfig, Slurm, Store, daemon, hooks};
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::lab::Lab;
 
@@ -17,14 +17,14 @@ pub struct ControlNode {
     runtime: Runtime,
     dir: tempfile::TempDir,
     store: Store,
-    daemon: Option<(watch::Sender<bool>, JoinHandle<()>)>,
+    daemon: Option<(CancellationToken, JoinHandle<()>)>,
 }
 
 /// The file that `configure` brings to the control node.
 pub fn fleet_file(runtime: &Runtime, lab: &Lab) -> String {
     let file = lab.path("cluster.toml");
     let spec = kiln_spec::parse(&std::fs::read_to_string(&file).unwrap(), "cluster.toml").unwrap();
-    let deployment = Deployment::open(&spec, &file, &|_| {}, &|| false).unwrap();
+    let deployment = Deployment::open(&spec, &file, &|_| {}, CancellationToken::new()).unwrap();
     runtime.block_on(async {
         let observed = deployment.observe().await.unwrap();
         deployment.fleet_file(&observed).await.unwrap()
@@ -62,8 +62,9 @@ impl ControlNode {
             poll: Duration::from_millis(50),
             rollout_poll: Duration::from_secs(1),
         };
-        let (stop, stopping) = watch::channel(false);
-        let task = self.runtime.spawn(async move { daemon::serve(config, stopping).await.unwrap() });
+        let stop = CancellationToken::new();
+        let serving = daemon::serve(config, stop.clone());
+        let task = self.runtime.spawn(async move { serving.await.unwrap() });
         self.daemon = Some((stop, task));
     }
 
@@ -75,22 +76,22 @@ impl ControlNode {
     }
 
     pub fn power_up(&self, nodes: &str) {
-        self.call(|desk| hooks::resume(desk, nodes, None).map(drop));
+        self.call(|paths| hooks::resume(paths, nodes, None).map(drop));
     }
 
     pub fn power_down(&self, nodes: &str) {
-        self.call(|desk| hooks::suspend(desk, nodes).map(drop));
+        self.call(|paths| hooks::suspend(paths, nodes).map(drop));
     }
 
-    fn call(&self, hook: impl FnOnce(hooks::Desk<'_>) -> kiln_fleet::Result<()>) {
+    fn call(&self, hook: impl FnOnce(hooks::HookPaths<'_>) -> kiln_fleet::Result<()>) {
         let [store, spool, fleet] =
             ["store.db", "spool", "fleet.json"].map(|name| self.dir.path().join(name));
-        hook(hooks::Desk { store: &store, spool: &spool, fleet: &fleet }).unwrap();
+        hook(hooks::HookPaths { store: &store, spool: &spool, fleet: &fleet }).unwrap();
     }
 
     /// What Slurm does.
     pub fn reboot(&self, nodes: &str) {
-        self.call(|desk| hooks::reboot(desk, nodes).map(drop));
+        self.call(|paths| hooks::reboot(paths, nodes).map(drop));
     }
 
     /// Until kilnd has nothing more to do.
@@ -111,7 +112,7 @@ impl ControlNode {
 
     pub fn end(mut self) {
         let (stop, task) = self.daemon.take().unwrap();
-        stop.send_replace(true);
+        stop.cancel();
         self.runtime.block_on(task).unwrap();
     }
 }

@@ -10,8 +10,7 @@ const GROUPS: &str =
 fn all_ends_right_in_spite_of_trouble() {
     let mut lab = Lab::new("trouble", GROUPS);
     let proxy = Proxy::start();
-    lab.clouds = lab.path("clouds.yaml");
-    std::fs::write(&lab.clouds, proxy.clouds()).unwrap();
+    lab.write_clouds(&proxy.clouds());
 
     lab.kiln(&["apply"]);
     let mut expected: Vec<String> = (0..6).map(|n| format!("standard-{n}")).collect();

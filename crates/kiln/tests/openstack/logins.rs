@@ -8,17 +8,19 @@ const GROUPS: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tin
 fn variables_say_who_logs_in() {
     let mut lab = Lab::new("vars", GROUPS);
     lab.edit("cloud = \"demo\"\n", "");
-    lab.clouds = lab.path("no-clouds.yaml");
-    let set = |name: &str, value: &str| (name.to_string(), value.to_string());
-    lab.environment = vec![
-        set("OS_AUTH_URL", "http://127.0.0.1:5000/v3"),
-        set("OS_USERNAME", "demo"),
-        set("OS_PASSWORD", "loopback"),
-        set("OS_PROJECT_NAME", "demo"),
-        set("OS_USER_DOMAIN_NAME", "Default"),
-        set("OS_PROJECT_DOMAIN_NAME", "Default"),
-        set("OS_REGION_NAME", "RegionOne"),
-    ];
+    let nowhere = lab.path("no-clouds.yaml");
+    lab.set_environment(
+        &nowhere,
+        &[
+            ("OS_AUTH_URL", "http://127.0.0.1:5000/v3"),
+            ("OS_USERNAME", "demo"),
+            ("OS_PASSWORD", "loopback"),
+            ("OS_PROJECT_NAME", "demo"),
+            ("OS_USER_DOMAIN_NAME", "Default"),
+            ("OS_PROJECT_DOMAIN_NAME", "Default"),
+            ("OS_REGION_NAME", "RegionOne"),
+        ],
+    );
     assert!(lab.kiln(&["plan"]).contains("+ control: create control"));
     lab.environment.retain(|(name, _)| name != "OS_PASSWORD");
     let said = lab.refused(&["plan"]);
@@ -42,19 +44,18 @@ fn an_application_credential_raises_a_cluster() {
              application_credential_secret: lab\n"
         )
     };
-    lab.clouds = lab.path("clouds.yaml");
-    std::fs::write(&lab.clouds, clouds(&make("--unrestricted", "host-of-cred"))).unwrap();
+    lab.write_clouds(&clouds(&make("--unrestricted", "host-of-cred")));
     lab.kiln(&["apply"]);
     assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
     let names = openstack(&["application credential list"]).remove(0);
     assert!(names.to_string().contains("\"kiln_cred\""), "{names}");
     lab.kiln(&["destroy", "--yes"]);
 
-    std::fs::write(&lab.clouds, clouds(&make("", "host-of-cred-limited"))).unwrap();
+    lab.write_clouds(&clouds(&make("", "host-of-cred-limited")));
     let said = lab.refused(&["apply"]);
     assert!(said.contains("one that logs in itself must be unrestricted"), "{said}");
     tell("demo", &["application credential delete host-of-cred-limited"]);
-    std::fs::write(&lab.clouds, clouds(&make("--unrestricted", "host-of-cred-again"))).unwrap();
+    lab.write_clouds(&clouds(&make("--unrestricted", "host-of-cred-again")));
     lab.kiln(&["destroy", "--yes"]);
     tell("demo", &["application credential delete host-of-cred host-of-cred-again"]);
     assert_eq!(lab.leftovers(), Vec::<String>::new());

@@ -7,6 +7,11 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is wrong")]
 
 mod addresses;
+#[path = "../../../kiln-cloud/tests/openstack/client.rs"]
+mod client;
+#[path = "../lab/cluster_dir.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod cluster_dir;
 mod collisions;
 mod control_node;
 mod elastic;

@@ -9,7 +9,7 @@ const GROUPS: &str = "[compute.standard]\nnodes = \"standard-[0-3]\"\nflavor = \
 #[test]
 fn what_is_wrong_is_said_in_one_line() {
     let mut lab = Lab::new("words", GROUPS);
-    let good = std::fs::read_to_string(lab.path("cluster.toml")).unwrap();
+    let good = lab.read_file();
     let mut said = String::new();
     let mut note = |what: &str, message: String| _ = writeln!(said, "# {what}\n{message}\n");
 
@@ -28,14 +28,13 @@ fn what_is_wrong_is_said_in_one_line() {
     ];
     for (what, from, to) in wrong {
         assert!(good.contains(from));
-        lab.write(&good.replace(from, to));
+        lab.write_file(&good.replace(from, to));
         note(what, lab.refused(&["plan"]));
     }
     // Key pairs are their owner's alone; a colleague may look all the same.
-    assert!(std::fs::read_to_string(lab.path("cluster.toml")).unwrap().contains("key_pair"));
+    assert!(lab.read_file().contains("key_pair"));
     lab.hosts();
-    lab.write(&good);
-    lab.clouds = lab.path("clouds.yaml");
+    lab.write_file(&good);
     let clouds = std::fs::read_to_string(services()).unwrap();
     for (what, from, to) in [
         ("a wrong password", "password: loopback", "password: wrong"),
@@ -44,10 +43,10 @@ fn what_is_wrong_is_said_in_one_line() {
         ("half a clouds.yaml", "password: loopback", "passwort: loopback"),
         ("no YAML", "clouds:", "clouds: ["),
     ] {
-        std::fs::write(&lab.clouds, clouds.replace(from, to)).unwrap();
+        lab.write_clouds(&clouds.replace(from, to));
         note(what, lab.refused(&["plan"]));
     }
-    lab.clouds = services();
+    lab.set_environment(&services(), &[]);
 
     tell("admin", &["quota set --instances 0 demo"]);
     let refused = std::panic::catch_unwind(|| lab.refused(&["apply"]));

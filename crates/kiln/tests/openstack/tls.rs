@@ -162,8 +162,7 @@ fn certificates_are_believed_or_not() {
     let mut lab = Lab::new("trust", "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n");
     let certificates = Certificates::new();
     let front = Front::start(&certificates);
-    lab.clouds = lab.path("clouds.yaml");
-    let clouds = lab.clouds.clone();
+    let clouds = lab.write_clouds("");
     let cacert = |path: &Path| format!("    cacert: {}\n", path.display());
     let trusted = cacert(&certificates.path("ca.pem"));
     let set = |host: &str, more: &str| std::fs::write(&clouds, front.clouds(host, more)).unwrap();
@@ -180,9 +179,9 @@ fn certificates_are_believed_or_not() {
     set("127.0.0.1", "    insecure: true\n");
     works(&lab, "insecure: true");
     set("127.0.0.1", "");
-    lab.environment = vec![("OS_CACERT".into(), certificates.path("ca.pem").display().to_string())];
+    lab.set_environment(&clouds, &[("OS_CACERT", &certificates.path("ca.pem").display().to_string())]);
     works(&lab, "a named cloud and OS_CACERT");
-    lab.environment.clear();
+    lab.set_environment(&clouds, &[]);
 
     let mut said = String::new();
     let mut note = |what: &str| {

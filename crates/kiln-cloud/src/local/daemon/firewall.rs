@@ -26,12 +26,12 @@ impl Daemon {
             return host::restore();
         }
         host::prepare()?;
-        exec::nft(&rules(&table, &networks, self.port))
+        exec::nft(&rules(&table, &networks, self.metadata_port))
     }
 }
 
 fn rules(table: &str, networks: &[(String, Ipv4Net)], port: u16) -> String {
-    let (mut nat, mut metadata, mut apart) = (String::new(), String::new(), String::new());
+    let [mut nat, mut metadata, mut direct, mut apart] = [const { String::new() }; 4];
     for (bridge, cidr) in networks {
         let gateway = networks::gateway(*cidr);
         let _ = writeln!(nat, "  ip saddr {cidr} oifname != \"{bridge}\" masquerade");
@@ -39,6 +39,9 @@ fn rules(table: &str, networks: &[(String, Ipv4Net)], port: u16) -> String {
             metadata,
             "  iifname \"{bridge}\" ip daddr {METADATA} tcp dport 80 dnat to {gateway}:{port}"
         );
+        // Nodes close the metadata address to their users; its listener has no other address that would be open to them.
+        let _ =
+            writeln!(direct, "  ip daddr {gateway} tcp dport {port} ct original ip daddr != {METADATA} drop");
         // Networks of different clusters do not meet, also not those of another root.
         let _ = writeln!(apart, "  iifname \"{bridge}\" oifname != \"{bridge}\" oifname \"kb*\" drop");
     }
@@ -47,6 +50,7 @@ fn rules(table: &str, networks: &[(String, Ipv4Net)], port: u16) -> String {
         "add table ip {table}\ndelete table ip {table}\ntable ip {table} {{\n \
          chain postrouting {{\n  type nat hook postrouting priority srcnat;\n{nat} }}\n \
          chain prerouting {{\n  type nat hook prerouting priority dstnat;\n{metadata} }}\n \
+         chain input {{\n  type filter hook input priority filter;\n{direct} }}\n \
          chain forward {{\n  type filter hook forward priority filter;\n{apart} }}\n}}\n"
     )
 }
@@ -65,6 +69,9 @@ mod tests {
         assert_eq!(text.matches("masquerade").count(), 2);
         assert!(
             text.contains("iifname \"kb2\" ip daddr 169.254.169.254 tcp dport 80 dnat to 10.213.2.1:4000")
+        );
+        assert!(
+            text.contains("ip daddr 10.213.1.1 tcp dport 4000 ct original ip daddr != 169.254.169.254 drop")
         );
     }
 }

@@ -5,6 +5,7 @@
 //! | path | what |
 //! | --- | --- |
 //! | `token`, `port` | what a client on this host needs |
+//! | `metadata-port` | where the metadata is served on the gateway of each network |
 //! | `daemon.lock`, `daemon.log` | who serves, and what they say |
 //! | `state/KIND/ID.json` | the records |
 //! | `layers/ID/` | directories that root file systems are stacked from |
@@ -60,6 +61,8 @@ pub struct World {
 pub struct Daemon {
     root: PathBuf,
     port: u16,
+    /// The metadata has a listener of its own, which only connections to 169.254.169.254 reach.
+    metadata_port: u16,
     /// SHA-256 of the token that may do everything.
     token_sha256: String,
     /// Tells this root's things on the host from those of other roots.
@@ -109,7 +112,7 @@ pub fn name_on_host(root: &Path) -> String {
 }
 
 impl Daemon {
-    fn open(root: &Path, port: u16, token: &str) -> Result<Self> {
+    fn open(root: &Path, port: u16, metadata_port: u16, token: &str) -> Result<Self> {
         let state = root.join("state");
         let world = World {
             instances: Table::load(state.join("instances"))?,
@@ -127,6 +130,7 @@ impl Daemon {
             cgroup: cgroup::hierarchy()?.join(name_on_host(root)),
             root: root.to_path_buf(),
             port,
+            metadata_port,
             token_sha256: names::sha256_hex(token.as_bytes()),
             mark,
             world: Mutex::new(world),

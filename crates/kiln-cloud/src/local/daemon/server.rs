@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use axum::extract::connect_info::IntoMakeServiceWithConnectInfo;
 use rustix::fs::{FlockOperation, flock};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, RwLock, Semaphore};
@@ -27,7 +28,8 @@ pub struct Server {
     pub end: Notify,
     /// Read by whoever is at work; writable when nobody is.
     pub work: RwLock<()>,
-    gateways: Mutex<HashMap<String, AbortHandle>>,
+    /// By network: the listeners for its instances.
+    gateways: Mutex<HashMap<String, [AbortHandle; 2]>>,
 }
 
 /// Runs the local cloud whose files are under `root`, until it is retired, idle or told to end.
@@ -38,10 +40,12 @@ pub async fn serve(root: &Path) -> Result<()> {
     store::make_dir(root)?;
     let _lock = take_lock(root)?;
     let token = token(root)?;
-    let (listener, port) = listen(root).await?;
+    let (listener, port) = listen(root, "port", first_port(root)).await?;
+    // Only chosen here: it is served on the networks' gateways, not on this host's loopback.
+    let (_, metadata_port) = listen(root, "metadata-port", port + 1).await?;
     let daemon = {
         let root = root.to_path_buf();
-        blocking(move || Daemon::open(&root, port, &token)).await?
+        blocking(move || Daemon::open(&root, port, metadata_port, &token)).await?
     };
     let server = Arc::new(Server {
         daemon: Arc::new(daemon),
@@ -69,7 +73,7 @@ pub async fn serve(root: &Path) -> Result<()> {
     std::thread::spawn(move || daemon.tidy(&rubbish));
     tracing::info!(root = %root.display(), port, "serving");
     tokio::select! {
-        result = axum::serve(listener, service(&server)) => result.map_err(|e| Error::Failed(e.to_string()))?,
+        result = axum::serve(listener, service(routes::api(Arc::clone(&server)))) => result.map_err(|e| Error::Failed(e.to_string()))?,
         () = server.end.notified() => tracing::info!("retired"),
         () = idle(&server.daemon) => tracing::info!("nothing to do"),
         () = terminated() => tracing::info!("told to end"),
@@ -80,31 +84,25 @@ pub async fn serve(root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn service(
-    server: &Arc<Server>,
-) -> axum::extract::connect_info::IntoMakeServiceWithConnectInfo<axum::Router, SocketAddr> {
-    routes::router(Arc::clone(server)).into_make_service_with_connect_info::<SocketAddr>()
+fn service(router: axum::Router) -> IntoMakeServiceWithConnectInfo<axum::Router, SocketAddr> {
+    router.into_make_service_with_connect_info::<SocketAddr>()
 }
 
 impl Server {
-    /// Listens for instances of a network: API and metadata.
+    /// Listens for instances of a network: API and metadata, each on a port of its own. The API's port answers no
+    /// question about the metadata, which holds the keys of the instance that asks: any user of it can reach the API.
     pub async fn open_gateway(self: &Arc<Self>, network: &Network) -> Result<()> {
-        let address = (networks::gateway(network.cidr), self.daemon.port);
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|e| Error::Failed(format!("cannot listen on {}:{}: {e}", address.0, address.1)))?;
-        let service = service(self);
-        let task = tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, service).await {
-                tracing::error!(%error, "gateway");
-            }
-        });
-        lock(&self.gateways).insert(network.id.clone(), task.abort_handle());
+        let gateway = networks::gateway(network.cidr);
+        let api = listen_for_instances(gateway, self.daemon.port, routes::api(Arc::clone(self))).await?;
+        let metadata = routes::metadata(Arc::clone(self));
+        let metadata = listen_for_instances(gateway, self.daemon.metadata_port, metadata).await;
+        let metadata = metadata.inspect_err(|_| api.abort())?;
+        lock(&self.gateways).insert(network.id.clone(), [api, metadata]);
         Ok(())
     }
 
     pub fn close_gateway(&self, network: &str) {
-        if let Some(task) = lock(&self.gateways).remove(network) {
+        for task in lock(&self.gateways).remove(network).into_iter().flatten() {
             task.abort();
         }
     }
@@ -129,6 +127,18 @@ impl Server {
             let _ = spawn_blocking(move || daemon.build(&id)).await;
         });
     }
+}
+
+async fn listen_for_instances(gateway: Ipv4Addr, port: u16, router: axum::Router) -> Result<AbortHandle> {
+    let listener = TcpListener::bind((gateway, port))
+        .await
+        .map_err(|e| Error::Failed(format!("cannot listen on {gateway}:{port}: {e}")))?;
+    let task = tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, service(router)).await {
+            tracing::error!(%error, "gateway");
+        }
+    });
+    Ok(task.abort_handle())
 }
 
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
@@ -179,20 +189,23 @@ fn token(root: &Path) -> Result<String> {
     Ok(token)
 }
 
-/// The port is chosen once: instances of networks remember it.
-async fn listen(root: &Path) -> Result<(TcpListener, u16)> {
-    let path = root.join("port");
+/// Where the search for a free port begins: below the range the kernel picks outgoing ports from, so that what was
+/// chosen once is likely free next time too.
+fn first_port(root: &Path) -> u16 {
+    let hash = names::sha256_hex(root.as_os_str().as_encoded_bytes());
+    20_000 + u16::from_str_radix(&hash[..4], 16).unwrap_or(0) % 10_000
+}
+
+/// A port is chosen once and kept in `file`: networks and their instances remember it.
+async fn listen(root: &Path, file: &str, first: u16) -> Result<(TcpListener, u16)> {
+    let path = root.join(file);
     if let Some(port) = std::fs::read_to_string(&path).ok().and_then(|p| p.trim().parse::<u16>().ok()) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             .await
             .map_err(|e| Error::Failed(format!("cannot listen on port {port}: {e}")))?;
         return Ok((listener, port));
     }
-    // Below the range the kernel picks outgoing ports from, so that it is likely free next time too.
-    let start = names::sha256_hex(root.as_os_str().as_encoded_bytes());
-    let start = u16::from_str_radix(&start[..4], 16).unwrap_or(0) % 10_000;
-    for n in 0..200 {
-        let port = 20_000 + (start + n) % 10_000;
+    for port in first..first + 200 {
         if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
             store::write_file(&path, port.to_string().as_bytes())?;
             return Ok((listener, port));

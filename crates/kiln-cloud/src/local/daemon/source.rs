@@ -1,6 +1,6 @@
-//! Source images: a plain Debian, as a cloud's official image would be, made on this host.
+//! Source images: a plain system, as a cloud's official image would be, made on this host.
 //!
-//! Two layers: the system, made by mmdebstrap and kept for as long as its ingredients stay the same, and on
+//! Two layers: the system, made by its family's own tool and kept for as long as its ingredients stay the same, and on
 //! top of it the `kiln` program with its unit, which changes with every release.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use kiln_distro::Family;
+use kiln_spec::System;
+
 use super::records::ImageRecord;
 use super::{Daemon, layers, lock, store};
 use crate::local::identity_unit;
@@ -17,38 +20,35 @@ use crate::local::names;
 use crate::local::wire::{SourceRequest, SourceStatus};
 use crate::{Error, Image, Result};
 
-const PACKAGES: &str = "systemd,systemd-sysv,dbus,openssh-server,iproute2,nftables,ca-certificates,\
-                        iputils-ping,netbase,procps,curl";
-
-/// Timers and terminals of no use in an instance that is thrown away.
-const MASKED: [&str; 8] = [
-    "apt-daily.timer",
-    "apt-daily-upgrade.timer",
-    "console-getty.service",
-    "e2scrub_all.timer",
-    "e2scrub_reap.service",
-    "fstrim.timer",
-    "getty@tty1.service",
-    "systemd-firstboot.service",
-];
-
 /// The image has no host keys: an instance that was given none makes its own. Only the quick kind; an RSA key takes seconds.
-const HOST_KEY_UNIT: &str = "[Unit]\n\
-    Description=Make this instance's SSH host key\n\
-    ConditionPathExists=!/etc/ssh/ssh_host_ed25519_key\n\
-    After=kiln-identity.service\n\
-    Before=ssh.service\n\
-    \n\
-    [Service]\n\
-    Type=oneshot\n\
-    ExecStart=/usr/bin/ssh-keygen -q -t ed25519 -N \"\" -f /etc/ssh/ssh_host_ed25519_key\n\
-    RemainAfterExit=yes\n";
+fn host_key_unit(family: &Family) -> String {
+    format!(
+        "[Unit]\n\
+         Description=Make this instance's SSH host key\n\
+         ConditionPathExists=!/etc/ssh/ssh_host_ed25519_key\n\
+         After=kiln-identity.service\n\
+         Before={}\n\
+         \n\
+         [Service]\n\
+         Type=oneshot\n\
+         ExecStart=/usr/bin/ssh-keygen -q -t ed25519 -N \"\" -f /etc/ssh/ssh_host_ed25519_key\n\
+         RemainAfterExit=yes\n",
+        family.unit("sshd.service"),
+    )
+}
+
+/// What is known of the system that a request names.
+fn family_of(request: &SourceRequest) -> Result<&'static Family> {
+    let system = System::of(&request.suite);
+    let unknown = || Error::Unsupported(format!("the local cloud cannot make an image of {}", request.suite));
+    system.map(Family::of_system).ok_or_else(unknown)
+}
 
 /// Digest of what the system is made from.
 pub const SYSTEM: &str = "kiln_source";
 /// Digest of the program and the unit on top.
 const PROGRAM: &str = "kiln_program";
-/// The Debian suite.
+/// The system's name.
 const SUITE: &str = "suite";
 
 pub fn is_source(image: &Image) -> bool {
@@ -78,7 +78,7 @@ impl Daemon {
     pub fn source_status(&self, request: &SourceRequest) -> Result<(SourceStatus, bool)> {
         names::check_name(&request.suite)?;
         let program = program_digest(&request.executable)?;
-        let system = system_digest(&request.suite);
+        let system = system_digest(family_of(request)?, &request.suite);
         let found = self.hand_out(|i| {
             i.properties.get(SYSTEM) == Some(&system) && i.properties.get(PROGRAM) == Some(&program)
         })?;
@@ -116,17 +116,18 @@ impl Daemon {
     }
 
     fn try_make_source(&self, request: &SourceRequest) -> Result<()> {
-        let system = system_digest(&request.suite);
+        let family = family_of(request)?;
+        let system = system_digest(family, &request.suite);
         let program = program_digest(&request.executable)?;
         let older = self.find_image(|i| i.properties.get(SYSTEM) == Some(&system));
         let base = match older {
             Some(record) => self.layer_dir(&record.layers[0]),
-            None => self.scratch(|dir| self.bootstrap(&request.suite, dir))?,
+            None => self.scratch(|dir| self.bootstrap(family, &request.suite, dir))?,
         };
         let top = self.scratch(|dir| install_program(dir, &request.executable))?;
         let image = Image {
             id: names::new_id(),
-            name: format!("debian-{}", request.suite),
+            name: format!("{}-{}", family.name, request.suite),
             labels: BTreeMap::new(),
             properties: [(SYSTEM, system), (PROGRAM, program), (SUITE, request.suite.clone())]
                 .map(|(k, v)| (k.to_string(), v))
@@ -171,18 +172,13 @@ impl Daemon {
         self.world().images.iter().find(|record| wanted(&record.image)).cloned()
     }
 
-    fn bootstrap(&self, suite: &str, dir: &Path) -> Result<()> {
-        let failed = |e: std::io::Error| Error::Failed(format!("cannot run mmdebstrap: {e}"));
-        let mut command = Command::new("mmdebstrap");
-        command.args(["--variant=minbase", "--format=directory", &format!("--include={PACKAGES}")]);
-        command.arg("--aptopt=Acquire::Languages \"none\"");
-        command.arg("--dpkgopt=force-unsafe-io");
-        if suite == "forky" {
-            // Testing's snapshots may be older than their stated validity.
-            command.arg("--aptopt=Acquire::Check-Valid-Until \"false\"");
-        }
+    fn bootstrap(&self, family: &Family, suite: &str, dir: &Path) -> Result<()> {
+        let argv = (family.bootstrap.command)(suite);
+        let program = argv.first().map_or("", String::as_str);
+        let failed = |e: std::io::Error| Error::Failed(format!("cannot run {program}: {e}"));
+        let mut command = Command::new(program);
         command
-            .arg(suite)
+            .args(&argv[1..])
             .arg(dir)
             .current_dir("/")
             .stdin(Stdio::null())
@@ -193,7 +189,7 @@ impl Daemon {
         if let Some(stderr) = child.stderr.take() {
             for line in BufReader::new(stderr).split(b'\n').map_while(std::io::Result::ok) {
                 let line = String::from_utf8_lossy(&line).trim().to_string();
-                if let Some(step) = line.strip_prefix("I: ") {
+                if let Some(step) = line.strip_prefix(family.bootstrap.step) {
                     lock(&self.sources).insert(suite.to_string(), Progress::Running(step.to_string()));
                 }
                 last.push(line);
@@ -202,15 +198,16 @@ impl Daemon {
             }
         }
         if !child.wait().map_err(failed)?.success() {
-            return Err(Error::Failed(format!("mmdebstrap failed: {}", last.join("\n"))));
+            return Err(Error::Failed(format!("{program} failed: {}", last.join("\n"))));
         }
-        generalize(dir).map_err(|e| Error::Failed(format!("cannot prepare {}: {e}", dir.display())))
+        generalize(family, dir).map_err(|e| Error::Failed(format!("cannot prepare {}: {e}", dir.display())))
     }
 }
 
-fn system_digest(suite: &str) -> String {
-    let ingredients = [suite, PACKAGES, &MASKED.join(" "), HOST_KEY_UNIT].join("\n");
-    names::sha256_hex(ingredients.as_bytes())
+fn system_digest(family: &Family, suite: &str) -> String {
+    let command = (family.bootstrap.command)(suite).join(" ");
+    let ingredients = [&command, &family.bootstrap.masked.join(" "), &host_key_unit(family)];
+    names::sha256_hex(ingredients.map(String::as_str).join("\n").as_bytes())
 }
 
 /// By size and time: reading a hundred megabytes on every request would be felt.
@@ -222,7 +219,7 @@ fn program_digest(executable: &Path) -> Result<String> {
 }
 
 /// Removes what must differ between instances and adds what makes one reachable.
-fn generalize(root: &Path) -> std::io::Result<()> {
+fn generalize(family: &Family, root: &Path) -> std::io::Result<()> {
     fs::write(root.join("etc/machine-id"), "")?;
     for entry in fs::read_dir(root.join("etc/ssh"))?.flatten() {
         if entry.file_name().to_string_lossy().starts_with("ssh_host_") {
@@ -233,17 +230,15 @@ fn generalize(root: &Path) -> std::io::Result<()> {
         let _ = fs::remove_file(root.join(name));
     }
     let units = root.join("etc/systemd/system");
-    for unit in MASKED {
+    for unit in family.bootstrap.masked {
         let path = units.join(unit);
         let _ = fs::remove_file(&path);
         std::os::unix::fs::symlink("/dev/null", path)?;
     }
-    fs::write(units.join("ssh-host-key.service"), HOST_KEY_UNIT)?;
-    fs::create_dir_all(units.join("ssh.service.wants"))?;
-    std::os::unix::fs::symlink(
-        "../ssh-host-key.service",
-        units.join("ssh.service.wants/ssh-host-key.service"),
-    )
+    fs::write(units.join("ssh-host-key.service"), host_key_unit(family))?;
+    let wants = units.join(format!("{}.wants", family.unit("sshd.service")));
+    fs::create_dir_all(&wants)?;
+    std::os::unix::fs::symlink("../ssh-host-key.service", wants.join("ssh-host-key.service"))
 }
 
 fn install_program(dir: &Path, executable: &Path) -> Result<()> {

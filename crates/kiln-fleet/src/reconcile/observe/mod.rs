@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::fleet_file::{Fleet, FleetNode};
 use crate::rollout::RolloutNode;
 use crate::slurm::{Node, Slurm};
-use crate::store::{Deed, Kind, Store, now};
+use crate::store::{CloudOperation, RequestKind, Store, now};
 use node::{Observation, Pause, Stray};
 
 /// How long either side may take to answer when somebody waits for it.
@@ -24,10 +24,10 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// What Kiln itself knows of nodes.
 struct Notes {
-    requests: HashMap<String, Kind>,
+    requests: HashMap<String, RequestKind>,
     /// Nodes that one has in work.
     rollouts: HashMap<String, i64>,
-    deeds: BTreeMap<String, (Deed, Timestamp)>,
+    operations: BTreeMap<String, (CloudOperation, Timestamp)>,
     pauses: BTreeMap<String, Pause>,
     /// By node: the image it was taken back to, and instead of which.
     pins: HashMap<String, (String, String)>,
@@ -125,11 +125,11 @@ impl Notes {
             let id = r.id;
             r.nodes.into_iter().filter(RolloutNode::is_in_work).map(move |n| (n.node, id))
         });
-        let pauses = store.troubles()?.into_iter().filter(|(_, t)| t.is_paused());
+        let pauses = store.failure_records()?.into_iter().filter(|(_, t)| t.is_paused());
         Ok(Notes {
             rollouts: in_work.collect(),
             requests: store.open_requests()?.into_iter().map(|r| (r.node, r.kind)).collect(),
-            deeds: store.deeds()?,
+            operations: store.cloud_operations()?,
             pauses: pauses
                 .filter_map(|(group, t)| Some((group, Pause { until: t.paused_until?, problem: t.problem })))
                 .collect(),
@@ -171,7 +171,7 @@ fn assemble(
             bundle: bundles.and_then(|(all, at)| Some((all.get(name)?.clone(), *at))),
             request: notes.requests.get(name).copied(),
             rollout: notes.rollouts.get(name).copied(),
-            deed: notes.deeds.get(name).copied(),
+            operation: notes.operations.get(name).copied(),
             pause: notes.pauses.get(&node.group).cloned(),
             instances: by_node.remove(name).unwrap_or_default(),
             group: node.group.clone(),

@@ -7,7 +7,7 @@ use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::NodeState;
 
 use crate::slurm::{Node, REASON};
-use crate::store::{Deed, Kind};
+use crate::store::{CloudOperation, RequestKind};
 
 /// Reasons given by slurmctld itself, and by kilnd, are this user's.
 const SLURM_USER: &str = "slurm";
@@ -35,11 +35,11 @@ pub struct Observation {
     /// The bundle it should have, and since when.
     pub bundle: Option<(String, Timestamp)>,
     /// A hook's or a rollout's, that Kiln is at work on.
-    pub request: Option<Kind>,
+    pub request: Option<RequestKind>,
     /// The open rollout that has it in work.
     pub rollout: Option<i64>,
     /// What Kiln last did to its instance.
-    pub deed: Option<(Deed, Timestamp)>,
+    pub operation: Option<(CloudOperation, Timestamp)>,
     pub pause: Option<Pause>,
 }
 

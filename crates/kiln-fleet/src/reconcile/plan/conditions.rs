@@ -7,9 +7,9 @@ use kiln_wire::bundle_tag;
 
 use super::super::observe::node::{Observation, Stray};
 use super::rules::{Action, Found};
-use crate::reboot::plan::image_of;
+use crate::cloud_view::image_of;
 use crate::slurm::REASON;
-use crate::store::Deed;
+use crate::store::CloudOperation;
 
 /// How slurmctld says it, in all releases.
 const REBOOTED: &str = "Node unexpectedly rebooted";
@@ -78,14 +78,17 @@ pub fn own_reboot(o: &Observation) -> Option<Found> {
     if !o.is_down() || !o.reason().starts_with(REBOOTED) {
         return None;
     }
-    let (deed, at) = o.deed?;
+    let (operation, at) = o.operation?;
     let booted = o.slurm.as_ref()?.booted?;
     let ours = booted >= at - ROUNDING && booted <= at + LONGEST_BOOT;
-    let boots = matches!(deed, Deed::Reboot | Deed::Rebuild | Deed::Start | Deed::Create);
+    let boots = matches!(
+        operation,
+        CloudOperation::Reboot | CloudOperation::Rebuild | CloudOperation::Start | CloudOperation::Create
+    );
     if !(ours && boots) {
         return None;
     }
-    Some(found(format!("Slurm took Kiln's own {} for an accident", deed.word()), vec![Action::Resume]))
+    Some(found(format!("Slurm took Kiln's own {} for an accident", operation.word()), vec![Action::Resume]))
 }
 
 pub fn broken_instance(o: &Observation) -> Option<Found> {

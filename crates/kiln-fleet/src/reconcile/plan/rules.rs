@@ -158,7 +158,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "own-reboot",
-        when: "Slurm set the node down as \"unexpectedly rebooted\", and the reboot was Kiln's own deed",
+        when: "Slurm set the node down as \"unexpectedly rebooted\", and the reboot was Kiln's own",
         grace: Grace::None,
         does: "put back into service",
         check: Check::Node(conditions::own_reboot),

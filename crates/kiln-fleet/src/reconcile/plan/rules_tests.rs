@@ -10,7 +10,7 @@ use super::super::super::observe::node::{Observation, Pause, Stray};
 use super::super::{World, plan};
 use super::*;
 use crate::slurm::Node;
-use crate::store::{Deed, Finding, Kind};
+use crate::store::{CloudOperation, Finding, RequestKind};
 use InstanceStatus::{Active, Building, Deleting, Stopped};
 
 fn second(n: i64) -> Timestamp {
@@ -105,7 +105,8 @@ fn rows() -> Vec<(Observation, &'static str)> {
     let rebooted = "DOWN Reason=Node unexpectedly rebooted [slurm@2026-01-01T00:00:00]";
     let gone = "DOWN Reason=kiln: its instance is gone; kiln apply makes it anew [slurm@2026-01-01T00:00:00]";
     let booted = |at: i64| move |o: &mut Observation| o.slurm_mut().booted = Some(second(at));
-    let deed = |at: i64| move |o: &mut Observation| o.deed = Some((Deed::Start, second(at)));
+    let operation =
+        |at: i64| move |o: &mut Observation| o.operation = Some((CloudOperation::Start, second(at)));
     let bundle = |o: &mut Observation| {
         o.bundle = Some(("abcdef".into(), second(0)));
         o.slurm_mut().extra = Some("kiln-bundle:123456".into());
@@ -131,11 +132,11 @@ fn rows() -> Vec<(Observation, &'static str)> {
         (node(gone).but(booted(0)), "-"),
         (node(gone).with(Active).but(booted(-90)), "lost:"),
         (node(gone).with(Active).but(booted(9)), "instance-back: resume"),
-        // Reboots: Kiln's own, an accident, an old deed.
-        (node(rebooted).with(Active).but(booted(100)).but(deed(90)), "own-reboot: resume"),
+        // Reboots: Kiln's own, an accident, an old operation.
+        (node(rebooted).with(Active).but(booted(100)).but(operation(90)), "own-reboot: resume"),
         (node(rebooted).with(Active).but(booted(100)), "lost:"),
-        (node(rebooted).with(Active).but(booted(9000)).but(deed(90)), "lost:"),
-        (node(rebooted).with(Active).but(booted(50)).but(deed(90)), "lost:"),
+        (node(rebooted).with(Active).but(booted(9000)).but(operation(90)), "lost:"),
+        (node(rebooted).with(Active).but(booted(50)).but(operation(90)), "lost:"),
         (up().with(broken()), "broken-instance: down delete i-1 resume power-down"),
         (
             elastic("IDLE+CLOUD+POWERING_UP").with(broken()),
@@ -246,7 +247,7 @@ fn strays_have_their_rows() {
 fn what_is_somebody_elses_is_left_alone() {
     for (observation, expected) in rows().into_iter().filter(|(o, _)| o.slurm.is_some()) {
         let hands_off: [fn(&mut Observation); 8] = [
-            |o| o.request = Some(Kind::Resume),
+            |o| o.request = Some(RequestKind::Resume),
             |o| o.rollout = Some(7),
             |o| {
                 let state = &mut o.slurm_mut().state;

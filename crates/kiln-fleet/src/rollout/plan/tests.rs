@@ -7,7 +7,7 @@ use kiln_slurm::NodeState;
 
 use super::*;
 use crate::slurm::Node;
-use crate::store::{Kind, Request, RequestState};
+use crate::store::{Request, RequestKind, RequestState};
 
 const START: i64 = 1000;
 
@@ -51,7 +51,7 @@ fn slurm(state: &str, booted: i64) -> Option<Node> {
 fn request(state: RequestState) -> Option<Request> {
     Some(Request {
         id: 1,
-        kind: Kind::Reboot,
+        kind: RequestKind::Reboot,
         node: String::new(),
         image: None,
         received: second(START + 10),
@@ -59,7 +59,7 @@ fn request(state: RequestState) -> Option<Request> {
         attempts: 1,
         error: Some("the cloud has no image new".into()),
         next_try: second(START + 10),
-        deed: None,
+        operation: None,
         began: Some(second(START + 11)),
         finished: None,
         jobs: None,

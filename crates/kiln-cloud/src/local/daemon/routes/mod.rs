@@ -1,4 +1,4 @@
-//! The API's addresses. Each line of [`router`] is one operation; the work is elsewhere.
+//! The API's addresses. Each line of [`api`] is one operation; the work is elsewhere.
 
 mod instances;
 mod resources;
@@ -25,7 +25,12 @@ use crate::{Error, Result};
 type App = State<Arc<Server>>;
 type Reply<T> = std::result::Result<Json<T>, Failure>;
 
-pub fn router(server: Arc<Server>) -> Router {
+/// What an instance may ask about itself. It is known by its address.
+pub fn metadata(server: Arc<Server>) -> Router {
+    Router::new().fallback(get(answer_metadata)).with_state(server)
+}
+
+pub fn api(server: Arc<Server>) -> Router {
     Router::new()
         .route("/v1/ping", get(ping))
         .route("/v1/instances", get(instances::instances).post(instances::create))
@@ -50,7 +55,6 @@ pub fn router(server: Arc<Server>) -> Router {
         .route("/v1/grants/{cluster}", put(grant).delete(revoke))
         .route("/v1/retire", post(retire))
         .route("/v1/hand-over", post(hand_over))
-        .fallback(get(metadata))
         .layer(DefaultBodyLimit::max(64 << 20))
         .layer(middleware::from_fn_with_state(Arc::clone(&server), to_the_end))
         .with_state(server)
@@ -168,8 +172,7 @@ async fn retire(State(server): App, caller: Caller) -> Reply<Retired> {
     Ok(reply)
 }
 
-/// Everything outside the API is a question of an instance about itself, known by its address.
-async fn metadata(
+async fn answer_metadata(
     State(server): App,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     uri: axum::http::Uri,

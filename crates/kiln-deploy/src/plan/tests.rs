@@ -1,7 +1,14 @@
 //! The planner, row by row: what was observed, what is to be done.
 
-use kiln_cloud::{Flavor, Labels, SecurityGroup, Volume as CloudVolume};
+use ipnet::Ipv4Net;
+use kiln_cloud::{
+    AddressRange, Flavor, Instance, InstanceStatus, Labels, Network, NetworkPart, Rule, SecurityGroup,
+    Volume, VolumeStatus, label,
+};
+use kiln_site::volume_name;
+use kiln_spec::{ImageUpdate, Node};
 
+use super::network::{cluster_group, login_group, rules};
 use super::*;
 
 const FILE: &str = r#"
@@ -56,7 +63,7 @@ fn whole(spec: &Spec) -> Observed {
         created: jiff::Timestamp::UNIX_EPOCH,
         built: None,
     };
-    let volume = |purpose: &str| CloudVolume {
+    let volume = |purpose: &str| Volume {
         id: purpose.into(),
         name: volume_name(spec, purpose),
         size_gib: 10,
@@ -77,7 +84,7 @@ fn whole(spec: &Spec) -> Observed {
         id: name.clone(),
         name,
         labels: Labels::new(),
-        rules: rules(login, &network),
+        rules: crate::apply::Made::default().rules(&rules(login, Ref::Known(network.cidr))).unwrap(),
     };
     Observed {
         security_groups: vec![group(cluster_group(spec), false), group(login_group(spec), true)],
@@ -99,7 +106,7 @@ fn from_nothing_everything_is_created() {
     let plan = plan(&spec, &nothing(), &targets).unwrap();
     insta::assert_snapshot!(plan);
     assert!(!plan.is_destructive());
-    let stages: Vec<u8> = plan.actions.iter().map(Action::stage).collect();
+    let stages: Vec<Stage> = plan.actions.iter().map(Action::stage).collect();
     assert!(stages.is_sorted(), "{stages:?}");
 }
 
@@ -191,8 +198,8 @@ fn a_broken_twin_goes_alone() {
         observed.instances.insert(usize::from(broken_is_newer), twin);
         let plan = plan(&spec, &observed, &built("old")).unwrap();
         assert_eq!(lines(&plan), ["- control: delete control (1 node), broken: the port is in use"]);
-        let Action::DeleteInstances { ids, .. } = &plan.actions[0] else { panic!("{plan}") };
-        assert_eq!(*ids, ["id-twin"]);
+        let Action::DeleteInstances { instances, .. } = &plan.actions[0] else { panic!("{plan}") };
+        assert_eq!(instances.0, [ExistingNode { node: "control".into(), id: "id-twin".into() }]);
         assert_eq!(observed.nodes()["control"].id, "id-control");
     }
 }
@@ -209,7 +216,7 @@ fn what_a_run_that_was_cut_off_left_half_made_is_completed() {
     assert_eq!(lines(&routerless), ["~ network demo: make its router, which is missing"]);
     // As it was made, not as the file may have it by now.
     let Action::CreateNetwork { cidr, .. } = &routerless.actions[0] else { panic!("{routerless}") };
-    assert_eq!(cidr.as_deref(), Some("10.8.0.0/24"));
+    assert_eq!(*cidr, "10.8.0.0/24".parse().ok());
 
     let closed = planned(&|o| o.security_groups[0].rules.clear());
     assert_eq!(
@@ -312,4 +319,76 @@ fn addresses_are_kept_for_nodes_that_come_and_go() {
     let said = format!("burst-2 is to have the address {address}, which is taken by port x (1)");
     assert_eq!(refused.to_string(), said);
     assert!(refused.hint().is_some());
+}
+
+const OPENSTACK: &str = r#"
+[cluster]
+name = "demo"
+[cloud]
+kind = "openstack"
+subnet = "10.8.0.0/24"
+[image.default]
+prebuilt = "debian"
+[control]
+flavor = "medium"
+[compute.standard]
+nodes = "standard-[0-1]"
+flavor = "medium"
+override.standard-1.address = "10.8.0.20"
+"#;
+
+fn creations(plan: &Plan) -> Vec<&NewNode> {
+    let created = plan.actions.iter().filter_map(|action| match action {
+        Action::CreateInstances { instances, .. } => Some(&instances.0),
+        _ => None,
+    });
+    created.flatten().collect()
+}
+
+#[test]
+fn what_an_earlier_stage_makes_is_referred_to() {
+    let spec = spec(OPENSTACK);
+    let plan = plan(&spec, &nothing(), &built("old")).unwrap();
+    let [control, first, second] = creations(&plan)[..] else { panic!("{plan}") };
+    assert_eq!(control.network, Ref::Made(Resource::Network("demo".into())));
+    assert_eq!(control.security_groups, [Ref::Made(Resource::SecurityGroup("demo-cluster".into()))]);
+    let volumes: Vec<_> = control.volumes.iter().map(|v| v.volume.clone()).collect();
+    assert!(volumes.contains(&Ref::Made(Resource::Volume("demo-state".into()))), "{volumes:?}");
+    assert_eq!(control.image_id, Ref::Known("old".into()));
+    assert_eq!(control.share, None);
+    assert_eq!(first.share, Some(Ref::Made(Resource::Instance("control".into()))));
+    assert_eq!((first.address, second.address), (None, Some([10, 8, 0, 20].into())));
+    assert_eq!(first.labels[label::TARGET_IMAGE], Ref::Known("old".into()));
+    let groups = plan.actions.iter().find_map(|action| match action {
+        Action::CreateSecurityGroup { rules, .. } => Some(rules),
+        _ => None,
+    });
+    let subnet = &groups.expect("a security group")[1].from;
+    assert_eq!(*subnet, Ref::Made(Resource::Network("demo".into())));
+}
+
+#[test]
+fn what_is_there_already_is_named_by_its_id() {
+    let spec = spec(OPENSTACK);
+    let mut observed = whole(&spec);
+    observed.instances.truncate(1);
+    observed.instances[0].address = Some([10, 8, 0, 9].into());
+    let plan = plan(&spec, &observed, &built("old")).unwrap();
+    let json = serde_json::to_value(&plan.actions).unwrap();
+    assert_eq!(json[0]["nodes"], serde_json::json!(["standard-0", "standard-1"]));
+    insta::assert_snapshot!(serde_json::to_string_pretty(&json[0]["instances"][1]).unwrap());
+}
+
+#[test]
+fn slurm_daemons_are_stopped_only_on_a_control_node_that_is_rebuilt() {
+    let spec = spec(FILE);
+    let mut observed = whole(&spec);
+    observed.instances[0].address = Some([10, 8, 0, 9].into());
+    let plan = plan(&spec, &observed, &built("new")).unwrap();
+    let rebuilt = plan.actions.iter().filter_map(|action| match action {
+        Action::RebuildInstances { instances, .. } => Some(&instances.0),
+        _ => None,
+    });
+    let stopped: Vec<_> = rebuilt.flatten().filter_map(|node| node.stop_daemons.as_ref()).collect();
+    assert_eq!(stopped, [&kiln_ssh::Host::new("control", [10, 8, 0, 9].into())]);
 }

@@ -1,5 +1,5 @@
-//! Differences between file and cloud that `apply` leaves alone, told with the plan so that nobody takes silence for
-//! agreement.
+//! Differences between file and cloud that `apply` leaves alone. They are shown with the plan, so that an empty plan is not
+//! mistaken for agreement.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use kiln_cloud::Instance;
 use kiln_site::volume_name;
 use kiln_spec::{ImageUpdate, Node, Spec, Volume, hostlist};
 
+use super::node::group_label;
 use crate::addresses::kept_addresses;
 use crate::observe::Observed;
-use crate::plan::group_label;
 use crate::targets::Targets;
 
-pub fn notes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<String> {
+pub fn plan_notes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<String> {
     let mut notes = nodes(spec, observed, targets);
     // The one that is used; an own one from before may be there, too.
     if let Some(network) = observed.networks.first()

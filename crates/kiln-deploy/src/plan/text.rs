@@ -5,25 +5,26 @@ use std::fmt;
 use kiln_cloud::VolumeStatus;
 use kiln_spec::hostlist;
 
-use crate::plan::{Action, Plan};
+use super::Plan;
+use super::action::{Action, Instances, OfNode};
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fold = |nodes: &[String]| hostlist::fold(nodes.iter().map(String::as_str));
         match self {
             Action::BuildImage { image } => write!(f, "+ image {image}: build"),
             Action::CreateNetwork { name, lacks: Some(part), .. } => {
                 write!(f, "~ network {name}: make its {}, which is missing", part.word())
             }
-            Action::CreateNetwork { name, cidr, lacks: None } => {
-                write!(f, "+ network {name} ({})", cidr.as_deref().unwrap_or("a free subnet"))
+            Action::CreateNetwork { name, cidr, lacks: None, .. } => {
+                let subnet = cidr.map_or_else(|| "a free subnet".to_string(), |cidr| cidr.to_string());
+                write!(f, "+ network {name} ({subnet})")
             }
-            Action::KeepAddresses { network, automatic } => write!(
+            Action::KeepAddresses { network, automatic, .. } => write!(
                 f,
                 "~ network {network}: addresses from {} to {} are the cloud's to give, the others are kept for nodes",
                 automatic.first, automatic.last
             ),
-            Action::CreateSecurityGroup { name, login, unfinished } => {
+            Action::CreateSecurityGroup { name, login, unfinished, .. } => {
                 let purpose = if *login {
                     "SSH from anywhere"
                 } else {
@@ -41,37 +42,49 @@ impl fmt::Display for Action {
                 Some(_) => write!(f, "~ volume {name}: wait until the cloud has made it"),
                 None => write!(f, "+ volume {name} ({size_gib} GiB)"),
             },
-            Action::CreateInstances { group, nodes, image } => {
-                write!(f, "+ {group}: create {} from {image} ({})", fold(nodes), count(nodes))
+            Action::CreateInstances { group, image, instances } => {
+                write!(f, "+ {group}: create {} from {image} ({})", fold(instances), count(instances))
             }
-            Action::RebuildInstances { group, nodes, from, to } => {
-                write!(f, "~ {group}: rebuild {} in place, {from} -> {to} ({})", fold(nodes), count(nodes))
+            Action::RebuildInstances { group, from, to, instances } => {
+                write!(
+                    f,
+                    "~ {group}: rebuild {} in place, {from} -> {to} ({})",
+                    fold(instances),
+                    count(instances)
+                )
             }
-            Action::LeaveToSlurm { group, nodes, there: true, .. } => {
-                let (count, nodes) = (count(nodes), fold(nodes));
+            Action::LeaveToSlurm { group, there: true, instances, .. } => {
+                let (count, nodes) = (count(instances), fold(instances));
                 write!(f, "= {group}: images are Slurm's to change from now on ({count}): {nodes}")
             }
-            Action::LeaveToSlurm { group, nodes, image, there: false } => {
+            Action::LeaveToSlurm { group, image, there: false, instances, .. } => {
                 write!(
                     f,
                     "= {group}: image change left to Slurm ({}): {} -> {image}",
-                    count(nodes),
-                    fold(nodes)
+                    count(instances),
+                    fold(instances)
                 )
             }
-            Action::StartInstances { group, nodes } => {
-                write!(f, "~ {group}: start {} ({})", fold(nodes), count(nodes))
+            Action::StartInstances { group, instances } => {
+                write!(f, "~ {group}: start {} ({})", fold(instances), count(instances))
             }
-            Action::DeleteInstances { group, nodes, reason, .. } => {
+            Action::DeleteInstances { group, reason, instances } => {
                 let jobs = if group.starts_with("compute.") { " with the jobs on them" } else { "" };
-                write!(f, "- {group}: delete {} ({}){jobs}, {reason}", fold(nodes), count(nodes))
+                write!(f, "- {group}: delete {} ({}){jobs}, {reason}", fold(instances), count(instances))
             }
         }
     }
 }
 
-fn count(nodes: &[String]) -> String {
-    if nodes.len() == 1 { "1 node".to_string() } else { format!("{} nodes", nodes.len()) }
+fn fold<T: OfNode>(instances: &Instances<T>) -> String {
+    hostlist::fold(instances.nodes())
+}
+
+fn count<T>(instances: &Instances<T>) -> String {
+    match instances.0.len() {
+        1 => "1 node".to_string(),
+        many => format!("{many} nodes"),
+    }
 }
 
 impl fmt::Display for Plan {

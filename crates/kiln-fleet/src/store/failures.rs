@@ -1,4 +1,5 @@
-//! Elastic groups that the cloud refused something: how often in a row, and until when they are left alone.
+//! Elastic groups whose nodes fail to come up: how often in a row, and until when the group is paused. The table keeps its
+//! first name, `troubles`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use super::{Store, millis, now, time};
 use crate::error::Result;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trouble {
+pub struct FailureRecord {
     /// In a row.
     pub failures: u32,
     pub paused_until: Option<Timestamp>,
@@ -20,7 +21,7 @@ pub struct Trouble {
     pub last_failure: Timestamp,
 }
 
-impl Trouble {
+impl FailureRecord {
     pub fn is_paused(&self) -> bool {
         self.paused_until.is_some_and(|until| until > now())
     }
@@ -28,18 +29,18 @@ impl Trouble {
 
 impl Store {
     /// By group.
-    pub fn troubles(&self) -> Result<BTreeMap<String, Trouble>> {
+    pub fn failure_records(&self) -> Result<BTreeMap<String, FailureRecord>> {
         let connection = self.lock();
         let mut statement =
             connection.prepare("SELECT grp, failures, paused_until, problem, last_failure FROM troubles")?;
         let rows = statement.query_map([], |row| {
-            let trouble = Trouble {
+            let record = FailureRecord {
                 failures: row.get(1)?,
                 paused_until: row.get::<_, Option<i64>>(2)?.map(time),
                 problem: row.get(3)?,
                 last_failure: time(row.get(4)?),
             };
-            Ok((row.get(0)?, trouble))
+            Ok((row.get(0)?, record))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
@@ -66,8 +67,8 @@ impl Store {
         Ok(())
     }
 
-    /// A success. Returns whether there was trouble.
-    pub fn clear_trouble(&self, group: &str) -> Result<bool> {
+    /// A success. Returns whether there were failures.
+    pub fn clear_failures(&self, group: &str) -> Result<bool> {
         Ok(self.lock().execute("DELETE FROM troubles WHERE grp = ?", [group])? > 0)
     }
 }
@@ -82,11 +83,11 @@ mod tests {
         let store = Store::open(&dir.path().join("store.db")).unwrap();
         assert_eq!(store.add_failures("gpu", 1, "no host").unwrap(), 1);
         assert_eq!(store.add_failures("gpu", 3, "no host").unwrap(), 4);
-        assert!(!store.troubles().unwrap()["gpu"].is_paused());
+        assert!(!store.failure_records().unwrap()["gpu"].is_paused());
         store.pause_group("gpu", now() + std::time::Duration::from_secs(60), "quota").unwrap();
-        let trouble = &store.troubles().unwrap()["gpu"];
-        assert!(trouble.is_paused() && trouble.problem == "quota" && trouble.failures == 4);
-        assert!(store.clear_trouble("gpu").unwrap());
-        assert!(!store.clear_trouble("gpu").unwrap());
+        let record = &store.failure_records().unwrap()["gpu"];
+        assert!(record.is_paused() && record.problem == "quota" && record.failures == 4);
+        assert!(store.clear_failures("gpu").unwrap());
+        assert!(!store.clear_failures("gpu").unwrap());
     }
 }

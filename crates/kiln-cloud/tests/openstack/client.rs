@@ -1,0 +1,90 @@
+//! The official client, which nobody here wrote, to read back what Kiln did. One process of it serves all tests of a
+//! program: starting it takes longer than most of what it does.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+
+/// The `clouds.yaml` of the services.
+pub fn services() -> PathBuf {
+    PathBuf::from(
+        std::env::var_os("OS_CLIENT_CONFIG_FILE").expect("OS_CLIENT_CONFIG_FILE says where they are"),
+    )
+}
+
+/// What commands answer.
+pub fn ask(cloud: &str, commands: &[&str]) -> Vec<Value> {
+    let answer = |command: &&str| {
+        let text = run(cloud, &format!("{command} -f json"));
+        // With `--wait` it tells of its progress first.
+        let start = text.find(['{', '[']).unwrap_or_default();
+        serde_json::from_str(&text[start..]).unwrap_or_else(|error| panic!("{command}: {error} in {text}"))
+    };
+    commands.iter().map(answer).collect()
+}
+
+/// Commands that answer nothing.
+pub fn tell(cloud: &str, commands: &[&str]) {
+    for command in commands {
+        run(cloud, command);
+    }
+}
+
+/// Commands that may well fail, such as removing what a run that was cut off may have left.
+pub fn attempt(cloud: &str, commands: &[&str]) {
+    for command in commands {
+        exchange(cloud, command);
+    }
+}
+
+fn run(cloud: &str, command: &str) -> String {
+    let answer = exchange(cloud, command);
+    assert_eq!(answer["status"], 0, "{command}: {}{}", answer["out"], answer["err"]);
+    answer["out"].as_str().unwrap_or_default().to_string()
+}
+
+fn exchange(cloud: &str, command: &str) -> Value {
+    static CLIENT: Mutex<Option<Client>> = Mutex::new(None);
+    // A test that failed meanwhile may have left it in the midst of an answer; then there is a new one.
+    let mut client = CLIENT.lock().unwrap_or_else(|poisoned| {
+        let mut client = poisoned.into_inner();
+        *client = None;
+        CLIENT.clear_poison();
+        client
+    });
+    client.get_or_insert_with(Client::start).exchange(&json!({ "cloud": cloud, "command": command }))
+}
+
+/// Ends by itself when nobody is left to write to it.
+struct Client {
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    _child: Child,
+}
+
+impl Client {
+    fn start() -> Client {
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/openstack-services/files/client.py");
+        let mut child = Command::new(services().with_file_name("venv").join("bin/python"))
+            .arg(script)
+            .env("NO_PROXY", "127.0.0.1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the client starts");
+        let requests = child.stdin.take().expect("a pipe");
+        let answers = BufReader::new(child.stdout.take().expect("a pipe"));
+        Client { requests, answers, _child: child }
+    }
+
+    fn exchange(&mut self, request: &Value) -> Value {
+        writeln!(self.requests, "{request}").expect("the client reads");
+        let mut line = String::new();
+        self.answers.read_line(&mut line).expect("the client answers");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{request}: {error} in {line:?}"))
+    }
+}

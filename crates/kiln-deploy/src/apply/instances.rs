@@ -1,0 +1,132 @@
+//! Creates, rebuilds, starts and deletes the instances that a plan names.
+
+use std::time::Duration;
+
+use kiln_cloud::{Labels, NewInstance, Rebuild, label};
+use kiln_image::Event;
+use kiln_ssh::Host;
+
+use super::{Made, collect};
+use crate::deployment::Deployment;
+use crate::error::{Error, Result};
+use crate::nodes::bounded;
+use crate::plan::{ExistingNode, NewNode, RebuiltNode};
+
+/// How long services on a node may take to end before the node is rebuilt.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+
+impl Deployment<'_> {
+    /// In bulk, as many at a time as operations may run at once.
+    pub(super) async fn create(&self, nodes: &[NewNode], made: &Made) -> Result<Made> {
+        let mut created = Made::default();
+        let mut failures = Vec::new();
+        for batch in nodes.chunks(self.spec.concurrency.max(1)) {
+            self.check_stop()?;
+            let new = batch.iter().map(|node| self.new_instance(node, made)).collect::<Result<Vec<_>>>()?;
+            for (new, result) in batch.iter().zip(self.cloud.create(new).await) {
+                match result {
+                    Ok(instance) => {
+                        created.add_instance(&instance);
+                        (self.progress)(Event::working(&new.node, "booting"));
+                    }
+                    Err(error) => {
+                        (self.progress)(Event::failed(&new.node, error.to_string()));
+                        failures.push(Err(Error::from(error)));
+                    }
+                }
+            }
+        }
+        collect::<()>(failures)?;
+        Ok(created)
+    }
+
+    fn new_instance(&self, new: &NewNode, made: &Made) -> Result<NewInstance> {
+        let share = new.share.as_ref().map(|share| made.share(share)).transpose()?;
+        Ok(NewInstance {
+            name: new.node.clone(),
+            image: made.id(&new.image_id)?,
+            flavor: new.flavor.clone(),
+            zone: new.zone.clone(),
+            network: made.id(&new.network)?,
+            address: new.address,
+            public: new.public,
+            security_groups: made.ids(&new.security_groups)?,
+            user_data: self.user_data(&new.node, share)?,
+            ssh_key: self.ssh_public_key()?,
+            labels: made.labels(&new.labels)?,
+            volumes: made.attachments(&new.volumes)?,
+        })
+    }
+
+    pub(super) async fn rebuild(&self, nodes: &[RebuiltNode], made: &Made) -> Result<()> {
+        let rebuild = |new: &RebuiltNode| self.rebuild_one(new.clone(), made);
+        collect(bounded(nodes.iter().collect(), self.spec.concurrency, rebuild).await)?;
+        Ok(())
+    }
+
+    async fn rebuild_one(&self, new: RebuiltNode, made: &Made) -> Result<()> {
+        self.check_stop()?;
+        if let Some(control) = &new.stop_daemons {
+            self.stop_daemons(control).await;
+        }
+        (self.progress)(Event::working(&new.node, "rebuilding"));
+        let share = new.share.as_ref().map(|share| made.share(share)).transpose()?;
+        let rebuild = Rebuild {
+            image: made.id(&new.image_id)?,
+            user_data: self.user_data(&new.node, share)?,
+            ssh_key: self.ssh_public_key()?,
+            labels: made.labels(&new.labels)?,
+        };
+        self.cloud.rebuild(&new.id, rebuild).await?;
+        Ok(())
+    }
+
+    /// Lets slurmctld and the database write down their state before the control node's disk is replaced. Errors do not
+    /// count: a control node that is already broken must still be replaceable.
+    async fn stop_daemons(&self, control: &Host) {
+        (self.progress)(Event::working(&control.name, "stopping Slurm's daemons"));
+        let Ok(ssh) = self.ssh() else { return };
+        let argv = ["systemctl", "stop", "slurmctld.service", "slurmdbd.service", "mariadb.service"];
+        let _ = tokio::time::timeout(STOP_LIMIT, ssh.output(control, &argv, b"")).await;
+    }
+
+    pub(super) async fn record_target(&self, nodes: &[ExistingNode], image_id: &str) -> Result<()> {
+        let target = Labels::from([(label::TARGET_IMAGE.to_string(), image_id.to_string())]);
+        let record = |id: String| {
+            let target = target.clone();
+            async move { self.cloud.add_labels(&id, target).await.map(drop) }
+        };
+        self.each(nodes, record, "target recorded").await
+    }
+
+    pub(super) async fn start(&self, nodes: &[ExistingNode]) -> Result<()> {
+        self.each(nodes, |id| async move { self.cloud.start(&id).await.map(drop) }, "started").await
+    }
+
+    pub(super) async fn delete(&self, nodes: &[ExistingNode]) -> Result<()> {
+        let ids: Vec<String> = nodes.iter().map(|node| node.id.clone()).collect();
+        let gone = |id: &str| {
+            let node = nodes.iter().find(|node| node.id == id).map_or(id, |node| node.node.as_str());
+            (self.progress)(Event::done(node, "deleted"));
+        };
+        let results = self.cloud.delete_all(&ids, &gone).await;
+        collect(results.into_iter().map(|result| result.map_err(Error::from)).collect())?;
+        Ok(())
+    }
+
+    /// Runs one cloud operation for each of these instances.
+    async fn each<F>(&self, nodes: &[ExistingNode], operation: impl Fn(String) -> F, text: &str) -> Result<()>
+    where
+        F: Future<Output = kiln_cloud::Result<()>>,
+    {
+        let operation = &operation;
+        let run = |node: ExistingNode| async move {
+            self.check_stop()?;
+            operation(node.id).await?;
+            (self.progress)(Event::done(node.node, text));
+            Ok(())
+        };
+        collect(bounded(nodes.to_vec(), self.spec.concurrency, run).await)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,125 @@
+//! Carries out a plan, stage by stage, with bounded concurrency. It decides nothing and does not look at the cloud again:
+//! values that the plan could not know are those that earlier stages have made. Every operation can be repeated, so a
+//! run that was cut off is simply run again.
+
+mod instances;
+mod made;
+
+use kiln_cloud::{Labels, NewNetwork, NewSecurityGroup, NewVolume, label};
+use kiln_image::Event;
+
+pub(crate) use made::Made;
+
+use crate::deployment::Deployment;
+use crate::error::{Error, Result};
+use crate::nodes::bounded;
+use crate::plan::{Action, Plan, Resource, Stage, plan};
+use crate::secrets::SecretKind;
+use crate::targets::targets;
+
+impl Deployment<'_> {
+    pub async fn plan(&self) -> Result<Plan> {
+        // Only here: a key pair, for one, belongs to one person, and others may look at the cluster, too.
+        self.cloud.check().await?;
+        let observed = self.observe().await?;
+        plan(self.spec, &observed, &targets(self.spec, &observed))
+    }
+
+    /// Carries out `plan`. Its images must exist already.
+    pub async fn apply(&self, plan: &Plan) -> Result<()> {
+        self.secrets.ensure()?;
+        plan.check_images()?;
+        let mut made = Made::default();
+        for stage in Stage::ALL {
+            if stage == Stage::Control {
+                // Missing rights are reported before servers are made. The secret reaches the control node with `configure`.
+                self.grant().await?;
+            }
+            let actions: Vec<&Action> = plan.actions.iter().filter(|a| a.stage() == stage).collect();
+            if actions.is_empty() {
+                continue;
+            }
+            self.check_stop()?;
+            let perform = |action| self.perform(action, &made);
+            for new in collect(bounded(actions, self.spec.concurrency, perform).await)? {
+                made.extend(new);
+            }
+        }
+        self.wait_active().await
+    }
+
+    /// Lets the control node do its part.
+    pub(crate) async fn grant(&self) -> Result<()> {
+        let token = self.secrets.read(SecretKind::CloudToken)?;
+        Ok(self.cloud.grant(&self.spec.name, token.trim()).await?)
+    }
+
+    /// `made`: by earlier stages. Returns what this action has made.
+    async fn perform(&self, action: &Action, made: &Made) -> Result<Made> {
+        let done = |item: String, text: &str| (self.progress)(Event::done(item, text));
+        match action {
+            Action::BuildImage { image } => return Err(Error::ImageNotBuilt(image.clone())),
+            Action::CreateNetwork { name, cidr, lacks, automatic } => {
+                let (labels, automatic) = (self.labels(), *automatic);
+                let new = NewNetwork { name: name.clone(), cidr: *cidr, labels, automatic };
+                let network = self.cloud.create_network(new).await?;
+                done(format!("network {name}"), if lacks.is_some() { "completed" } else { "created" });
+                return Ok(Made::network(network));
+            }
+            Action::KeepAddresses { network, id, automatic } => {
+                self.cloud.set_automatic(id, *automatic).await?;
+                done(format!("network {network}"), "addresses kept");
+            }
+            Action::CreateSecurityGroup { name, unfinished, rules, .. } => {
+                let (labels, rules) = (self.labels(), made.rules(rules)?);
+                let new = NewSecurityGroup { name: name.clone(), labels, rules };
+                let group = self.cloud.create_security_group(new).await?;
+                done(format!("security group {name}"), if *unfinished { "completed" } else { "created" });
+                return Ok(Made::one(Resource::SecurityGroup(name.clone()), group.id));
+            }
+            Action::CreateVolume { name, size_gib, .. } => {
+                let new = NewVolume { name: name.clone(), size_gib: *size_gib, labels: self.labels() };
+                let volume = self.cloud.create_volume(new).await?;
+                done(format!("volume {name}"), "created");
+                return Ok(Made::one(Resource::Volume(name.clone()), volume.id));
+            }
+            Action::CreateInstances { instances, .. } => return self.create(&instances.0, made).await,
+            Action::RebuildInstances { instances, .. } => self.rebuild(&instances.0, made).await?,
+            Action::LeaveToSlurm { group, image_id, instances, .. } => {
+                self.record_target(&instances.0, &made.id(image_id)?).await?;
+                done(group.clone(), "image change left to Slurm");
+            }
+            Action::StartInstances { instances, .. } => self.start(&instances.0).await?,
+            Action::DeleteInstances { instances, .. } => self.delete(&instances.0).await?,
+        }
+        Ok(Made::default())
+    }
+
+    fn labels(&self) -> Labels {
+        Labels::from([(label::CLUSTER.to_string(), self.spec.name.clone())])
+    }
+}
+
+/// One error out of many results; being asked to stop goes before the rest.
+pub(crate) fn collect<T>(results: Vec<Result<T>>) -> Result<Vec<T>> {
+    let all = results.len();
+    let mut values = Vec::with_capacity(all);
+    let mut errors = Vec::new();
+    for result in results {
+        match result {
+            Ok(value) => values.push(value),
+            Err(error) => errors.push(error),
+        }
+    }
+    if let Some(at) = errors.iter().position(|e| matches!(e, Error::Stopped)) {
+        return Err(errors.swap_remove(at));
+    }
+    match errors.len() {
+        0 => Ok(values),
+        1 if all == 1 => Err(errors.swap_remove(0)),
+        failed => {
+            let details = errors.iter().map(|e| format!("  {e}")).collect::<Vec<_>>().join("\n");
+            Err(Error::Operations { failed, all, details })
+        }
+    }
+}

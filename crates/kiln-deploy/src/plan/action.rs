@@ -1,0 +1,228 @@
+//! The actions of a plan. Each holds every value that its execution needs, except secrets.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::Ipv4Net;
+use kiln_cloud::{AddressRange, NetworkPart, Peers, VolumeStatus};
+use kiln_site::bundle::MountSource;
+use kiln_ssh::Host;
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+
+use super::reference::Ref;
+
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub enum Action {
+    /// Not carried out by `apply`: the image must be there before it starts.
+    BuildImage { image: String },
+    CreateNetwork {
+        name: String,
+        /// `None`: the cloud picks a free one.
+        cidr: Option<Ipv4Net>,
+        /// What one that exists already lacks.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        lacks: Option<NetworkPart>,
+        /// The only range from which the cloud assigns addresses by itself.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        automatic: Option<AddressRange>,
+    },
+    /// Restricts the range from which the cloud assigns addresses by itself: the others are reserved for elastic nodes.
+    KeepAddresses { network: String, id: String, automatic: AddressRange },
+    CreateSecurityGroup {
+        name: String,
+        login: bool,
+        /// It exists already, but lacks some of these rules.
+        #[serde(skip_serializing_if = "is_false")]
+        unfinished: bool,
+        rules: Vec<PlannedRule>,
+    },
+    CreateVolume {
+        name: String,
+        size_gib: u64,
+        /// The state of one that exists already but cannot be used.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<VolumeStatus>,
+    },
+    /// One per group, because clouds create instances in bulk.
+    CreateInstances {
+        group: String,
+        image: String,
+        #[serde(flatten)]
+        instances: Instances<NewNode>,
+    },
+    RebuildInstances {
+        group: String,
+        from: String,
+        to: String,
+        #[serde(flatten)]
+        instances: Instances<RebuiltNode>,
+    },
+    /// Records the image that Slurm is to move these nodes to.
+    LeaveToSlurm {
+        group: String,
+        image: String,
+        image_id: Ref<String>,
+        /// They have this image already.
+        #[serde(skip_serializing_if = "is_false")]
+        there: bool,
+        #[serde(flatten)]
+        instances: Instances<ExistingNode>,
+    },
+    StartInstances {
+        group: String,
+        #[serde(flatten)]
+        instances: Instances<ExistingNode>,
+    },
+    /// Instances of nodes that are no longer in the file, and broken ones, which the same plan recreates.
+    DeleteInstances {
+        group: String,
+        reason: String,
+        #[serde(flatten)]
+        instances: Instances<ExistingNode>,
+    },
+}
+
+/// When an action is carried out. Stages follow one another; actions of one stage do not depend on one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    Images,
+    Remove,
+    /// The network and the volumes.
+    Network,
+    /// Security groups, whose rules name the network's subnet.
+    Firewall,
+    /// The control node, whose address the other nodes are told.
+    Control,
+    Nodes,
+}
+
+impl Stage {
+    pub const ALL: [Stage; 6] =
+        [Stage::Images, Stage::Remove, Stage::Network, Stage::Firewall, Stage::Control, Stage::Nodes];
+}
+
+impl Action {
+    pub fn stage(&self) -> Stage {
+        match self {
+            Action::BuildImage { .. } => Stage::Images,
+            Action::DeleteInstances { .. } => Stage::Remove,
+            Action::CreateNetwork { .. } | Action::KeepAddresses { .. } | Action::CreateVolume { .. } => {
+                Stage::Network
+            }
+            Action::CreateSecurityGroup { .. } => Stage::Firewall,
+            Action::CreateInstances { group, .. } if group == "control" => Stage::Control,
+            Action::CreateInstances { .. }
+            | Action::RebuildInstances { .. }
+            | Action::LeaveToSlurm { .. }
+            | Action::StartInstances { .. } => Stage::Nodes,
+        }
+    }
+
+    /// Whether it takes away something that exists now.
+    pub fn is_destructive(&self) -> bool {
+        matches!(
+            self,
+            Action::RebuildInstances { .. }
+                | Action::DeleteInstances { .. }
+                | Action::CreateVolume { status: Some(VolumeStatus::Error), .. }
+        )
+    }
+}
+
+/// Lets traffic in, as [`kiln_cloud::Rule`].
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct PlannedRule {
+    pub from: Ref<Peers>,
+    pub tcp_port: Option<u16>,
+}
+
+/// Everything that a node's instance is created with, except its user data, which is secret.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct NewNode {
+    pub node: String,
+    pub image_id: Ref<String>,
+    pub flavor: String,
+    pub zone: Option<String>,
+    pub network: Ref<String>,
+    pub address: Option<IpAddr>,
+    pub public: bool,
+    pub security_groups: Vec<Ref<String>>,
+    pub volumes: Vec<PlannedAttachment>,
+    pub labels: PlannedLabels,
+    /// Where the node finds the share, if it is told.
+    pub share: Option<Ref<MountSource>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct PlannedAttachment {
+    pub volume: Ref<String>,
+    pub read_only: bool,
+}
+
+pub type PlannedLabels = BTreeMap<String, Ref<String>>;
+
+/// An instance that gets a new root disk, and what it gets with it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct RebuiltNode {
+    pub node: String,
+    pub id: String,
+    pub image_id: Ref<String>,
+    pub labels: PlannedLabels,
+    pub share: Option<Ref<MountSource>>,
+    /// Where Slurm's daemons are stopped first, so that they can write down their state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_daemons: Option<Host>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct ExistingNode {
+    pub node: String,
+    pub id: String,
+}
+
+/// The instances of one action. JSON shows the names of their nodes once more, as a plain list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instances<T>(pub Vec<T>);
+
+pub trait OfNode {
+    fn node(&self) -> &str;
+}
+
+impl OfNode for NewNode {
+    fn node(&self) -> &str {
+        &self.node
+    }
+}
+
+impl OfNode for RebuiltNode {
+    fn node(&self) -> &str {
+        &self.node
+    }
+}
+
+impl OfNode for ExistingNode {
+    fn node(&self) -> &str {
+        &self.node
+    }
+}
+
+impl<T: OfNode> Instances<T> {
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(OfNode::node)
+    }
+}
+
+impl<T: OfNode + Serialize> Serialize for Instances<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Instances", 2)?;
+        fields.serialize_field("nodes", &self.nodes().collect::<Vec<_>>())?;
+        fields.serialize_field("instances", &self.0)?;
+        fields.end()
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_false(value: &bool) -> bool {
+    !value
+}

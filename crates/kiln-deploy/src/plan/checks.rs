@@ -1,0 +1,83 @@
+//! What must hold before anything is planned.
+
+use kiln_image::{Recipe, Source};
+use kiln_spec::{ImageSource, Spec, Volume};
+
+use crate::error::{Error, Result};
+use crate::observe::Observed;
+use crate::targets::Targets;
+
+pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
+    check_flavors(spec, observed)?;
+    check_attached(spec, observed)?;
+    check_network(spec, observed)?;
+    check_images(spec, observed, targets)?;
+    check_addresses(spec, observed)
+}
+
+fn check_flavors(spec: &Spec, observed: &Observed) -> Result<()> {
+    let known: Vec<&str> = observed.flavors.iter().map(|f| f.name.as_str()).collect();
+    let fallbacks = spec.compute.iter().filter_map(|group| group.elastic.as_ref()).flat_map(|e| &e.flavors);
+    let mut wanted = spec.nodes().map(|node| node.flavor).chain(fallbacks.map(String::as_str));
+    match wanted.find(|flavor| !known.contains(flavor)) {
+        None => Ok(()),
+        Some(flavor) => {
+            let cloud = spec.cloud.kind();
+            Err(Error::Flavor { cloud, flavor: flavor.to_string(), known: known.join(", ") })
+        }
+    }
+}
+
+fn check_attached(spec: &Spec, observed: &Observed) -> Result<()> {
+    for volume in [&spec.volumes.state, &spec.volumes.home] {
+        if let Volume::Attach { name } = volume
+            && !observed.attached.contains_key(name)
+        {
+            return Err(Error::NoVolume(name.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn check_network(spec: &Spec, observed: &Observed) -> Result<()> {
+    match spec.cloud.existing_network() {
+        Some(name) if !observed.networks.iter().any(|n| n.name == name) => {
+            Err(Error::NoNetwork(name.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Images that Kiln does not build, but uses or builds upon, must exist.
+fn check_images(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
+    for (name, _) in targets.iter().filter(|(_, id)| id.is_none()) {
+        if let Some(ImageSource::Prebuilt(image)) = spec.images.get(name).map(|i| &i.source) {
+            return Err(Error::NoImage(image.clone()));
+        }
+        let mut source = Recipe::of(spec, name).map(|recipe| recipe.source);
+        while let Some(Source::Image(parent)) = source {
+            source = Some(parent.source);
+        }
+        if let Some(Source::Cloud(image)) = source
+            && !observed.images.iter().any(|i| i.name == image || i.id == image)
+        {
+            return Err(Error::NoImage(image));
+        }
+    }
+    Ok(())
+}
+
+/// An address that the file gives to a node without an instance must be free.
+fn check_addresses(spec: &Spec, observed: &Observed) -> Result<()> {
+    let there = observed.nodes();
+    for node in spec.nodes().filter(|node| !there.contains_key(node.name)) {
+        if let Some((address, by)) = node.address.and_then(|a| observed.foreign.get_key_value(&a)) {
+            return Err(Error::AddressTaken {
+                node: node.name.to_string(),
+                address: *address,
+                by: by.clone(),
+            });
+        }
+    }
+    Ok(())
+}

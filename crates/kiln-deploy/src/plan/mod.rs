@@ -1,0 +1,71 @@
+//! Desired minus observed: a pure function from the spec and what the cloud has to a complete list of actions.
+//! Execution has no choices left: every action holds the ids and values it needs. What only an earlier stage can know,
+//! such as the id of a new network, is a [`Ref`] to it.
+
+mod action;
+mod checks;
+mod instances;
+mod network;
+mod node;
+mod plan_notes;
+mod reference;
+mod text;
+mod volumes;
+
+use kiln_spec::Spec;
+use serde::Serialize;
+
+pub use action::{
+    Action, ExistingNode, NewNode, PlannedAttachment, PlannedLabels, PlannedRule, RebuiltNode, Stage,
+};
+pub use node::{attachments, exported_share, group_label, security_groups_of, share};
+pub use reference::{Ref, Resource};
+
+use crate::error::{Error, Result};
+use crate::observe::Observed;
+use crate::targets::Targets;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    pub cluster: String,
+    pub actions: Vec<Action>,
+    /// Differences between file and cloud that no action follows from.
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    pub fn is_empty(&self) -> bool {
+        self.actions.is_empty()
+    }
+
+    /// Nothing can be carried out before every image exists.
+    pub fn check_images(&self) -> Result<()> {
+        let unbuilt = self.actions.iter().find_map(|action| match action {
+            Action::BuildImage { image } => Some(image.clone()),
+            _ => None,
+        });
+        unbuilt.map_or(Ok(()), |image| Err(Error::ImageNotBuilt(image)))
+    }
+
+    pub fn is_destructive(&self) -> bool {
+        self.actions.iter().any(Action::is_destructive)
+    }
+}
+
+pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan> {
+    checks::check(spec, observed, targets)?;
+    let mut actions: Vec<Action> = Vec::new();
+    let unbuilt = targets.iter().filter(|(_, id)| id.is_none());
+    actions.extend(unbuilt.map(|(image, _)| Action::BuildImage { image: image.clone() }));
+    actions.extend(instances::deletions(spec, observed));
+    actions.extend(network::network(spec, observed));
+    actions.extend(network::keep_addresses(spec, observed));
+    actions.extend(volumes::volumes(spec, observed));
+    actions.extend(network::security_groups(spec, observed));
+    actions.extend(instances::instances(spec, observed, targets));
+    let notes = plan_notes::plan_notes(spec, observed, targets);
+    Ok(Plan { cluster: spec.name.clone(), actions, notes })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! The network, its addresses and its security groups.
+
+use ipnet::Ipv4Net;
+use kiln_cloud::{NetworkPart, Peers, Rule};
+use kiln_spec::Spec;
+
+use super::action::{Action, PlannedRule};
+use super::reference::{Ref, Resource};
+use crate::addresses::{automatic, is_own};
+use crate::observe::Observed;
+
+pub fn network(spec: &Spec, observed: &Observed) -> Option<Action> {
+    if spec.cloud.existing_network().is_some() {
+        return None;
+    }
+    let wanted = spec.cloud.subnet();
+    let (cidr, lacks) = match observed.networks.first().map(|own| (own, own.lacks)) {
+        None => (wanted, None),
+        Some((_, None)) => return None,
+        Some((_, Some(NetworkPart::Subnet))) => (wanted, Some(NetworkPart::Subnet)),
+        // Its subnet stays, even if the file names another one by now.
+        Some((own, lacks)) => (Some(own.cidr), lacks),
+    };
+    let automatic = cidr.and_then(|cidr| automatic(spec, cidr));
+    Some(Action::CreateNetwork { name: spec.name.clone(), cidr, lacks, automatic })
+}
+
+/// In a network of the cluster's own, on a cloud that says from which range it assigns addresses.
+pub fn keep_addresses(spec: &Spec, observed: &Observed) -> Option<Action> {
+    let network = observed.networks.first().filter(|n| is_own(n) && !n.automatic.is_empty())?;
+    let automatic = automatic(spec, network.cidr)?;
+    let differs = network.automatic != [automatic];
+    let (name, id) = (network.name.clone(), network.id.clone());
+    differs.then_some(Action::KeepAddresses { network: name, id, automatic })
+}
+
+pub fn network_id(spec: &Spec, observed: &Observed) -> Ref<String> {
+    match observed.networks.first() {
+        Some(network) => Ref::Known(network.id.clone()),
+        None => Ref::Made(Resource::Network(spec.name.clone())),
+    }
+}
+
+fn subnet(spec: &Spec, observed: &Observed) -> Ref<Ipv4Net> {
+    match observed.networks.first() {
+        Some(network) if network.lacks != Some(NetworkPart::Subnet) => Ref::Known(network.cidr),
+        _ => Ref::Made(Resource::Network(spec.name.clone())),
+    }
+}
+
+pub fn security_groups(spec: &Spec, observed: &Observed) -> Vec<Action> {
+    let wanted = [(cluster_group(spec), false), (login_group(spec), true)];
+    wanted
+        .into_iter()
+        .filter(|(_, login)| !login || !spec.login.is_empty())
+        .filter_map(|(name, login)| {
+            let there = observed.security_groups.iter().find(|group| group.name == name);
+            let rules = rules(login, subnet(spec, observed));
+            let known =
+                |rule: &PlannedRule| Some(Rule { from: rule.from.clone().known()?, tcp_port: rule.tcp_port });
+            let unfinished = there
+                .is_some_and(|group| rules.iter().filter_map(known).any(|rule| !group.rules.contains(&rule)));
+            (there.is_none() || unfinished).then_some(Action::CreateSecurityGroup {
+                name,
+                login,
+                unfinished,
+                rules,
+            })
+        })
+        .collect()
+}
+
+/// What a security group lets in.
+pub fn rules(login: bool, subnet: Ref<Ipv4Net>) -> Vec<PlannedRule> {
+    let ssh = |from| PlannedRule { from, tcp_port: Some(22) };
+    if login {
+        vec![ssh(Ref::Known(Ipv4Net::default().into()))]
+    } else {
+        // Others on the network may try to log in, as on login nodes: the deploy host may be one of them.
+        let members = PlannedRule { from: Ref::Known(Peers::Members), tcp_port: None };
+        vec![members, ssh(subnet.map(Peers::from))]
+    }
+}
+
+pub fn security_group_id(observed: &Observed, name: String) -> Ref<String> {
+    match observed.security_groups.iter().find(|group| group.name == name) {
+        Some(group) => Ref::Known(group.id.clone()),
+        None => Ref::Made(Resource::SecurityGroup(name)),
+    }
+}
+
+/// Everything between the cluster's own nodes.
+pub fn cluster_group(spec: &Spec) -> String {
+    format!("{}-cluster", spec.name)
+}
+
+/// SSH from anywhere.
+pub fn login_group(spec: &Spec) -> String {
+    format!("{}-login", spec.name)
+}

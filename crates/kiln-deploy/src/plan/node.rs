@@ -1,0 +1,154 @@
+//! What one node's instance is given: security groups, volumes, labels, the way to the share.
+
+use kiln_cloud::{Instance, InstanceStatus, label};
+use kiln_site::bundle::MountSource;
+use kiln_site::volume_name;
+use kiln_spec::{ImageUpdate, Node, Role, Spec, Volume};
+
+use super::action::{ExistingNode, NewNode, PlannedAttachment, PlannedLabels, RebuiltNode};
+use super::network::{cluster_group, login_group, network_id, security_group_id};
+use super::reference::{Ref, Resource};
+use super::volumes::volume_id;
+use crate::nodes::hosts;
+use crate::observe::Observed;
+use crate::targets::Targets;
+
+/// What the planner knows of the cluster as a whole.
+pub struct Inputs<'a> {
+    pub spec: &'a Spec,
+    pub observed: &'a Observed,
+    pub targets: &'a Targets,
+    share: Ref<MountSource>,
+}
+
+impl<'a> Inputs<'a> {
+    pub fn new(spec: &'a Spec, observed: &'a Observed, targets: &'a Targets) -> Inputs<'a> {
+        Inputs { spec, observed, targets, share: share(spec, observed) }
+    }
+
+    /// Only compute nodes are told where the share is: the others are configured over SSH.
+    fn share_of(&self, node: &Node<'_>) -> Option<Ref<MountSource>> {
+        (node.role == Role::Compute).then(|| self.share.clone())
+    }
+}
+
+pub fn new_node(inputs: &Inputs<'_>, node: &Node<'_>) -> NewNode {
+    let Inputs { spec, observed, targets, .. } = inputs;
+    let image_id = image_id(targets, node);
+    NewNode {
+        node: node.name.to_string(),
+        flavor: node.flavor.to_string(),
+        zone: node.zone.map(String::from),
+        network: network_id(spec, observed),
+        address: node.address,
+        public: node.role == Role::Login,
+        security_groups: security_groups_of(spec, observed, node),
+        volumes: attachments(spec, observed, node),
+        labels: labels(spec, node, &image_id),
+        share: inputs.share_of(node),
+        image_id,
+    }
+}
+
+pub fn rebuilt_node(inputs: &Inputs<'_>, node: &Node<'_>, instance: &Instance) -> RebuiltNode {
+    let Inputs { spec, observed, targets, .. } = inputs;
+    let image_id = image_id(targets, node);
+    let control = (node.role == Role::Control).then(|| hosts(spec, observed, std::iter::once(node.name)));
+    RebuiltNode {
+        node: node.name.to_string(),
+        id: instance.id.clone(),
+        labels: labels(spec, node, &image_id),
+        share: inputs.share_of(node),
+        image_id,
+        // A control node that cannot be reached must still be replaceable.
+        stop_daemons: control.and_then(|hosts| hosts.ok()?.pop()),
+    }
+}
+
+pub fn existing_node(node: &str, instance: &Instance) -> ExistingNode {
+    ExistingNode { node: node.to_string(), id: instance.id.clone() }
+}
+
+pub fn image_id(targets: &Targets, node: &Node<'_>) -> Ref<String> {
+    match targets.get(node.image).cloned().flatten() {
+        Some(id) => Ref::Known(id),
+        None => Ref::Made(Resource::Image(node.image.to_string())),
+    }
+}
+
+/// Ids.
+pub fn security_groups_of(spec: &Spec, observed: &Observed, node: &Node<'_>) -> Vec<Ref<String>> {
+    let names = match node.role {
+        Role::Login => vec![cluster_group(spec), login_group(spec)],
+        Role::Control | Role::Compute => vec![cluster_group(spec)],
+    };
+    names.into_iter().map(|name| security_group_id(observed, name)).collect()
+}
+
+/// Where several instances may have a volume at once, the share and the home directories reach the nodes as volumes.
+/// Elsewhere only the control node has them, and exports them.
+pub fn attachments(spec: &Spec, observed: &Observed, node: &Node<'_>) -> Vec<PlannedAttachment> {
+    if node.role != Role::Control && !spec.cloud.shares_volumes() {
+        return Vec::new();
+    }
+    let mut wanted: Vec<(&str, bool)> = vec![];
+    if spec.volumes.home != Volume::None {
+        wanted.push(("home", false));
+    }
+    match node.role {
+        Role::Control => {
+            wanted.push(("share", false));
+            if spec.volumes.state != Volume::None {
+                wanted.push(("state", false));
+            }
+        }
+        Role::Compute => wanted.push(("share", true)),
+        Role::Login => {}
+    }
+    let attachment = |(purpose, read_only)| PlannedAttachment {
+        volume: volume_id(observed, volume_name(spec, purpose)),
+        read_only,
+    };
+    wanted.into_iter().map(attachment).collect()
+}
+
+/// Where compute nodes find the share.
+pub fn share(spec: &Spec, observed: &Observed) -> Ref<MountSource> {
+    if spec.cloud.shares_volumes() {
+        return Ref::Known(MountSource::Volume(volume_name(spec, "share")));
+    }
+    let control = spec.control.node.as_str();
+    // A broken one is recreated, perhaps at another address.
+    let stays = |instance: &&Instance| !matches!(instance.status, InstanceStatus::Error { .. });
+    match observed.nodes().get(control).copied().filter(stays).and_then(|instance| instance.address) {
+        Some(address) => Ref::Known(exported_share(address)),
+        None => Ref::Made(Resource::Instance(control.to_string())),
+    }
+}
+
+/// The share as the control node at this address exports it.
+pub fn exported_share(control: std::net::IpAddr) -> MountSource {
+    MountSource::Nfs(format!("{control}:{}", kiln_site::SHARE))
+}
+
+fn labels(spec: &Spec, node: &Node<'_>, image_id: &Ref<String>) -> PlannedLabels {
+    let label = |key: &str, value: &str| (key.to_string(), Ref::Known(value.to_string()));
+    let mut labels = PlannedLabels::from([
+        label(label::CLUSTER, &spec.name),
+        label(label::NODE, node.name),
+        label(label::ROLE, node.role.as_str()),
+        label(label::GROUP, &group_label(node)),
+    ]);
+    if node.image_update == ImageUpdate::Slurm {
+        labels.insert(label::TARGET_IMAGE.to_string(), image_id.clone());
+    }
+    labels
+}
+
+/// `control`, `login.NAME`, `compute.NAME`: as the file writes it.
+pub fn group_label(node: &Node<'_>) -> String {
+    match node.role {
+        Role::Control => "control".to_string(),
+        role => format!("{}.{}", role.as_str(), node.group),
+    }
+}

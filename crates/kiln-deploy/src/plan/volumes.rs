@@ -1,0 +1,36 @@
+//! The cluster's volumes.
+
+use kiln_cloud::VolumeStatus;
+use kiln_site::volume_name;
+use kiln_spec::{Spec, Volume};
+
+use super::action::Action;
+use super::reference::{Ref, Resource};
+use crate::observe::Observed;
+
+pub fn volumes(spec: &Spec, observed: &Observed) -> Vec<Action> {
+    let size = |volume: &Volume| match volume {
+        Volume::Manage { size_gib } => Some(*size_gib),
+        Volume::Attach { .. } | Volume::None => None,
+    };
+    let wanted =
+        [("state", size(&spec.volumes.state)), ("home", size(&spec.volumes.home)), ("share", Some(1))];
+    wanted
+        .into_iter()
+        .filter_map(|(purpose, size)| Some((volume_name(spec, purpose), size?)))
+        .filter_map(|(name, size_gib)| {
+            let status = observed.volumes.iter().find(|v| v.name == name).map(|v| v.status);
+            let usable = status == Some(VolumeStatus::Usable);
+            (!usable).then_some(Action::CreateVolume { name, size_gib, status })
+        })
+        .collect()
+}
+
+/// A volume in error is recreated, so its id is not the one that counts.
+pub fn volume_id(observed: &Observed, name: String) -> Ref<String> {
+    let own = observed.volumes.iter().find(|v| v.name == name && v.status != VolumeStatus::Error);
+    match own.or_else(|| observed.attached.get(&name)) {
+        Some(volume) => Ref::Known(volume.id.clone()),
+        None => Ref::Made(Resource::Volume(name)),
+    }
+}

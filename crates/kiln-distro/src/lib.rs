@@ -1,0 +1,130 @@
+//! Families of operating systems: what Kiln must know of each one to build an image of it and to configure a node
+//! that runs it. A family is one folder and one line in [`Family::ALL`] and [`Family::of_system`]. No I/O happens here.
+
+mod debian;
+
+use kiln_spec::{ImageSource, Spec, System};
+
+/// The facts of one family. Everything else in Kiln speaks of software and units by the names in the services of
+/// `kiln-site`; a family translates those that it calls otherwise.
+#[derive(Debug)]
+pub struct Family {
+    pub name: &'static str,
+    /// The packages that a piece of software is in, where there is not just one of the same name.
+    packages: &'static [(&'static str, &'static [&'static str])],
+    /// Units with another name here.
+    units: &'static [(&'static str, &'static str)],
+    /// Groups that the system has from the start or that its packages make; Kiln gives them no gid of its own.
+    pub system_groups: &'static [&'static str],
+    pub paths: Paths,
+    /// PAM's stack for sshd on compute nodes: only root and users with a job on the node get in.
+    pub pam_sshd_with_job: &'static str,
+    pub steps: Steps,
+    pub package_list: PackageList,
+    pub bootstrap: Bootstrap,
+}
+
+#[derive(Debug)]
+pub struct Paths {
+    /// Directory of the files that units read their environment from.
+    pub environment: &'static str,
+    pub locale: &'static str,
+    /// Directory of MariaDB's own settings; files are read in the order of their names.
+    pub mariadb: &'static str,
+    /// PAM's stack for sshd.
+    pub pam_sshd: &'static str,
+}
+
+/// The steps of an image build that are about packages, in their order.
+#[derive(Debug)]
+pub struct Steps {
+    /// Argument: the mirror. Every package source is pointed at it; suites and components stay.
+    pub pin_mirror: Step,
+    pub update: Step,
+    /// Arguments: the packages.
+    pub install: Step,
+    /// Removes what the package manager leaves behind.
+    pub clean: Step,
+}
+
+/// A program for the build instance, run by `sh`. What comes from the file is passed as arguments or on standard
+/// input; the script itself is a constant.
+#[derive(Debug)]
+pub struct Step {
+    pub says: &'static str,
+    pub script: &'static str,
+}
+
+/// How the installed packages are listed.
+#[derive(Debug)]
+pub struct PackageList {
+    pub command: &'static [&'static str],
+    /// Reads one line of the command's output: a name and a version.
+    pub parse: fn(&str) -> Option<(&str, &str)>,
+}
+
+/// How the local cloud makes the plain image of a system, such as a cloud's official image is.
+#[derive(Debug)]
+pub struct Bootstrap {
+    /// Given a release; the directory to fill is to be appended. Standard error has a line for each step.
+    pub command: fn(&str) -> Vec<String>,
+    /// What such a line begins with.
+    pub step: &'static str,
+    /// Units of no use in an instance that is thrown away.
+    pub masked: &'static [&'static str],
+}
+
+impl Family {
+    pub const ALL: [&'static Family; 1] = [&debian::DEBIAN];
+
+    pub fn of_system(system: System) -> &'static Family {
+        match system {
+            System::Debian(_) => &debian::DEBIAN,
+        }
+    }
+
+    /// The family of one of the spec's images. An image of the cloud is taken for one of the default system's.
+    pub fn of_image(spec: &Spec, image: &str) -> &'static Family {
+        let mut name = image;
+        while let Some(ImageSource::Image(parent)) = spec.images.get(name).map(|image| &image.source) {
+            name = parent;
+        }
+        match spec.images.get(name).map(|image| &image.source) {
+            Some(ImageSource::System(system)) => Family::of_system(*system),
+            _ => Family::of_system(System::ALL[0]),
+        }
+    }
+
+    /// The packages that hold a piece of software.
+    pub fn packages<'a>(&self, software: &'a str) -> Vec<&'a str> {
+        let named = self.packages.iter().find(|(name, _)| *name == software);
+        named.map_or_else(|| vec![software], |(_, packages)| packages.to_vec())
+    }
+
+    /// What a unit is called here. `name` is with its suffix.
+    pub fn unit<'a>(&self, name: &'a str) -> &'a str {
+        self.units.iter().find(|(other, _)| *other == name).map_or(name, |(_, own)| own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_system_has_a_family() {
+        for system in System::ALL {
+            let family = Family::of_system(system);
+            assert!(Family::ALL.iter().any(|known| known.name == family.name));
+        }
+    }
+
+    #[test]
+    fn an_image_is_of_the_family_that_it_was_built_on() {
+        let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a1\"\n\
+                    [image.default]\nsource = \"trixie\"\n[image.more]\nsource = \"default\"\n";
+        let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(Family::of_image(&spec, "more").name, "debian");
+        assert_eq!(Family::of_image(&spec, "unknown").name, "debian");
+    }
+}

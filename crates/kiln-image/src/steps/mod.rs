@@ -1,0 +1,13 @@
+//! The steps of a build that are the same for every family of systems. Those about packages are in `kiln-distro`.
+
+use kiln_distro::Step;
+
+/// Standard input: the binary; argument: its SHA-256.
+pub const INSTALL_KILN: Step = Step { says: "copying kiln", script: include_str!("install-kiln.sh") };
+
+/// Kiln decides at configuration which services run on a node. Arguments: units to enable, `--`, units to disable.
+pub const SETTLE_SERVICES: Step =
+    Step { says: "settling services", script: include_str!("settle-services.sh") };
+
+/// Arguments: files to remove and directories to empty.
+pub const CLEAN: Step = Step { says: "cleaning", script: include_str!("clean.sh") };

@@ -1,0 +1,59 @@
+//! Nodes as the local cloud has them on this machine. Tests look at nodes thousands of times: entering an instance's
+//! namespaces costs a hundredth of a run of Kiln and a login over SSH.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use kiln_cloud::label;
+use serde_json::Value;
+
+use crate::lab::cloud_root;
+
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The one instance of a node. `None` if there are several, or none.
+fn record_of(node: &str) -> Option<Value> {
+    let records = fs::read_dir(cloud_root().join("state/instances")).ok()?.flatten();
+    let records = records.filter_map(|entry| fs::read(entry.path()).ok());
+    let records = records.filter_map(|text| serde_json::from_slice::<Value>(&text).ok());
+    let mut own = records.filter(|record| record["labels"][label::NODE] == node);
+    let only = own.next()?;
+    own.next().is_none().then_some(only)
+}
+
+pub fn address_of(node: &str) -> Option<String> {
+    record_of(node)?["address"].as_str().map(String::from)
+}
+
+/// Runs a command as root on a node, as `kiln ssh` would: one word is a line for the shell. `None` where the node's
+/// system is not there to be entered.
+pub fn command_on(node: &str, words: &[&str]) -> Option<Command> {
+    let init = init_of(record_of(node)?["id"].as_str()?)?;
+    let mut command = Command::new("nsenter");
+    command.args(["--all", "--target", &init]);
+    match words {
+        [line] => command.args(["sh", "-c", line]),
+        words => command.args(words),
+    };
+    command.env_clear().env("PATH", PATH).env("HOME", "/root").stdin(Stdio::null());
+    Some(command)
+}
+
+/// The first process of the present boot, in this machine's numbering.
+fn init_of(id: &str) -> Option<String> {
+    let boots =
+        fs::read_dir(hierarchy()?.join(kiln_cloud::local::name_on_host(&cloud_root())).join(id)).ok()?;
+    boots.flatten().find_map(|boot| {
+        let processes = fs::read_to_string(boot.path().join("payload/init.scope/cgroup.procs")).ok()?;
+        processes.lines().next().map(String::from)
+    })
+}
+
+fn hierarchy() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    fields
+        .filter(|fields| fields.get(2) == Some(&"cgroup2"))
+        .find_map(|fields| fields.get(1).map(PathBuf::from))
+}
