@@ -11,7 +11,7 @@ use crate::tables::ComputeOverrideTable;
 use crate::words::node_list;
 
 /// The overrides of a group by node name; several may set different things for one node.
-pub(super) fn overrides(
+pub(crate) fn overrides(
     written: &merge::Group,
     nodes: &[String],
     findings: &mut Findings<'_>,

@@ -64,7 +64,7 @@ const OWN: &[Own] = &[
     ),
 ];
 
-pub(super) fn check(path: &Text, role: Role, findings: &mut Findings<'_>) {
+pub(crate) fn check(path: &Text, role: Role, findings: &mut Findings<'_>) {
     let here = |(own, roles, _): &&Own| roles.contains(&role) && covers(own, &path.value);
     match OWN.iter().find(here) {
         None => {}

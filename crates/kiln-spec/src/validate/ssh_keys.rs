@@ -17,7 +17,7 @@ const KEY_TYPES: &[&str] = &[
     "sk-ecdsa-sha2-nistp256@openssh.com",
 ];
 
-pub(super) fn check(key: &Text, findings: &mut Findings<'_>) {
+pub(crate) fn check(key: &Text, findings: &mut Findings<'_>) {
     let Some(fault) = fault(&key.value) else {
         return;
     };

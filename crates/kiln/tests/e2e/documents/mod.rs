@@ -20,6 +20,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::instance;
 use crate::lab::{Lab, USER, cloud_root, read};
 use page::{Piece, Prompt, Step};
 
@@ -52,7 +53,7 @@ pub fn destroy(lab: &mut Lab) {
 }
 
 /// All differences of a page are shown, not only the first.
-fn run(lab: &mut Lab, page: &str, wanted: impl Fn(&Step) -> bool) {
+fn run(lab: &Lab, page: &str, wanted: impl Fn(&Step) -> bool) {
     let text = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page));
     let mut login = None;
     let mut different = 0;
@@ -81,12 +82,11 @@ fn run(lab: &mut Lab, page: &str, wanted: impl Fn(&Step) -> bool) {
     assert_eq!(different, 0, "{page} shows something else than what was printed");
 }
 
-fn is_as_shown(lab: &mut Lab, page: &str, step: &Step, login: Option<&str>) -> bool {
+fn is_as_shown(lab: &Lab, page: &str, step: &Step, login: Option<&str>) -> bool {
     let start = Instant::now();
     let looks = LOOKS.iter().any(|look| step.command.starts_with(look));
     loop {
         let printed = printed(lab, step, login);
-        lab.transcript.push_str(&printed);
         if mask::matches(&step.output, &printed, step.command.starts_with("kiln exec")) {
             println!("{page}:{}: {} ({:.1} s)", step.line, step.command, start.elapsed().as_secs_f64());
             return true;
@@ -103,11 +103,11 @@ fn is_as_shown(lab: &mut Lab, page: &str, step: &Step, login: Option<&str>) -> b
 }
 
 /// What a command prints, to both of its outputs.
-fn printed(lab: &mut Lab, step: &Step, login: Option<&str>) -> String {
+fn printed(lab: &Lab, step: &Step, login: Option<&str>) -> String {
     let command = match &step.prompt {
         Prompt::Host => step.command.clone(),
         Prompt::Login { node } => {
-            let address = lab.host(node)["address"].as_str().expect("an address").to_owned();
+            let address = instance::address_of(node).expect("the node is up");
             let options =
                 login.and_then(|options| options.rsplit_once(' ')).map_or("", |(options, _)| options);
             let quoted = step.command.replace('\'', r"'\''");
