@@ -14,5 +14,5 @@ mod types;
 
 pub use access::Access;
 pub use cloud::Cloud;
-pub use error::{Error, Result};
+pub use error::{Class, Error, Result};
 pub use types::*;

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_fleet::health::{FindingReport, GroupFailures};
-use kiln_fleet::{FleetHealth, NodeHealth};
 use kiln_slurm::NodeState;
 use kiln_spec::{Node, Role};
+use kiln_wire::health::{FindingReport, FleetHealth, GroupFailures, NodeHealth};
 use serde::Serialize;
 
 use crate::configure::slurm_states;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use kiln_cloud::{Error as CloudError, Instance, label};
+use kiln_cloud::{Instance, label};
 
 use crate::error::{Error, Result};
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 
 /// All of the cluster, by node name.
 pub async fn instances(fleet: &Fleet) -> kiln_cloud::Result<BTreeMap<String, Instance>> {
@@ -29,7 +29,7 @@ pub async fn delete(fleet: &Fleet, id: &str) -> Result<()> {
     match fleet.cloud.instance(id).await {
         Ok(instance) if is_ours(&instance, &fleet.file.cluster) => Ok(fleet.cloud.delete(id).await?),
         Ok(_) => Err(Error::Refused(format!("instance {id} has other labels now"))),
-        Err(CloudError::NotFound { .. }) => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -26,8 +26,10 @@ pub enum Error {
     StoreContent(String),
     #[error("cannot use {}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
-    #[error("{} is not a fleet file: {problem}", path.display())]
-    FleetFile { path: PathBuf, problem: String },
+    #[error(transparent)]
+    FleetFile(#[from] kiln_wire::FleetFileError),
+    #[error(transparent)]
+    CloudAccess(#[from] kiln_wire::CloudAccessError),
     #[error("{list:?} is not a list of nodes")]
     Hostlist { list: String, source: kiln_spec::hostlist::HostlistError },
     #[error("{program}: {message}")]

@@ -64,6 +64,17 @@ pub enum BuildError {
     },
 }
 
+impl BuildError {
+    /// What a person can do about it, where the cloud knows.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            BuildError::Cloud(error) => error.hint(),
+            BuildError::Failed { source, .. } => source.hint(),
+            _ => None,
+        }
+    }
+}
+
 const ROLE: &str = "build";
 
 const DISABLED: [&str; 6] = [
@@ -144,7 +155,7 @@ impl Builder<'_> {
 
     async fn network(&self) -> Result<Network, BuildError> {
         if let Some(name) = self.network {
-            let missing = || kiln_cloud::Error::NotFound { kind: "network", name: name.to_string() };
+            let missing = || kiln_cloud::Error::not_found("network", name);
             return Ok(self.cloud.network_by_name(name).await?.ok_or_else(missing)?);
         }
         let name = instance_name(self.cluster);
@@ -226,7 +237,7 @@ impl Builder<'_> {
         };
         let instance = match self.cloud.create(vec![new]).await.pop() {
             Some(result) => result?,
-            None => return Err(kiln_cloud::Error::Failed("the cloud created nothing".into()).into()),
+            None => return Err(kiln_cloud::Error::failed("the cloud created nothing").into()),
         };
         let deadline = tokio::time::Instant::now() + Duration::from_secs(300);
         let ids = [instance.id.clone()];
@@ -234,7 +245,7 @@ impl Builder<'_> {
         let address: IpAddr = active
             .iter()
             .find_map(kiln_cloud::Instance::reach)
-            .ok_or_else(|| kiln_cloud::Error::Failed("the build instance has no address".into()))?;
+            .ok_or_else(|| kiln_cloud::Error::failed("the build instance has no address"))?;
         let host = Host::new(name, address);
         self.unless_stopped(self.ssh.wait_output(&host, &["true"], Duration::from_secs(120))).await??;
         Ok((instance.id, host))
@@ -247,7 +258,7 @@ impl Builder<'_> {
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        Err(kiln_cloud::Error::Failed("the build instance did not shut down".into()).into())
+        Err(kiln_cloud::Error::failed("the build instance did not shut down").into())
     }
 
     /// Removes what a build left, its own or one that was cut off.

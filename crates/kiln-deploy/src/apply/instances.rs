@@ -30,7 +30,7 @@ impl Deployment<'_> {
                         (self.progress)(Event::working(&new.node, "booting"));
                     }
                     Err(error) => {
-                        (self.progress)(Event::failed(&new.node, error.to_string()));
+                        (self.progress)(Event::failed(&new.node, error.chain()));
                         failures.push(Err(Error::from(error)));
                     }
                 }

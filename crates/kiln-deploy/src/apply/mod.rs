@@ -118,8 +118,9 @@ pub(crate) fn collect<T>(results: Vec<Result<T>>) -> Result<Vec<T>> {
         0 => Ok(values),
         1 if all == 1 => Err(errors.swap_remove(0)),
         failed => {
-            let details = errors.iter().map(|e| format!("  {e}")).collect::<Vec<_>>().join("\n");
-            Err(Error::Operations { failed, all, details })
+            let details = errors.iter().map(|e| format!("  {}", e.chain())).collect::<Vec<_>>().join("\n");
+            let hint = errors.iter().find_map(Error::hint);
+            Err(Error::Operations { failed, all, details, hint })
         }
     }
 }

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::control_loop::Controller;
 use crate::control_loop::tasks::Tasks;
 use crate::error::Result;
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::slurm::Slurm;
 use crate::store::{NewRequest, Request, RequestKind, Store, now};
 use execute::Executor;

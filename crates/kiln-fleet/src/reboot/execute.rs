@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_cloud::{Instance, Rebuild, label};
+use kiln_cloud::{Class, Instance, Rebuild, label};
 use tokio_util::sync::CancellationToken;
 
 use super::observe::{self, Observation};
 use super::plan::{Action, plan};
 use crate::control_loop::retry;
 use crate::error::{Error, Result};
-use crate::fleet_file::{Fleet, FleetNode};
+use crate::fleet::Fleet;
 use crate::slurm::{ROUNDING, Slurm};
 use crate::store::{CloudOperation, Request, RequestKind, Store, now};
+use kiln_wire::FleetNode;
 
 /// Begins the reason of a node that is drained because its request failed; a later request that succeeds ends that drain.
 const FAILED: &str = "kiln: rebuild failed: ";
@@ -176,20 +177,22 @@ fn rebuild(node: &FleetNode, instance: &Instance, image: String) -> Rebuild {
 
 fn triage(error: &Error) -> Outcome {
     let problem = error.chain();
-    match error {
-        Error::Cloud(kiln_cloud::Error::Throttled { retry_after }) => {
-            Outcome::Retry { wait: *retry_after, problem }
-        }
-        // A conflict: the cloud works on the instance for somebody else.
-        Error::Cloud(kiln_cloud::Error::Transient(_) | kiln_cloud::Error::Conflict(_)) => {
-            Outcome::Retry { wait: None, problem }
-        }
-        Error::Cloud(kiln_cloud::Error::Unauthorized(_)) => {
-            Outcome::Failed(format!("{problem}; `kiln configure` brings valid ones"))
-        }
-        Error::Cloud(_) => Outcome::Failed(problem),
+    let Error::Cloud(error) = error else {
         // The store or the disk: not the node's fault.
-        _ => Outcome::Retry { wait: None, problem },
+        return Outcome::Retry { wait: None, problem };
+    };
+    match error.class {
+        // A conflict: the cloud is busy with the instance on somebody else's account.
+        Class::Busy { .. } | Class::Unanswered | Class::Conflict => {
+            Outcome::Retry { wait: error.retry_after(), problem }
+        }
+        Class::NoRights => Outcome::Failed(format!("{problem}; `kiln configure` brings valid ones")),
+        Class::NotFound { .. }
+        | Class::NoRoom
+        | Class::Refused
+        | Class::Untrusted
+        | Class::Unsupported
+        | Class::Failed => Outcome::Failed(problem),
     }
 }
 
@@ -215,9 +218,9 @@ mod tests {
     #[test]
     fn errors_are_sorted_by_what_can_be_done() {
         let again = |e| matches!(triage(&Error::Cloud(e)), Outcome::Retry { .. });
-        assert!(again(kiln_cloud::Error::Throttled { retry_after: None }));
-        assert!(again(kiln_cloud::Error::Conflict("being built".into())));
-        assert!(!again(kiln_cloud::Error::Invalid("no such image".into())));
-        assert!(!again(kiln_cloud::Error::Quota("full".into())));
+        assert!(again(kiln_cloud::Error::busy(None)));
+        assert!(again(kiln_cloud::Error::conflict("being built")));
+        assert!(!again(kiln_cloud::Error::refused("no such image")));
+        assert!(!again(kiln_cloud::Error::no_room("full")));
     }
 }

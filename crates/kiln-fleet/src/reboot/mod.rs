@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::control_loop::Controller;
 use crate::error::Result;
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::slurm::Slurm;
 use crate::store::Store;
 use execute::Executor;

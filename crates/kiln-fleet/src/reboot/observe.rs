@@ -6,7 +6,7 @@ use kiln_cloud::Instance;
 
 use crate::cloud_view;
 use crate::error::Result;
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::slurm::{ROUNDING, Slurm};
 use crate::store::{CloudOperation, Request, RequestKind, now};
 
@@ -34,7 +34,7 @@ pub async fn refresh(fleet: &Fleet, instance: Option<Instance>) -> Result<Option
     let Some(instance) = instance else { return Ok(None) };
     match fleet.cloud.instance(&instance.id).await {
         Ok(instance) => Ok(Some(instance)),
-        Err(kiln_cloud::Error::NotFound { .. }) => Ok(None),
+        Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

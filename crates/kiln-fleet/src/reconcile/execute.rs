@@ -7,7 +7,7 @@ use super::plan::Verdict;
 use super::plan::rules::{Action, judge};
 use crate::cloud_view;
 use crate::error::{Error, Result};
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::group_pause;
 use crate::slurm::Slurm;
 use crate::store::{CloudOperation, Store};

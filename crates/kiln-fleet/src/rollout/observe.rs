@@ -12,10 +12,11 @@ use crate::cloud_view;
 use crate::cloud_view::image_of;
 use crate::control_loop::Controller;
 use crate::error::{Error, Result};
-use crate::fleet_file::Fleet;
-use crate::rollout::{JobSeen, Limits, NodeStep, Rollout, Seen, plan};
+use crate::fleet::Fleet;
+use crate::rollout::{JobSeen, Limits, Seen, plan};
 use crate::slurm::{Job, Slurm};
 use crate::store::{Request, Store, now};
+use kiln_wire::rollout::{NodeStep, Rollout};
 
 pub struct Rollouts {
     pub store: Arc<Store>,

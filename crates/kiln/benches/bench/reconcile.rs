@@ -8,7 +8,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus, Labels, label};
 use kiln_fleet::reconcile::{Observation, Times, World, plan};
-use kiln_fleet::{Patience, Slurm, Store};
+use kiln_fleet::{Slurm, Store};
+use kiln_wire::Timing;
 
 use crate::{Row, peak_kib, seconds};
 
@@ -37,7 +38,7 @@ pub fn look() -> Vec<Row> {
         }
     });
     let world = World { nodes: observations.collect(), strays: vec![] };
-    let times = Times { patience: Patience::default(), resume_timeout: 300 };
+    let times = Times { timing: Timing::default(), resume_timeout: 300 };
     let verdicts = plan(&world, &store.findings().expect("findings"), &times, Timestamp::now());
     let rows: Vec<_> = verdicts.iter().map(|v| (v.subject.clone(), v.rule.name, v.text.clone())).collect();
     store.set_findings(&rows).expect("written");

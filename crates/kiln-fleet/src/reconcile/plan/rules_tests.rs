@@ -316,8 +316,8 @@ fn reasons_are_kilns_own() {
 
 #[test]
 fn grace_is_given_once_and_an_action_is_not_repeated_at_every_look() {
-    let patience = Patience { reconcile: 30, grace: 120, ..Patience::default() };
-    let times = Times { patience, resume_timeout: 300 };
+    let timing = Timing { reconcile: 30, grace: 120, ..Timing::default() };
+    let times = Times { timing, resume_timeout: 300 };
     let world = World { nodes: vec![elastic("IDLE+CLOUD+POWERED_DOWN").with(Active)], strays: vec![] };
     let look = |before: &[Finding], at: i64| plan(&world, before, &times, second(at)).remove(0);
     let first = look(&[], 1000);
@@ -345,7 +345,7 @@ fn what_is_only_reported_is_never_due() {
         nodes: vec![node("IDLE").with(Active).but(|o| o.image = Some("newer".into()))],
         strays: vec![],
     };
-    let times = Times { patience: Patience::default(), resume_timeout: 300 };
+    let times = Times { timing: Timing::default(), resume_timeout: 300 };
     let verdict = plan(&world, &[], &times, second(0)).remove(0);
     assert!(verdict.due.is_none() && !verdict.is_due(second(9_999_999)));
 }
