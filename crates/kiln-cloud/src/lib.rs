@@ -10,6 +10,8 @@ pub mod local;
 pub mod openstack;
 pub mod rate;
 pub mod retry;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod types;
 
 pub use access::Access;

@@ -138,6 +138,7 @@ fn delete(to_delete: &[&Instance]) -> Action {
 mod tests {
     use super::*;
     use crate::store::{PowerTimes, RequestState};
+    use kiln_cloud::testing;
 
     fn second(n: i64) -> Timestamp {
         Timestamp::from_second(n).unwrap()
@@ -162,19 +163,7 @@ mod tests {
     }
 
     fn instance(status: InstanceStatus, created: i64) -> Instance {
-        Instance {
-            id: "i".into(),
-            name: "e-0".into(),
-            status,
-            image: None,
-            flavor: "f".into(),
-            public_address: None,
-            address: None,
-            labels: kiln_cloud::Labels::new(),
-            volumes: vec![],
-            created: second(created),
-            built: None,
-        }
+        Instance { id: "i".into(), status, created: second(created), ..testing::instance("e-0") }
     }
 
     fn node(state: &str) -> Node {

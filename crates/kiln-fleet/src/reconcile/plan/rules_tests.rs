@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use kiln_cloud::{Instance, InstanceStatus, Labels};
+use kiln_cloud::{Instance, InstanceStatus, testing};
 use kiln_slurm::parse_node_states;
 
 use super::super::super::observe::node::{Observation, Pause, Stray};
@@ -20,16 +20,11 @@ fn second(n: i64) -> Timestamp {
 fn instance(id: &str, status: InstanceStatus, created: i64) -> Instance {
     Instance {
         id: id.into(),
-        name: "n-0".into(),
         status,
         image: Some("new".into()),
-        flavor: "f".into(),
-        public_address: None,
         address: format!("10.0.0.{created}").parse().ok(),
-        labels: Labels::new(),
-        volumes: vec![],
         created: second(created),
-        built: None,
+        ..testing::instance("n-0")
     }
 }
 
