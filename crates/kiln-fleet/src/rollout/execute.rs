@@ -1,12 +1,12 @@
 //! Carries out the plan of a rollout, and records it.
 
+use kiln_slurm::{Job, Node, REASON, Slurm, Submission};
 use kiln_wire::rollout::{NodeStep, Rollout, RolloutNode, Strategy};
 
 use super::plan::{Action, CANCELLED};
 use super::transitions::{Transition, Transitions as _};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, chain};
 use crate::fleet::Fleet;
-use crate::slurm::{Job, Node, REASON, Slurm, Submission};
 use crate::store::{NewRequest, Request, RequestKind, Store, now};
 
 pub struct Executor<'a> {
@@ -25,12 +25,12 @@ impl Executor<'_> {
             Action::CancelPending { node, job } => {
                 // Whether it was cancelled in time is observed in the next round.
                 self.apply(&node, Transition::Remark(Some(CANCELLED.into())))?;
-                self.slurm.cancel_pending(job).await
+                Ok(self.slurm.cancel_pending(job).await?)
             }
             Action::Cancel { node, job } => {
                 // Most often it is over already, which scancel calls an error.
                 if let Err(error) = self.slurm.cancel(job).await {
-                    tracing::debug!(node, job, error = error.chain(), "cannot cancel");
+                    tracing::debug!(node, job, error = chain(&error), "cannot cancel");
                 }
                 Ok(())
             }
@@ -41,7 +41,7 @@ impl Executor<'_> {
             },
             Action::Drain { node, reason } => {
                 let outcome = self.slurm.drain(&node, &reason).await;
-                let word = outcome.as_ref().map_or_else(Error::chain, |()| "drained".into());
+                let word = outcome.as_ref().map_or_else(|error| chain(error), |()| "drained".into());
                 self.store.log(&node, "drain", &reason, &word)
             }
             Action::Undrain { node } => {
@@ -158,13 +158,13 @@ impl Executor<'_> {
         self.submitted(name, outcome)
     }
 
-    fn submitted(&mut self, name: &str, outcome: Result<Transition>) -> Result<()> {
+    fn submitted(&mut self, name: &str, outcome: kiln_slurm::Result<Transition>) -> Result<()> {
         match outcome {
             Ok(transition) => self.apply(name, transition),
             // Slurm could not be asked: the whole rollout waits.
-            Err(error) if is_outage(&error) => Err(error),
+            Err(error @ kiln_slurm::Error::Unreachable { .. }) => Err(error.into()),
             Err(error) => {
-                let reason = format!("Slurm did not take it: {}", error.chain());
+                let reason = format!("Slurm did not take it: {}", chain(&error));
                 self.apply(name, Transition::Fail { reason })
             }
         }
@@ -230,10 +230,4 @@ impl Executor<'_> {
         let found = self.rollout.nodes.iter_mut().find(|n| n.node == name);
         found.ok_or_else(|| Error::StoreContent(format!("rollout {id} has no node {name}")))
     }
-}
-
-fn is_outage(error: &Error) -> bool {
-    const SIGNS: [&str; 6] =
-        ["contact slurm", "timed out", "no answer", "onnection", "ommunication", "temporarily"];
-    matches!(error, Error::Slurm { message, .. } if SIGNS.iter().any(|sign| message.contains(sign)))
 }

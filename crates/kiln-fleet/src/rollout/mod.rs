@@ -12,12 +12,12 @@ mod transitions;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_slurm::Slurm;
 use tokio_util::sync::CancellationToken;
 
 use crate::control_loop::Controller;
 use crate::error::Result;
 use crate::fleet::Fleet;
-use crate::slurm::Slurm;
 use crate::store::{Store, now};
 use execute::Executor;
 use observe::Observation;

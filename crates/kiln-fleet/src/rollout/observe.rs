@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
+use kiln_slurm::{Job, JobState, Node, Slurm};
 use kiln_wire::rollout::Rollout;
 
 use crate::cloud_view::{self, image_of};
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
-use crate::slurm::{Job, JobState, Node, Slurm};
 use crate::store::{Request, Store};
 
 /// What was observed of one node.

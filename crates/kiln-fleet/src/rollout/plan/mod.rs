@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kiln_slurm::JobState;
 use kiln_wire::rollout::{NodeStep, Options, Rollout, RolloutNode, RolloutState, Strategy};
 
 use super::observe::{JobObservation, NodeObservation};
 use super::transitions::Transition;
-use crate::slurm::{JobState, Node};
 use node::{NodePlan, Terms, plan_node};
 
 /// A node is handed to Slurm at most this many times.
@@ -321,15 +321,9 @@ fn take_back(node: &RolloutNode, image: &str, seen: &NodeObservation) -> Action 
         }
         // There may be user jobs: Slurm has to let them end.
         _ if node.elastic => back(name, false),
-        Some(slurm) if slurm.state.in_service() || is_out_of_sight(slurm) => back(name, false),
+        Some(slurm) if slurm.state.in_service() || slurm.is_silent_with_jobs() => back(name, false),
         _ => back(name, true),
     }
-}
-
-/// In service with jobs on it, but for not having answered just now.
-fn is_out_of_sight(slurm: &Node) -> bool {
-    let booting = slurm.has_flag("POWERING_UP") || slurm.has_flag("REBOOT_ISSUED");
-    slurm.has_flag("NOT_RESPONDING") && slurm.carries_jobs() && !slurm.is_down() && !booting
 }
 
 #[cfg(test)]
