@@ -42,7 +42,7 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
             let skipped = if elastic {
                 elastic_skip(&options, target.as_deref(), instances.get(&name), state)
             } else if broken && !direct {
-                Some("its instance is broken; `kiln up` makes it anew".to_string())
+                Some("its instance is broken; `kiln up` recreates it".to_string())
             } else {
                 reason_to_skip(&options, target.as_deref(), previous.as_deref(), state)
             };
@@ -81,7 +81,7 @@ async fn check_user(slurm: &Slurm, options: &Options, partitions: &BTreeMap<Stri
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if user.is_empty() || user.starts_with('-') || !user.chars().all(plain) {
-        return Err(Error::Refused(format!("{user:?} is no name of a user")));
+        return Err(Error::Refused(format!("{user:?} is not the name of a user")));
     }
     if matches!(user.as_str(), "root" | "slurm") {
         return Err(Error::Refused(format!(
@@ -120,7 +120,7 @@ async fn partition_of_nodes(
     let mut found = BTreeMap::new();
     for partition in asked {
         if partition.is_empty() || partition.starts_with('-') || partition.contains([',', ' ']) {
-            return Err(Error::Refused(format!("{partition:?} is no name of a partition")));
+            return Err(Error::Refused(format!("{partition:?} is not the name of a partition")));
         }
         for node in slurm.partition(partition).await? {
             if let Some(other) = found.insert(node.clone(), partition.clone()) {
