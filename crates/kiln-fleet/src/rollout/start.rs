@@ -1,4 +1,4 @@
-//! What an administrator does with rollouts: start, pause, resume, abort, look.
+//! What an administrator does with rollouts: start, pause, resume, abort, show.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use kiln_wire::rollout::{
     Strategy,
 };
 
-/// Writes a rollout down; the daemon carries it out.
+/// Records a rollout; the daemon carries it out.
 pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Options) -> Result<RolloutId> {
     if options.strategy == Strategy::Job && !options.no_reboot {
         check_release(slurm.release().await?, &options)?;
@@ -36,7 +36,7 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
             let broken =
                 instances.get(&name).is_some_and(|i| matches!(i.status, InstanceStatus::Error { .. }));
             let state = states.get(&name);
-            // What Kiln drained is Kiln's to bring back, and Slurm runs no job there.
+            // Kiln may bring back a node that Kiln drained. Slurm runs no job there.
             let elastic = file.elastic_group(&name).is_some();
             let direct = !elastic && !options.no_reboot && state.is_some_and(Node::is_drained_by_kiln);
             let skipped = if elastic {
