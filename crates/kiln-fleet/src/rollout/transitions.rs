@@ -343,7 +343,7 @@ mod tests {
                         assert_ne!(letter, '.', "{from:?} {transition:?}");
                     }
                     Err(Error::IllegalTransition { .. }) => {
-                        assert_eq!(letter, '.', "{from:?} {transition:?}")
+                        assert_eq!(letter, '.', "{from:?} {transition:?}");
                     }
                     Err(other) => panic!("{other}"),
                 }
