@@ -283,19 +283,7 @@ mod tests {
     use super::*;
 
     fn instance(id: &str, status: InstanceStatus) -> Instance {
-        Instance {
-            id: id.into(),
-            name: format!("name-{id}"),
-            status,
-            image: None,
-            flavor: "tiny".into(),
-            address: None,
-            public_address: None,
-            labels: Labels::new(),
-            volumes: vec![],
-            created: jiff::Timestamp::UNIX_EPOCH,
-            built: None,
-        }
+        Instance { name: format!("name-{id}"), status, ..crate::testing::instance(id) }
     }
 
     /// Callers run these on any thread of their runtime.

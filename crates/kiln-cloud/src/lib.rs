@@ -12,6 +12,8 @@ pub mod memory;
 pub mod openstack;
 pub mod rate;
 pub mod retry;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod types;
 
 pub use cloud::{Access, Cloud};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kiln_cloud::{Instance, label};
 
 use crate::error::{Error, Result};
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 
 /// All of the cluster, by node name.
 pub async fn instances(fleet: &Fleet) -> kiln_cloud::Result<BTreeMap<String, Instance>> {

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use kiln_cloud::InstanceStatus;
 
+use kiln_wire::FleetFile;
+use kiln_wire::health::FailureRecord;
+
 use crate::error::Result;
-use crate::fleet_file::FleetFile;
 use crate::reconcile::Observation;
-use crate::store::{FailureRecord, Store, now};
+use crate::store::{Store, now};
 
 /// Counts nodes of a group that failed to come up. After too many in a row the group is paused. Failures in a paused group
 /// are not counted: nothing is tried there.
@@ -17,11 +19,11 @@ pub fn count(store: &Store, file: &FleetFile, group: &str, nodes: usize, problem
         return Ok(());
     }
     let failures = store.add_failures(group, nodes, problem)?;
-    if failures >= file.patience.failures { pause(store, file, group, problem) } else { Ok(()) }
+    if failures >= file.timing.failures { pause(store, file, group, problem) } else { Ok(()) }
 }
 
 pub fn pause(store: &Store, file: &FleetFile, group: &str, problem: &str) -> Result<()> {
-    let until = now() + Duration::from_secs(file.patience.pause);
+    let until = now() + Duration::from_secs(file.timing.pause);
     store.pause_group(group, until, problem)?;
     if let Some(record) = store.failure_records()?.get(group) {
         tracing::warn!(group, problem, "paused");
@@ -46,7 +48,7 @@ pub fn recovered<'a>(
     let proves = |o: &&Observation| {
         let Some(record) = records.get(&o.group) else { return false };
         let since = |i: &kiln_cloud::Instance| i.created > record.last_failure;
-        o.state().is_some_and(kiln_slurm::NodeState::in_service)
+        o.state().is_some_and(kiln_slurm::State::in_service)
             && o.instance().is_some_and(|i| i.status == InstanceStatus::Active && since(i))
     };
     nodes.iter().filter(proves).map(|o| (o.group.as_str(), o.node.as_str())).collect()

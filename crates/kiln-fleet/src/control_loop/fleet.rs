@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::fleet_file::{Fleet, FleetWatch};
+use crate::fleet::{Fleet, FleetWatch};
 
 /// Sends the fleet whenever its file has changed, until `stop`. A file that cannot be read leaves the one before in force.
 pub async fn publish(

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Result;
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 
 /// After a round that failed: observing more often does not help against an outage.
 const AFTER_FAILURE: Duration = Duration::from_secs(2);

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_cloud::{Instance, Labels, NewInstance, label};
+use kiln_slurm::{REASON, Slurm};
 use tokio::sync::{Semaphore, TryAcquireError};
 
 use super::answer::{Answer, backoff};
 use super::plan::left_alone;
 use crate::cloud_view;
 use crate::control_loop::retry;
-use crate::error::{Error, Result};
-use crate::fleet_file::{Fleet, FleetNode, Place, Surroundings};
+use crate::error::{Error, Result, chain};
+use crate::fleet::Fleet;
 use crate::group_pause;
-use crate::slurm::{REASON, Slurm};
 use crate::store::{CloudOperation, Request, RequestKind, Store, now};
+use kiln_wire::{FleetNode, InstanceDefaults, LaunchOption};
 
 /// Why a group is paused whose nodes boot and do not join.
 const NEVER_CAME: &str = "its nodes do not come up in time";
@@ -92,7 +93,7 @@ impl Executor {
         }
     }
 
-    /// One call for a whole batch; nodes that the cloud has no room for are tried in the group's next place.
+    /// One call for a whole batch; nodes that the cloud has no room for are tried with the group's next launch option.
     pub async fn create(&self, group: &str, requests: Vec<Request>, limit: &Semaphore) -> Result<()> {
         let _permit = limit.acquire().await;
         // Later requests may have come while this batch waited for its turn.
@@ -100,33 +101,34 @@ impl Executor {
         if let Some(record) = self.store.failure_records()?.get(group).filter(|record| record.is_paused()) {
             return self.fail(&requests, &group_pause::pause_text(group, record)).await;
         }
-        let places = self.fleet.file.elastic.get(group).map(|g| g.places.clone()).unwrap_or_default();
-        let Some(surroundings) = self.fleet.file.surroundings.clone() else {
+        let options =
+            self.fleet.file.elastic.get(group).map(|g| g.launch_options.clone()).unwrap_or_default();
+        let Some(defaults) = self.fleet.file.instance_defaults.clone() else {
             return self.fail(&requests, "the fleet file does not say where to create instances").await;
         };
         let mut waiting = requests;
         for request in &waiting {
             self.store.begin(request.id, CloudOperation::Create)?;
         }
-        let mut no_room = String::from("the group has no places");
-        // After a build that failed in one place, the next place comes first.
+        let mut no_room = String::from("the group has no launch options");
+        // After a build that failed with one option, the next one comes first.
         let first = waiting.iter().map(|r| r.attempts as usize).min().unwrap_or(0);
-        for turn in 0..places.len() {
+        for turn in 0..options.len() {
             if waiting.is_empty() {
                 return Ok(());
             }
-            let place = &places[(first + turn) % places.len()];
+            let option = &options[(first + turn) % options.len()];
             let mut refused = Vec::new();
             let mut created = Vec::new();
-            let answers = self.ask(&waiting, place, &surroundings).await?;
+            let answers = self.ask(&waiting, option, &defaults).await?;
             for (request, answer) in waiting.into_iter().zip(answers) {
                 match answer {
                     Answer::Made(instance) => {
                         tracing::info!(
                             node = request.node,
                             instance = instance.id,
-                            flavor = place.flavor,
-                            zone = place.zone,
+                            flavor = option.flavor,
+                            zone = option.zone,
                             "created"
                         );
                         self.store.count_build(request.id)?;
@@ -161,8 +163,8 @@ impl Executor {
     async fn ask(
         &self,
         requests: &[Request],
-        place: &Place,
-        surroundings: &Surroundings,
+        option: &LaunchOption,
+        defaults: &InstanceDefaults,
     ) -> Result<Vec<Answer>> {
         let mut new = Vec::with_capacity(requests.len());
         for request in requests {
@@ -170,9 +172,9 @@ impl Executor {
                 return Err(Error::StoreContent(format!("{} is not a node of this fleet", request.node)));
             };
             let image = self.store.target(&request.node, node.image.as_deref())?;
-            new.push(self.new_instance(&request.node, node, image.unwrap_or_default(), place, surroundings));
+            new.push(self.new_instance(&request.node, node, image.unwrap_or_default(), option, defaults));
         }
-        tracing::info!(instances = new.len(), flavor = place.flavor, zone = place.zone, "asking the cloud");
+        tracing::info!(instances = new.len(), flavor = option.flavor, zone = option.zone, "asking the cloud");
         let answers = self.fleet.cloud.create(new).await;
         Ok(answers.into_iter().map(Answer::from).collect())
     }
@@ -182,8 +184,8 @@ impl Executor {
         name: &str,
         node: &FleetNode,
         image: String,
-        place: &Place,
-        around: &Surroundings,
+        option: &LaunchOption,
+        defaults: &InstanceDefaults,
     ) -> NewInstance {
         let labels = Labels::from([
             (label::CLUSTER.to_string(), self.fleet.file.cluster.clone()),
@@ -196,16 +198,16 @@ impl Executor {
         NewInstance {
             name: name.to_string(),
             image,
-            flavor: place.flavor.clone(),
-            zone: place.zone.clone(),
+            flavor: option.flavor.clone(),
+            zone: option.zone.clone(),
             public: false,
-            network: around.network.clone(),
+            network: defaults.network.clone(),
             address: node.address,
-            security_groups: around.security_groups.clone(),
+            security_groups: defaults.security_groups.clone(),
             user_data: node.user_data.clone(),
             ssh_key: node.ssh_key.clone(),
             labels,
-            volumes: around.volumes.clone(),
+            volumes: defaults.volumes.clone(),
         }
     }
 
@@ -214,7 +216,7 @@ impl Executor {
         let known: Vec<(String, String)> =
             instances.iter().filter_map(|i| Some((i.name.clone(), i.address?.to_string()))).collect();
         if let Err(error) = self.slurm.tell_addresses(&known).await {
-            tracing::warn!(error = error.chain(), "cannot tell Slurm the addresses");
+            tracing::warn!(error = chain(&error), "cannot tell Slurm the addresses");
         }
     }
 
@@ -226,7 +228,7 @@ impl Executor {
         if let Err(error) = self.slurm.down(&nodes, &format!("{REASON}{problem}")).await {
             // Slurm does not know yet: tried again, so that no job waits for a node that will not come.
             for request in requests {
-                self.later(request, None, &error.chain())?;
+                self.later(request, None, &chain(&error))?;
             }
             return Ok(());
         }

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kiln_cloud::Instance;
+use kiln_slurm::{Node, Slurm};
 
 use super::plan::{Action, plan};
 use crate::cloud_view;
 use crate::error::Result;
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::group_pause::pause_text;
-use crate::slurm::{Node, Slurm};
-use crate::store::{FailureRecord, PowerTimes, Request, RequestKind, Store, now};
+use crate::store::{PowerTimes, Request, RequestKind, Store, now};
+use kiln_wire::health::FailureRecord;
 
 /// Everything that was observed in one round.
 pub struct Observation {
@@ -58,7 +59,7 @@ impl Observation {
             slurm: self.nodes.get(&request.node),
             asked: self.asked.get(&request.node).copied().unwrap_or_default(),
             paused,
-            places: group.map_or(1, |group| group.places.len()),
+            places: group.map_or(1, |group| group.launch_options.len()),
             proven: self.proven.get(&node.group).copied(),
         };
         plan(request, &seen, now())

@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kiln_slurm::Slurm;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::control_loop::Controller;
 use crate::control_loop::tasks::Tasks;
 use crate::error::{Error, Result};
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::group_pause;
-use crate::slurm::Slurm;
 use crate::store::{Finding, Store, now};
 
 pub use observe::Glimpse;
@@ -63,7 +63,7 @@ impl Controller for Reconciler {
     }
 
     async fn wait(&mut self, fleet: Option<&Fleet>) {
-        let every = fleet.map_or(BATCH, |fleet| Duration::from_secs(fleet.file.patience.reconcile.max(1)));
+        let every = fleet.map_or(BATCH, |fleet| Duration::from_secs(fleet.file.timing.reconcile.max(1)));
         tokio::select! {
             Ok(()) = self.settled.changed() => tokio::time::sleep(BATCH.min(every)).await,
             () = tokio::time::sleep(every) => {}

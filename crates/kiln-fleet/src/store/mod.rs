@@ -22,8 +22,6 @@ use tokio::sync::watch;
 
 use crate::error::{Error, Result};
 
-pub use events::Event;
-pub use failures::FailureRecord;
 pub use findings::Finding;
 pub use requests::{CloudOperation, NewRequest, PowerTimes, Request, RequestKind, RequestState};
 

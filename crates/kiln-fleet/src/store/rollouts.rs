@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, Params, Row, TransactionBehav
 
 use super::{Store, millis, now, time};
 use crate::error::{Error, Result};
-use crate::rollout::{NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutState};
+use kiln_wire::rollout::{NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutState};
 
 impl Store {
     /// The image a node should have: the fleet's, unless a rollout took the node back from exactly that one.
@@ -154,7 +154,7 @@ fn decode<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rollout::NodeStep;
+    use kiln_wire::rollout::NodeStep;
 
     fn node(name: &str) -> RolloutNode {
         let (previous, target) = (Some("old".into()), Some("new".into()));
