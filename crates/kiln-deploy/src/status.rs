@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_slurm::NodeState;
+use kiln_distro::Family;
+use kiln_site::services;
+use kiln_slurm::State;
 use kiln_spec::{Node, Role};
 use kiln_wire::health::{FindingReport, FleetHealth, GroupFailures, NodeHealth};
 use serde::Serialize;
 
-use crate::configure::slurm_states;
+use crate::configure::slurm_nodes;
 use crate::deployment::Deployment;
 use crate::error::Result;
 use crate::observe::Observed;
@@ -122,19 +124,35 @@ impl Deployment<'_> {
             Ok(health) => Answer::from(health),
             // kilnd has not been told of the cluster yet, or not well; Slurm may still answer.
             Err(kilnd_error) => match self.ask_slurm(observed).await {
-                Ok(states) => Answer {
-                    states: states.into_iter().map(|s| (s.node.clone(), SlurmSays::from(s))).collect(),
+                Ok(nodes) => Answer {
+                    states: nodes.into_iter().map(|(name, node)| (name, SlurmSays::from(node))).collect(),
                     kilnd_error: Some(kilnd_error.to_string()),
                     ..Answer::default()
                 },
-                Err(error) => failed(error.to_string()),
+                Err(error) => failed(self.with_stopped_units(observed, error.to_string()).await),
             },
         }
     }
 
-    async fn ask_slurm(&self, observed: &Observed) -> Result<Vec<NodeState>> {
+    /// The error, with the units of the control node that should run and do not.
+    async fn with_stopped_units(&self, observed: &Observed, error: String) -> String {
+        let control = &self.spec.control;
+        let units =
+            services::units_to_run(self.spec, Role::Control, Family::of_image(self.spec, &control.image));
+        let (Ok(ssh), Ok(hosts)) = (self.ssh(), self.hosts(observed, std::iter::once(control.node.as_str())))
+        else {
+            return error;
+        };
+        let argv: Vec<&str> = ["systemctl", "is-active"].into_iter().chain(units.iter().copied()).collect();
+        match ssh.output(&hosts[0], &argv, b"").await.map(|output| not_active(&units, &output.stdout)) {
+            Ok(stopped) if !stopped.is_empty() => format!("{error} ({})", stopped.join(", ")),
+            _ => error,
+        }
+    }
+
+    async fn ask_slurm(&self, observed: &Observed) -> Result<BTreeMap<String, kiln_slurm::Node>> {
         let hosts = self.hosts(observed, std::iter::once(self.spec.control.node.as_str()))?;
-        slurm_states(&self.ssh()?, &hosts[0]).await
+        slurm_nodes(&self.ssh()?, &hosts[0]).await
     }
 }
 
@@ -160,9 +178,9 @@ impl From<FleetHealth> for Answer {
     }
 }
 
-impl From<NodeState> for SlurmSays {
-    fn from(state: NodeState) -> Self {
-        SlurmSays { short: state.short(), in_order: state.in_service(), reason: state.reason }
+impl From<kiln_slurm::Node> for SlurmSays {
+    fn from(node: kiln_slurm::Node) -> Self {
+        SlurmSays { short: node.state.to_string(), in_order: node.state.in_service(), reason: node.reason }
     }
 }
 
@@ -235,12 +253,33 @@ impl Seen<'_> {
     }
 }
 
+/// `systemctl is-active` says one word for each unit.
+fn not_active(units: &[&str], said: &str) -> Vec<String> {
+    let states = units.iter().zip(said.lines().map(str::trim));
+    let stopped = states.filter(|(_, state)| *state != "active");
+    stopped.map(|(unit, state)| format!("{unit} is {state}")).collect()
+}
+
 fn out_of_service(state: &str) -> String {
-    if state.contains("powering_up") {
+    let seen = State::parse(state);
+    if seen.is_powering_up() {
         "being powered up".into()
-    } else if state.contains("powering_down") || state.contains("power_down") {
+    } else if seen.is_going_down() {
         "being powered down".into()
     } else {
         format!("Slurm: {state}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_that_do_not_run_are_named() {
+        let units = ["munge.service", "slurmctld.service", "kilnd.service"];
+        let said = not_active(&units, "active\nfailed\ninactive\n");
+        assert_eq!(said, ["slurmctld.service is failed", "kilnd.service is inactive"]);
+        assert!(not_active(&units, "active\nactive\nactive\n").is_empty());
     }
 }

@@ -9,6 +9,7 @@ use kiln_cloud::{
     label,
 };
 use kiln_distro::Step;
+use kiln_site::services::{self, OpenTo};
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::labels::image as property;
 use kiln_wire::{Identity, UserData};
@@ -77,16 +78,6 @@ impl BuildError {
 
 const ROLE: &str = "build";
 
-const DISABLED: [&str; 6] = [
-    "mariadb.service",
-    "munge.service",
-    "slurmctld.service",
-    "slurmd.service",
-    "slurmdbd.service",
-    "nftables.service",
-];
-const LEFTOVERS: [&str; 3] = ["/var/lib/mysql", "/etc/munge/munge.key", "/etc/slurm/slurm.conf"];
-
 /// Where the build instance lives.
 struct Place {
     network: String,
@@ -96,6 +87,12 @@ struct Place {
 /// The name of the instance that builds images for a cluster.
 pub fn instance_name(cluster: &str) -> String {
     format!("{cluster}-build")
+}
+
+/// Kiln reaches a build instance like the users reach a login node.
+fn public_rules() -> Vec<Rule> {
+    let rule = |port| Rule { from: ipnet::Ipv4Net::default().into(), tcp_port: Some(port) };
+    services::ports(OpenTo::Everyone).into_iter().map(rule).collect()
 }
 
 impl Builder<'_> {
@@ -127,7 +124,7 @@ impl Builder<'_> {
             .create_security_group(NewSecurityGroup {
                 name: instance_name(self.cluster),
                 labels: self.labels(),
-                rules: vec![Rule { from: ipnet::Ipv4Net::default().into(), tcp_port: Some(22) }],
+                rules: public_rules(),
             })
             .await?;
         let place = Place { network: network.id, security_group: group.id };
@@ -182,12 +179,12 @@ impl Builder<'_> {
             self.say(&recipe.name, &format!("running: {command}"));
             self.script(&host, "a command of the file", command, &[], b"").await?;
         }
-        let ssh = family.unit("sshd.service");
-        let units: Vec<&str> = [ssh, "--"].into_iter().chain(DISABLED).collect();
+        let (enabled, disabled) = services::units_of_image(family);
+        let units: Vec<&str> = enabled.into_iter().chain(["--"]).chain(disabled).collect();
         self.step(recipe, &host, &steps::SETTLE_SERVICES, &units, b"").await?;
         let listed = self.ssh.run(&host, family.package_list.command, b"").await?;
         self.step(recipe, &host, &family.steps.clean, &[], b"").await?;
-        self.step(recipe, &host, &steps::CLEAN, &LEFTOVERS, b"").await?;
+        self.step(recipe, &host, &steps::CLEAN, &services::leftovers(), b"").await?;
 
         self.say(&recipe.name, "shutting down");
         self.cloud.stop(&id, false).await?;

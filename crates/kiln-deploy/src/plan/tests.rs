@@ -5,7 +5,7 @@ use kiln_cloud::{
     AddressRange, Flavor, Instance, InstanceStatus, Labels, Network, NetworkPart, Rule, SecurityGroup,
     Volume, VolumeStatus, label,
 };
-use kiln_site::volume_name;
+use kiln_site::{Purpose, volume_name};
 use kiln_spec::{ImageUpdate, Node};
 
 use super::network::{cluster_group, login_group, rules};
@@ -63,8 +63,8 @@ fn whole(spec: &Spec) -> Observed {
         created: jiff::Timestamp::UNIX_EPOCH,
         built: None,
     };
-    let volume = |purpose: &str| Volume {
-        id: purpose.into(),
+    let volume = |purpose: Purpose| Volume {
+        id: purpose.name().into(),
         name: volume_name(spec, purpose),
         size_gib: 10,
         labels: Labels::new(),
@@ -89,7 +89,7 @@ fn whole(spec: &Spec) -> Observed {
     Observed {
         security_groups: vec![group(cluster_group(spec), false), group(login_group(spec), true)],
         networks: vec![network],
-        volumes: ["state", "home", "share"].map(volume).to_vec(),
+        volumes: Purpose::ALL.map(volume).to_vec(),
         instances: spec.nodes().map(instance).collect(),
         ..nothing()
     }
