@@ -31,7 +31,7 @@ impl Control {
             return Err(Error::Fleet(refusal(&output.stderr)));
         }
         serde_json::from_str(&output.stdout)
-            .map_err(|e| Error::Fleet(format!("kilnd's answer makes no sense: {e}")))
+            .map_err(|e| Error::Fleet(format!("kilnd's answer could not be read: {e}")))
     }
 }
 

@@ -47,7 +47,7 @@ impl SecretKind {
             SecretKind::DatabasePassword => "slurmdbd's access to its database",
             SecretKind::CloudToken => "the control node's access to the cloud's API",
             SecretKind::NodeSeed => "each node's sealing key and SSH host key are derived from it",
-            SecretKind::SshKey => "Kiln's own way onto the nodes",
+            SecretKind::SshKey => "Kiln's own SSH access to the nodes",
         }
     }
 

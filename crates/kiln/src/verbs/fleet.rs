@@ -20,11 +20,11 @@ pub enum Fleet {
     List,
     /// Show a rollout
     Report { id: RolloutId },
-    /// Let nothing new begin
+    /// Start no further nodes
     Pause { id: RolloutId },
-    /// Go on
+    /// Continue
     Resume { id: RolloutId },
-    /// End a rollout; what has begun is followed to its end
+    /// End a rollout; nodes that have started are watched until they are done
     Abort { id: RolloutId },
     /// How every compute node is
     Health,
@@ -86,7 +86,7 @@ fn look<T>(
 fn start(context: &Context, store: &Store) -> anyhow::Result<RolloutId> {
     let mut json = Vec::new();
     std::io::stdin().read_to_end(&mut json).context("cannot read standard input")?;
-    let options: Options = serde_json::from_slice(&json).context("these are not a rollout's options")?;
+    let options: Options = serde_json::from_slice(&json).context("these are not options of a rollout")?;
     let file = FleetFile::read(Path::new(paths::FLEET_FILE))?;
     context.block_on(async { Ok(kiln_fleet::start(store, &file, &Slurm::default(), options).await?) })
 }
