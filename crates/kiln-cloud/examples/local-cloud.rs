@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     let result = match args.as_slice() {
         ["local", "daemon", "--root", root] => match tokio::runtime::Runtime::new() {
             Ok(runtime) => runtime.block_on(kiln_cloud::local::serve(Path::new(root))).map(|()| 0),
-            Err(error) => Err(kiln_cloud::Error::Failed(error.to_string())),
+            Err(error) => Err(kiln_cloud::Error::failed(error.to_string())),
         },
         ["local", "instance", "--dir", dir] => kiln_cloud::local::run_instance(Path::new(dir)),
         // A stand-in for the real start-up, so that the unit in the image succeeds.
@@ -18,11 +18,9 @@ fn main() -> ExitCode {
         // A client, as any verb is one.
         ["images", root] => match tokio::runtime::Runtime::new() {
             Ok(runtime) => runtime.block_on(kiln_cloud::Cloud::local(root.into()).images()).map(|_| 0),
-            Err(error) => Err(kiln_cloud::Error::Failed(error.to_string())),
+            Err(error) => Err(kiln_cloud::Error::failed(error.to_string())),
         },
-        _ => Err(kiln_cloud::Error::Invalid(
-            "usage: local daemon --root ROOT | local instance --dir DIR".into(),
-        )),
+        _ => Err(kiln_cloud::Error::refused("usage: local daemon --root ROOT | local instance --dir DIR")),
     };
     match result {
         Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),

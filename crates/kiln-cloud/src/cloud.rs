@@ -282,7 +282,7 @@ impl Cloud {
             on_progress(&seen);
             if let Some(waiting) = judge(ids, &seen)? {
                 if Instant::now() >= deadline {
-                    return Err(Error::Failed(format!("not active in time: {}", waiting.join(", "))));
+                    return Err(Error::failed(format!("not active in time: {}", waiting.join(", "))));
                 }
             } else {
                 return Ok(seen);
@@ -311,14 +311,14 @@ impl Cloud {
 /// `None`: all are active. Otherwise the names of those that are not yet.
 fn judge(ids: &[String], seen: &[Instance]) -> Result<Option<Vec<String>>> {
     if let Some(gone) = ids.iter().find(|id| !seen.iter().any(|i| i.id == **id)) {
-        return Err(Error::NotFound { kind: "instance", name: gone.clone() });
+        return Err(Error::not_found("instance", gone.clone()));
     }
     let mut waiting = Vec::new();
     for instance in seen {
         match &instance.status {
             InstanceStatus::Active => {}
             InstanceStatus::Error { reason } => {
-                return Err(Error::Failed(format!("{}: {reason}", instance.name)));
+                return Err(Error::failed(format!("{}: {reason}", instance.name)));
             }
             InstanceStatus::Building
             | InstanceStatus::Rebuilding
@@ -336,19 +336,7 @@ mod tests {
     use super::*;
 
     fn instance(id: &str, status: InstanceStatus) -> Instance {
-        Instance {
-            id: id.into(),
-            name: format!("name-{id}"),
-            status,
-            image: None,
-            flavor: "tiny".into(),
-            address: None,
-            public_address: None,
-            labels: Labels::new(),
-            volumes: vec![],
-            created: jiff::Timestamp::UNIX_EPOCH,
-            built: None,
-        }
+        Instance { name: format!("name-{id}"), status, ..crate::testing::instance(id) }
     }
 
     /// Callers run these on any thread of their runtime.
@@ -381,6 +369,6 @@ mod tests {
         let error =
             judge(&ids, &[instance("a", InstanceStatus::Error { reason: "no host".into() })]).unwrap_err();
         assert_eq!(error.to_string(), "name-a: no host");
-        assert!(matches!(judge(&ids, &[]), Err(Error::NotFound { .. })));
+        assert!(matches!(judge(&ids, &[]), Err(error) if error.is_not_found()));
     }
 }

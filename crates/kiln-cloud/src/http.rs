@@ -25,20 +25,18 @@ pub fn plain(timeout: Duration) -> Client {
 /// For a cloud across a network. Proxies are taken from the environment, as everybody does.
 pub fn secure(timeout: Duration, trust: Trust<'_>) -> Result<Client> {
     let builder = builder(timeout).connect_timeout(Duration::from_secs(15));
-    let wrong = |what: &str, e: reqwest::Error| Error::Unsupported(format!("{what}: {}", root_cause(&e)));
+    let wrong = |what: &str, e: reqwest::Error| Error::unsupported(what).because(Cause(e));
     match trust {
         Trust::Anybody => builder
             .tls_certs_only([])
             .tls_danger_accept_invalid_certs(true)
             .build()
-            .map_err(|e| wrong("TLS is not to be had", e)),
+            .map_err(|e| wrong("TLS cannot be used", e)),
         Trust::Bundle(pem) => {
             let certificates =
                 Certificate::from_pem_bundle(pem).map_err(|e| wrong("the CA bundle cannot be read", e))?;
             if certificates.is_empty() {
-                return Err(Error::Unsupported(
-                    "the CA bundle (`cacert` or OS_CACERT) holds no certificate".into(),
-                ));
+                return Err(Error::unsupported("the CA bundle (`cacert` or OS_CACERT) holds no certificate"));
             }
             let built = builder.tls_certs_only(certificates).build();
             built.map_err(|e| wrong("the CA bundle cannot be used", e))
@@ -54,10 +52,10 @@ fn builder(timeout: Duration) -> ClientBuilder {
 }
 
 /// Why no answer came. That a server's certificate is not one to believe does not change by asking again.
-pub fn failure(error: &reqwest::Error) -> Error {
-    match distrust(error) {
-        Some(why) => Error::Untrusted(why),
-        None => Error::Transient(root_cause(error)),
+pub fn failure(error: reqwest::Error) -> Error {
+    match distrust(&error) {
+        Some(why) => Error::untrusted(why),
+        None => Error::unanswered("no answer").because(Cause(error)),
     }
 }
 
@@ -97,11 +95,19 @@ fn tls_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e rus
     tls_error(below?)
 }
 
-/// reqwest's own message names the address only; what went wrong is below.
-pub fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(below) = cause.source() {
-        cause = below;
+/// Why a request failed. reqwest's own message names the address only, and so do those below it; the last of its
+/// sources says what went wrong.
+#[derive(Debug)]
+pub struct Cause(pub reqwest::Error);
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut cause: &dyn std::error::Error = &self.0;
+        while let Some(below) = cause.source() {
+            cause = below;
+        }
+        write!(f, "{cause}")
     }
-    cause.to_string()
 }
+
+impl std::error::Error for Cause {}

@@ -10,9 +10,11 @@ pub mod local;
 pub mod openstack;
 pub mod rate;
 pub mod retry;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod types;
 
 pub use access::Access;
 pub use cloud::Cloud;
-pub use error::{Error, Result};
+pub use error::{Class, Error, Result};
 pub use types::*;

@@ -44,15 +44,15 @@ impl Policy {
         elapsed: Duration,
         random: f64,
     ) -> Option<Duration> {
-        if !error.is_retryable() {
+        if !error.is_temporary() {
             return None;
         }
         let ceiling = self.base.saturating_mul(2u32.saturating_pow(attempt)).min(self.cap);
         let jitter = ceiling.mul_f64(random.clamp(0.0, 1.0));
-        let wait = match error {
+        let wait = match error.retry_after() {
             // A little more than asked, so that many callers told the same do not return at once.
-            Error::Throttled { retry_after: Some(after) } => *after + jitter.min(after.mul_f64(0.25)),
-            _ => jitter,
+            Some(after) => after + jitter.min(after.mul_f64(0.25)),
+            None => jitter,
         };
         (elapsed + wait <= self.budget).then_some(wait)
     }
@@ -84,6 +84,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Class;
 
     const POLICY: Policy = Policy {
         base: Duration::from_secs(1),
@@ -92,7 +93,7 @@ mod tests {
     };
 
     fn transient() -> Error {
-        Error::Transient("busy".into())
+        Error::unanswered("busy")
     }
 
     #[test]
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_clouds_own_delay_is_never_cut_short() {
-        let error = Error::Throttled { retry_after: Some(Duration::from_secs(20)) };
+        let error = Error::busy(Some(Duration::from_secs(20)));
         assert_eq!(POLICY.wait_after(&error, 0, Duration::ZERO, 0.0), Some(Duration::from_secs(20)));
         assert_eq!(POLICY.wait_after(&error, 9, Duration::ZERO, 1.0), Some(Duration::from_secs(25)));
         assert_eq!(POLICY.wait_after(&error, 0, Duration::from_secs(50), 0.0), None);
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn final_errors_and_spent_budgets_end_it() {
-        assert_eq!(POLICY.wait_after(&Error::Quota("full".into()), 0, Duration::ZERO, 0.5), None);
+        assert_eq!(POLICY.wait_after(&Error::no_room("full"), 0, Duration::ZERO, 0.5), None);
         assert_eq!(POLICY.wait_after(&transient(), 0, Duration::from_secs(60), 1.0), None);
         assert_eq!(POLICY.wait_after(&transient(), u32::MAX, Duration::ZERO, 1.0), Some(POLICY.cap));
     }
@@ -134,7 +135,7 @@ mod tests {
     async fn it_gives_up_within_the_budget() {
         let start = Instant::now();
         let result: Result<()> = retry(&POLICY, |_| async { Err(transient()) }).await;
-        assert!(matches!(result, Err(Error::Transient(_))));
+        assert!(matches!(result, Err(Error { class: Class::Unanswered, .. })));
         assert!(start.elapsed() <= POLICY.budget);
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub type Labels = BTreeMap<String, String>;
 
-pub use kiln_wire::labels as label;
+pub use kiln_wire::{Attachment, labels as label};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
@@ -88,13 +88,6 @@ pub struct NewInstance {
     pub ssh_key: String,
     pub labels: Labels,
     pub volumes: Vec<Attachment>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attachment {
-    /// Volume id.
-    pub volume: String,
-    pub read_only: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

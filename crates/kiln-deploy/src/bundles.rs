@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use kiln_fleet::{ElasticGroup, FleetFile, FleetNode, Patience, Place, Surroundings};
 use kiln_image::Manifest;
+use kiln_site::services::CLOUD_TOKEN;
 use kiln_site::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_slurm::Release;
 use kiln_spec::{Group, Node, Role, Spec};
+use kiln_wire::{
+    CloudAccess, ElasticGroup, FleetFile, FleetNode, InstanceDefaults, LaunchOption, Timing, Version,
+};
 
 use crate::addresses::kept_addresses;
 use crate::apply::Made;
@@ -15,7 +18,6 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
 use crate::plan::{attachments, security_groups_of, share};
-use crate::secrets::SecretKind;
 use crate::targets::targets;
 
 impl Deployment<'_> {
@@ -51,12 +53,8 @@ impl Deployment<'_> {
             kiln: kiln_digest.to_string(),
             exports: self.exports(observed)?,
         };
-        let secrets = Secrets {
-            munge_key_base64: self.secrets.read(SecretKind::MungeKey)?,
-            database_password: self.secrets.read(SecretKind::DatabasePassword)?,
-            fleet_file: self.fleet_file(observed).await?,
-            ssh_public_key: self.ssh_public_key()?,
-        };
+        let fleet_file = self.fleet_file(observed).await?;
+        let secrets = Secrets::read(|secret| self.secrets.read(secret), fleet_file, self.ssh_public_key()?)?;
         Ok((inventory, secrets))
     }
 
@@ -84,7 +82,7 @@ impl Deployment<'_> {
     /// What kilnd needs to move a node to its image without the deploy host.
     pub async fn fleet_file(&self, observed: &Observed) -> Result<String> {
         let images = targets(self.spec, observed);
-        let token = self.secrets.read(SecretKind::CloudToken)?;
+        let token = self.secrets.read(&CLOUD_TOKEN)?;
         let access = self.cloud.access(&self.spec.name, token.trim(), &observed.networks).await?;
         let kept = kept_addresses(self.spec, observed)?;
         let share = Made::default().share(&share(self.spec, observed))?;
@@ -100,34 +98,35 @@ impl Deployment<'_> {
             nodes.insert(node.name.to_string(), fleet_node);
         }
         let file = FleetFile {
+            format: Version,
             cluster: self.spec.name.clone(),
-            cloud: access,
+            cloud: CloudAccess::new(&access).map_err(|e| Error::NotReady(e.to_string()))?,
             concurrency: self.spec.concurrency,
             rebuild_partitions: self.spec.rebuild.iter().map(|r| r.name.clone()).collect(),
             resume_timeout: kiln_site::longest_resume_timeout(self.spec).as_secs(),
             license: Some("rebuild".to_string()),
-            surroundings: self.surroundings(observed)?,
+            instance_defaults: self.instance_defaults(observed)?,
             elastic: self.spec.compute.iter().filter_map(elastic_group).collect(),
-            patience: self.patience(),
+            timing: self.timing(),
             nodes,
         };
-        serde_json::to_string_pretty(&file).map_err(|e| Error::NotReady(e.to_string()))
+        file.to_text().map_err(|e| Error::NotReady(e.to_string()))
     }
 
-    fn surroundings(&self, observed: &Observed) -> Result<Option<Surroundings>> {
+    fn instance_defaults(&self, observed: &Observed) -> Result<Option<InstanceDefaults>> {
         let Some(node) = self.spec.nodes().find(|node| node.elastic) else { return Ok(None) };
         let network =
             observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?;
-        Ok(Some(Surroundings {
+        Ok(Some(InstanceDefaults {
             network: network.id.clone(),
             security_groups: Made::default().ids(&security_groups_of(self.spec, observed, &node))?,
             volumes: Made::default().attachments(&attachments(self.spec, observed, &node))?,
         }))
     }
 
-    fn patience(&self) -> Patience {
+    fn timing(&self) -> Timing {
         let reconcile = &self.spec.reconcile;
-        Patience {
+        Timing {
             reconcile: reconcile.every.as_secs(),
             grace: reconcile.grace.as_secs(),
             newcomer: reconcile.newcomer.as_secs(),
@@ -154,11 +153,14 @@ fn elastic_group(group: &Group) -> Option<(String, ElasticGroup)> {
     let flavors = std::iter::once(&group.flavor).chain(&elastic.flavors);
     let zones: Vec<Option<&String>> =
         if group.zones.is_empty() { vec![None] } else { group.zones.iter().map(Some).collect() };
-    let places = flavors.flat_map(|flavor| {
-        zones.iter().map(|zone| Place { flavor: flavor.clone(), zone: zone.cloned() }).collect::<Vec<_>>()
+    let options = flavors.flat_map(|flavor| {
+        zones
+            .iter()
+            .map(|zone| LaunchOption { flavor: flavor.clone(), zone: zone.cloned() })
+            .collect::<Vec<_>>()
     });
     let always_up = group.nodes.iter().take(elastic.min).cloned().collect();
-    Some((group.name.clone(), ElasticGroup { places: places.collect(), always_up }))
+    Some((group.name.clone(), ElasticGroup { launch_options: options.collect(), always_up }))
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ impl Deployment<'_> {
                 }
                 Err(error) => {
                     (self.progress)(Event::failed(&host.name, "not configured"));
-                    failures.push(format!("  {error}"));
+                    failures.push(format!("  {}", error.chain()));
                 }
             }
         }
@@ -96,7 +96,12 @@ impl Deployment<'_> {
             failures.push(format!("  {}", Error::NotActive { node, status }));
         }
         if !failures.is_empty() {
-            return Err(Error::Operations { failed: failures.len(), all, details: failures.join("\n") });
+            return Err(Error::Operations {
+                failed: failures.len(),
+                all,
+                details: failures.join("\n"),
+                hint: None,
+            });
         }
         if !dry_run {
             // Every node has the new secrets by now.

@@ -1,7 +1,7 @@
 //! Asking kilnd's store, on the control node, over SSH, as Slurm's own user.
 
 use kiln_ssh::{Host, Ssh};
-use serde::de::DeserializeOwned;
+use kiln_wire::Format;
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
@@ -24,14 +24,13 @@ impl Deployment<'_> {
 
 impl Control {
     /// `words`: a verb of `kiln fleet` and its arguments.
-    pub async fn ask<T: DeserializeOwned>(&self, words: &[&str], stdin: &[u8]) -> Result<T> {
+    pub async fn ask<T: Format>(&self, words: &[&str], stdin: &[u8]) -> Result<T> {
         let argv: Vec<&str> = FLEET.into_iter().chain(words.iter().copied()).collect();
         let output = self.ssh.output(&self.host, &argv, stdin).await?;
         if output.status != 0 {
             return Err(Error::Fleet(refusal(&output.stderr)));
         }
-        serde_json::from_str(&output.stdout)
-            .map_err(|e| Error::Fleet(format!("kilnd's answer could not be read: {e}")))
+        T::from_json(output.stdout.as_bytes()).map_err(|error| Error::Fleet(error.to_string()))
     }
 }
 

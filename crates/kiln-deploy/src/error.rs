@@ -51,7 +51,13 @@ pub enum Error {
     #[error("{0} is not a compute node: Slurm and kilnd do not know it")]
     NoComputeNode(String),
     #[error("{failed} of {all} operations failed:\n{details}")]
-    Operations { failed: usize, all: usize, details: String },
+    Operations {
+        failed: usize,
+        all: usize,
+        details: String,
+        /// The first that any of them has.
+        hint: Option<String>,
+    },
     #[error("{0}")]
     Fleet(String),
     #[error("the last rotation of {0} has not reached all nodes yet")]
@@ -76,14 +82,23 @@ impl From<kiln_image::BuildError> for Error {
 }
 
 impl Error {
+    /// With all causes, on one line.
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+
     /// What to do about it, where that is known.
     pub fn hint(&self) -> Option<String> {
         match self {
             Error::ImageNotBuilt(name) => {
                 Some(format!("`kiln image build {name}` builds it; `kiln up` does so by itself"))
-            }
-            Error::Cloud(kiln_cloud::Error::Unsupported(what)) if what.contains("needs root") => {
-                Some("run it again as root, for example with sudo".into())
             }
             Error::RotationPending(_) => Some("`kiln configure` distributes it; then rotate again".into()),
             Error::NoRollout => Some("`kiln rebuild` starts one".into()),
@@ -93,9 +108,7 @@ impl Error {
             Error::NotActive { .. } | Error::Broken { .. } => {
                 Some("`kiln apply` starts what is stopped and replaces what is broken".into())
             }
-            Error::ImageInUse { .. } => {
-                Some("--force deletes it anyway; the nodes keep running it".into())
-            }
+            Error::ImageInUse { .. } => Some("--force deletes it anyway; the nodes keep running it".into()),
             Error::NoInstance(_) => Some("`kiln apply` creates what is missing".into()),
             Error::UnknownNode(_) => Some("`kiln status` lists the nodes".into()),
             Error::NoComputeNode(node) => {
@@ -111,26 +124,11 @@ impl Error {
             Error::Flavor { cloud: "openstack", .. } => Some(
                 "set `flavor` for [control] and for each group; `openstack flavor list` shows them".into(),
             ),
-            Error::Cloud(kiln_cloud::Error::Unauthorized(_)) => Some(
-                "`openstack token issue` with the same clouds.yaml or variables shows whether they work"
-                    .into(),
-            ),
-            Error::Cloud(kiln_cloud::Error::Untrusted(_)) => Some(
-                "`cacert` in clouds.yaml, or OS_CACERT, names the CA bundle to trust; the address must have one of \
-                 the certificate's names"
-                    .into(),
-            ),
-            Error::Cloud(kiln_cloud::Error::Quota(_)) => Some(
-                "`openstack quota show --usage` shows the project's limits; nodes that were made stay".into(),
-            ),
+            Error::Cloud(error) => error.hint().map(String::from),
+            Error::Image(error) => error.hint().map(String::from),
+            Error::Operations { hint, .. } => hint.clone(),
             Error::AddressTaken { .. } => {
                 Some("give the node another `address` in its override, or none, or remove the port".into())
-            }
-            // Also where it is one of several failures.
-            Error::Cloud(_) | Error::Operations { .. }
-                if self.to_string().contains("exists already and is not") =>
-            {
-                Some("rename the cluster, or remove the other one".into())
             }
             _ => None,
         }

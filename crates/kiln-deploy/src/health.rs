@@ -1,9 +1,9 @@
 //! What kilnd has to tell of the fleet: its events, and all it knows of one node.
 
 use jiff::Timestamp;
-use kiln_fleet::NodeDossier;
-use kiln_fleet::store::Event;
 use kiln_spec::Role;
+use kiln_wire::health::NodeDossier;
+use kiln_wire::{Event, EventList};
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ impl Deployment<'_> {
         let control = self.control(&self.observe().await?)?;
         let (since, most) = (since.map(|since| format!("--since={since}")), format!("--most={most}"));
         let words: Vec<&str> = ["events", &most].into_iter().chain(since.as_deref()).chain(node).collect();
-        control.ask(&words, b"").await
+        Ok(control.ask::<EventList>(&words, b"").await?.events)
     }
 
     pub async fn dossier(&self, node: &str) -> Result<NodeDossier> {

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use kiln_fleet::{Options, RolloutId, RolloutReport};
+use kiln_wire::Format as _;
+use kiln_wire::rollout::{Options, RolloutId, RolloutReport};
 
 use crate::control::Control;
 use crate::deployment::Deployment;
@@ -26,7 +27,7 @@ impl Deployment<'_> {
 
 impl Rollouts<'_> {
     pub async fn start(&self, options: &Options) -> Result<RolloutReport> {
-        let json = serde_json::to_vec(options).map_err(|e| Error::NotReady(e.to_string()))?;
+        let json = options.to_json().map_err(|e| Error::NotReady(e.to_string()))?;
         self.control.ask(&["start"], &json).await
     }
 

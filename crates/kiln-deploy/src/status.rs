@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_fleet::health::{FindingReport, GroupFailures};
-use kiln_fleet::{FleetHealth, NodeHealth};
+use kiln_distro::Family;
+use kiln_site::services;
 use kiln_slurm::NodeState;
 use kiln_spec::{Node, Role};
+use kiln_wire::health::{FindingReport, FleetHealth, GroupFailures, NodeHealth};
 use serde::Serialize;
 
 use crate::configure::slurm_states;
@@ -128,8 +129,24 @@ impl Deployment<'_> {
                     kilnd_error: Some(kilnd_error.to_string()),
                     ..Answer::default()
                 },
-                Err(error) => failed(error.to_string()),
+                Err(error) => failed(self.with_stopped_units(observed, error.to_string()).await),
             },
+        }
+    }
+
+    /// The error, with the units of the control node that should run and do not.
+    async fn with_stopped_units(&self, observed: &Observed, error: String) -> String {
+        let control = &self.spec.control;
+        let units =
+            services::units_to_run(self.spec, Role::Control, Family::of_image(self.spec, &control.image));
+        let (Ok(ssh), Ok(hosts)) = (self.ssh(), self.hosts(observed, std::iter::once(control.node.as_str())))
+        else {
+            return error;
+        };
+        let argv: Vec<&str> = ["systemctl", "is-active"].into_iter().chain(units.iter().copied()).collect();
+        match ssh.output(&hosts[0], &argv, b"").await.map(|output| not_active(&units, &output.stdout)) {
+            Ok(stopped) if !stopped.is_empty() => format!("{error} ({})", stopped.join(", ")),
+            _ => error,
         }
     }
 
@@ -236,6 +253,13 @@ impl Seen<'_> {
     }
 }
 
+/// `systemctl is-active` says one word for each unit.
+fn not_active(units: &[&str], said: &str) -> Vec<String> {
+    let states = units.iter().zip(said.lines().map(str::trim));
+    let stopped = states.filter(|(_, state)| *state != "active");
+    stopped.map(|(unit, state)| format!("{unit} is {state}")).collect()
+}
+
 fn out_of_service(state: &str) -> String {
     if state.contains("powering_up") {
         "being powered up".into()
@@ -243,5 +267,18 @@ fn out_of_service(state: &str) -> String {
         "being powered down".into()
     } else {
         format!("Slurm: {state}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_that_do_not_run_are_named() {
+        let units = ["munge.service", "slurmctld.service", "kilnd.service"];
+        let said = not_active(&units, "active\nfailed\ninactive\n");
+        assert_eq!(said, ["slurmctld.service is failed", "kilnd.service is inactive"]);
+        assert!(not_active(&units, "active\nactive\nactive\n").is_empty());
     }
 }

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use kiln_cloud::{Error as CloudError, Instance, label};
+use kiln_cloud::{Instance, label};
 
 use crate::error::{Error, Result};
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 
-/// By node name.
+/// All of the cluster, by node name.
 pub async fn instances(fleet: &Fleet) -> kiln_cloud::Result<BTreeMap<String, Instance>> {
     let all = fleet.cloud.instances(&fleet.file.cluster).await?;
     Ok(all.into_iter().map(|instance| (node_of(&instance).to_string(), instance)).collect())
 }
 
-/// Those of compute nodes by node name, also where there are several of one.
+/// All of compute nodes, by node name: there may be several of one.
 pub async fn by_node(fleet: &Fleet) -> kiln_cloud::Result<BTreeMap<String, Vec<Instance>>> {
     let mut all: BTreeMap<String, Vec<Instance>> = BTreeMap::new();
     let instances = fleet.cloud.instances(&fleet.file.cluster).await?;
@@ -23,21 +23,26 @@ pub async fn by_node(fleet: &Fleet) -> kiln_cloud::Result<BTreeMap<String, Vec<I
     Ok(all)
 }
 
-/// The only way in which kilnd deletes: what it has labelled for compute nodes of its cluster, and that as it is now, not as
-/// some list had it.
+/// The only way in which kilnd deletes an instance: only one with the labels of a compute node of its cluster, which are read
+/// right before.
 pub async fn delete(fleet: &Fleet, id: &str) -> Result<()> {
     match fleet.cloud.instance(id).await {
         Ok(instance) if is_ours(&instance, &fleet.file.cluster) => Ok(fleet.cloud.delete(id).await?),
         Ok(_) => Err(Error::Refused(format!("instance {id} has other labels now"))),
-        Err(CloudError::NotFound { .. }) => Ok(()),
+        Err(error) if error.is_not_found() => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Made for compute nodes of this cluster: Kiln may delete it.
+/// It has the labels of a compute node of this cluster: Kiln may delete it.
 pub fn is_ours(instance: &Instance, cluster: &str) -> bool {
     let says = |key: &str, value: &str| instance.labels.get(key).is_some_and(|found| found == value);
     says(label::CLUSTER, cluster) && says(label::ROLE, "compute")
+}
+
+/// The instance's image as the cloud shows it, or else as Kiln labelled it.
+pub fn image_of(instance: &Instance) -> Option<&str> {
+    instance.image.as_deref().or_else(|| instance.labels.get(label::IMAGE).map(String::as_str))
 }
 
 fn node_of(instance: &Instance) -> &str {

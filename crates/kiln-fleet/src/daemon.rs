@@ -1,29 +1,23 @@
-//! kilnd: takes requests out of the store and carries them out, some at a time, and drives rollouts.
+//! kilnd: opens the store and runs the controllers side by side.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_wire::paths;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use kiln_wire::paths;
-
-use crate::control_loop::Rounds;
+use crate::control_loop::{ControlLoop, fleet, upkeep};
 use crate::error::{Error, Result};
-use crate::fleet_file::{Fleet, FleetWatch};
-use crate::hooks::spool;
 use crate::power::Power;
-use crate::reboot::Worker;
+use crate::reboot::Reboots;
 use crate::reconcile::Reconciler;
 use crate::rollout::Rollouts;
 use crate::slurm::Slurm;
 use crate::store::Store;
-
-/// Old requests are in nobody's way.
-const PRUNE_EVERY: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
@@ -33,14 +27,14 @@ pub struct DaemonConfig {
     pub slurm: Slurm,
     /// Where the published bundles are.
     pub share: PathBuf,
-    /// How often the store is looked at.
+    /// How often the store is read.
     pub poll: Duration,
-    /// How often rollouts look at Slurm and the cloud.
+    /// How often rollouts observe Slurm and the cloud.
     pub rollout_poll: Duration,
 }
 
 impl Default for DaemonConfig {
-    /// The control node's.
+    /// The paths of a control node.
     fn default() -> Self {
         DaemonConfig {
             store: paths::STORE.into(),
@@ -54,92 +48,50 @@ impl Default for DaemonConfig {
     }
 }
 
-/// Until SIGTERM or SIGINT.
+/// Serves until SIGTERM or SIGINT.
 pub async fn run(config: DaemonConfig) -> Result<()> {
     let failed = |source| Error::Io { path: "signal handlers".into(), source };
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    let (stop, stopping) = watch::channel(false);
-    let signalled = async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        stop.send_replace(true);
-        // The receivers see a dropped sender as an error, not as a stop.
-        std::future::pending::<()>().await;
-    };
+    let stop = CancellationToken::new();
+    let mut serving = std::pin::pin!(serve(config, stop.clone()));
     tokio::select! {
-        result = serve(config, stopping) => result,
-        () = signalled => Ok(()),
+        result = &mut serving => return result,
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
     }
+    stop.cancel();
+    serving.await
 }
 
-/// Until `stopping` becomes true; then what is being asked of the cloud is let finish.
-pub async fn serve(config: DaemonConfig, stopping: watch::Receiver<bool>) -> Result<()> {
+/// Serves until `stop`, and then until what was asked of the cloud has been answered.
+pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> {
     let store = Arc::new(Store::open(&config.store)?);
-    let taken_up = store.requeue_unfinished()?;
-    tracing::info!(store = %config.store.display(), taken_up, "serving");
-    let worker =
-        Arc::new(Worker { store: store.clone(), slurm: config.slurm.clone(), stop: stopping.clone() });
-    let (fleets, fleet_now) = watch::channel(None);
-    let reconciler = Reconciler {
+    let requeued = store.requeue_unfinished()?;
+    tracing::info!(store = %config.store.display(), requeued, "serving");
+    let (fleet_sender, fleet_receiver) = watch::channel(None);
+    let control_loop = || ControlLoop { fleet: fleet_receiver.clone(), stop: stop.clone() };
+    let slurm = || config.slurm.clone();
+    let mut loops = JoinSet::new();
+    loops.spawn(fleet::publish(config.fleet.clone(), config.poll, fleet_sender, stop.clone()));
+    loops.spawn(upkeep::keep(store.clone(), config.spool.clone(), config.poll, stop.clone()));
+    loops.spawn(control_loop().run(Reboots::new(store.clone(), slurm(), config.poll, stop.clone())));
+    loops.spawn(control_loop().run(Power::new(store.clone(), slurm(), config.poll)));
+    loops.spawn(control_loop().run(Rollouts {
         store: store.clone(),
-        slurm: config.slurm.clone(),
-        fleet: fleet_now.clone(),
-        stop: stopping.clone(),
-        share: config.share.clone(),
-    };
-    let reconciling = tokio::spawn(reconciler.run());
-    let rounds = |every| Rounds { fleet: fleet_now.clone(), stop: stopping.clone(), every };
-    let power = Power::new(store.clone(), config.slurm.clone());
-    let powering = tokio::spawn(rounds(config.poll).run(power));
-    let rollouts = Rollouts { store: store.clone(), slurm: config.slurm.clone(), stop: stopping.clone() };
-    let rollouts = tokio::spawn(rounds(config.rollout_poll).run(rollouts));
-    let mut pruned: Option<Instant> = None;
-    let mut fleet_watch = FleetWatch::new(config.fleet.clone());
-    let mut fleet: Option<Arc<Fleet>> = None;
-    let mut working = JoinSet::new();
-    let mut stop = stopping.clone();
-    while !*stopping.borrow() {
-        match fleet_watch.changed() {
-            Some(Ok(new)) => {
-                tracing::info!(nodes = new.file.nodes.len(), "read the fleet file");
-                fleet = Some(Arc::new(new));
-                fleets.send_replace(fleet.clone());
-            }
-            // What was read before still holds.
-            Some(Err(error)) => tracing::error!(error = error.chain(), "cannot read the fleet file"),
-            None => {}
+        slurm: slurm(),
+        every: config.rollout_poll,
+        stop: stop.clone(),
+    }));
+    loops.spawn(control_loop().run(Reconciler::new(store, slurm(), config.share.clone(), stop.clone())));
+    while let Some(ended) = loops.join_next().await {
+        // A daemon without one of its controllers would look alive; systemd starts one that has ended.
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            std::panic::resume_unwind(error.into_panic());
         }
-        if let Err(error) = spool::pick_up(&config.spool, &store) {
-            tracing::error!(error = error.chain(), "cannot pick up the spool");
-        }
-        if pruned.is_none_or(|at| at.elapsed() > PRUNE_EVERY) {
-            pruned = Some(Instant::now());
-            if let Err(error) = store.prune() {
-                tracing::error!(error = error.chain(), "cannot drop old requests");
-            }
-        }
-        while working.try_join_next().is_some() {}
-        if let Some(fleet) = &fleet {
-            let room = fleet.file.concurrency.max(1).saturating_sub(working.len());
-            match store.claim(room) {
-                Ok(requests) => {
-                    for request in requests {
-                        let (worker, fleet) = (worker.clone(), fleet.clone());
-                        working.spawn(async move { worker.carry_out(&fleet, &request).await });
-                    }
-                }
-                Err(error) => tracing::error!(error = error.chain(), "cannot read requests"),
-            }
-        }
-        let _ = tokio::time::timeout(config.poll, stop.wait_for(|stop| *stop)).await;
     }
-    tracing::info!(working = working.len(), "ending");
-    while working.join_next().await.is_some() {}
-    let _ = powering.await;
-    let _ = rollouts.await;
-    let _ = reconciling.await;
+    tracing::info!("stopped");
     Ok(())
 }

@@ -16,19 +16,21 @@ pub enum Error {
     NewerStore { path: PathBuf, found: u32, known: u32 },
     #[error(
         "the store {} is damaged ({problem}): stop kilnd, move the file away and start kilnd again; \
-         rollouts have to be started anew",
+         rollouts have to be started again",
         path.display()
     )]
     DamagedStore { path: PathBuf, problem: String },
     #[error("the store does not answer")]
     Store(#[from] rusqlite::Error),
-    #[error("the store holds what this Kiln does not understand: {0}")]
+    #[error("the store has content that this Kiln does not understand: {0}")]
     StoreContent(String),
     #[error("cannot use {}", path.display())]
     Io { path: PathBuf, source: std::io::Error },
-    #[error("{} is not a fleet file: {problem}", path.display())]
-    FleetFile { path: PathBuf, problem: String },
-    #[error("{list:?} is no list of nodes")]
+    #[error(transparent)]
+    FleetFile(#[from] kiln_wire::FleetFileError),
+    #[error(transparent)]
+    CloudAccess(#[from] kiln_wire::CloudAccessError),
+    #[error("{list:?} is not a list of nodes")]
     Hostlist { list: String, source: kiln_spec::hostlist::HostlistError },
     #[error("{program}: {message}")]
     Slurm { program: String, message: String },

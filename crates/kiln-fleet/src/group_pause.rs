@@ -5,23 +5,25 @@ use std::time::Duration;
 
 use kiln_cloud::InstanceStatus;
 
-use crate::error::Result;
-use crate::fleet_file::FleetFile;
-use crate::reconcile::Observation;
-use crate::store::{FailureRecord, Store, now};
+use kiln_wire::FleetFile;
+use kiln_wire::health::FailureRecord;
 
-/// Nodes of a group failed, for good. Too many in a row, and the group pauses. What fails of a group that is paused is no
-/// news: nothing is tried there.
+use crate::error::Result;
+use crate::reconcile::Observation;
+use crate::store::{Store, now};
+
+/// Counts nodes of a group that failed to come up. After too many in a row the group is paused. Failures in a paused group
+/// are not counted: nothing is tried there.
 pub fn count(store: &Store, file: &FleetFile, group: &str, nodes: usize, problem: &str) -> Result<()> {
     if store.failure_records()?.get(group).is_some_and(FailureRecord::is_paused) {
         return Ok(());
     }
     let failures = store.add_failures(group, nodes, problem)?;
-    if failures >= file.patience.failures { pause(store, file, group, problem) } else { Ok(()) }
+    if failures >= file.timing.failures { pause(store, file, group, problem) } else { Ok(()) }
 }
 
 pub fn pause(store: &Store, file: &FleetFile, group: &str, problem: &str) -> Result<()> {
-    let until = now() + Duration::from_secs(file.patience.pause);
+    let until = now() + Duration::from_secs(file.timing.pause);
     store.pause_group(group, until, problem)?;
     if let Some(record) = store.failure_records()?.get(group) {
         tracing::warn!(group, problem, "paused");
@@ -30,16 +32,16 @@ pub fn pause(store: &Store, file: &FleetFile, group: &str, problem: &str) -> Res
     Ok(())
 }
 
-/// Why a group is left alone, and until when.
+/// Why a group is paused, and until when.
 pub fn pause_text(group: &str, record: &FailureRecord) -> String {
     let until =
         record.paused_until.map_or_else(String::new, |t| format!(" until {}", t.strftime("%H:%M:%S UTC")));
     format!("{group} is paused{until}: {}", record.problem)
 }
 
-/// Groups whose failures are over, each with the node that proves it: in service, on an instance that was made since. That
-/// the cloud makes instances is no proof, as long as none of them joins. Pure.
-pub fn over<'a>(
+/// Groups whose nodes come up again, each with a node that proves it: it is in service, on an instance created since the last
+/// failure. A new instance alone proves nothing: it has to join. Pure.
+pub fn recovered<'a>(
     nodes: &'a [Observation],
     records: &BTreeMap<String, FailureRecord>,
 ) -> BTreeMap<&'a str, &'a str> {

@@ -7,12 +7,12 @@ mod cloud_view;
 mod control_loop;
 pub mod daemon;
 mod error;
-mod fleet_file;
+mod fleet;
 mod group_pause;
 pub mod health;
 pub mod hooks;
 mod power;
-pub mod reboot;
+mod reboot;
 pub mod reconcile;
 mod rollout;
 mod slurm;
@@ -20,11 +20,8 @@ pub mod store;
 
 pub use daemon::{DaemonConfig, run};
 pub use error::{Error, Result};
-pub use fleet_file::{ElasticGroup, Fleet, FleetFile, FleetNode, Patience, Place, Surroundings};
-pub use health::{FleetHealth, NodeDossier, NodeHealth, Sources};
-pub use rollout::{
-    NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy, WELL_AS_IT_IS,
-    abort, estimate, list, pause, report, resume, start, step_text,
-};
+pub use fleet::Fleet;
+pub use health::Sources;
+pub use rollout::{abort, list, pause, report, resume, start};
 pub use slurm::{Job, JobState, Node, Slurm};
 pub use store::Store;

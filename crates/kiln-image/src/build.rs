@@ -9,6 +9,7 @@ use kiln_cloud::{
     label,
 };
 use kiln_distro::Step;
+use kiln_site::services::{self, OpenTo};
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::labels::image as property;
 use kiln_wire::{Identity, UserData};
@@ -64,17 +65,18 @@ pub enum BuildError {
     },
 }
 
-const ROLE: &str = "build";
+impl BuildError {
+    /// What a person can do about it, where the cloud knows.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            BuildError::Cloud(error) => error.hint(),
+            BuildError::Failed { source, .. } => source.hint(),
+            _ => None,
+        }
+    }
+}
 
-const DISABLED: [&str; 6] = [
-    "mariadb.service",
-    "munge.service",
-    "slurmctld.service",
-    "slurmd.service",
-    "slurmdbd.service",
-    "nftables.service",
-];
-const LEFTOVERS: [&str; 3] = ["/var/lib/mysql", "/etc/munge/munge.key", "/etc/slurm/slurm.conf"];
+const ROLE: &str = "build";
 
 /// Where the build instance lives.
 struct Place {
@@ -85,6 +87,12 @@ struct Place {
 /// The name of the instance that builds images for a cluster.
 pub fn instance_name(cluster: &str) -> String {
     format!("{cluster}-build")
+}
+
+/// Kiln reaches a build instance like the users reach a login node.
+fn public_rules() -> Vec<Rule> {
+    let rule = |port| Rule { from: ipnet::Ipv4Net::default().into(), tcp_port: Some(port) };
+    services::ports(OpenTo::Everyone).into_iter().map(rule).collect()
 }
 
 impl Builder<'_> {
@@ -116,7 +124,7 @@ impl Builder<'_> {
             .create_security_group(NewSecurityGroup {
                 name: instance_name(self.cluster),
                 labels: self.labels(),
-                rules: vec![Rule { from: ipnet::Ipv4Net::default().into(), tcp_port: Some(22) }],
+                rules: public_rules(),
             })
             .await?;
         let place = Place { network: network.id, security_group: group.id };
@@ -144,7 +152,7 @@ impl Builder<'_> {
 
     async fn network(&self) -> Result<Network, BuildError> {
         if let Some(name) = self.network {
-            let missing = || kiln_cloud::Error::NotFound { kind: "network", name: name.to_string() };
+            let missing = || kiln_cloud::Error::not_found("network", name);
             return Ok(self.cloud.network_by_name(name).await?.ok_or_else(missing)?);
         }
         let name = instance_name(self.cluster);
@@ -171,12 +179,12 @@ impl Builder<'_> {
             self.say(&recipe.name, &format!("running: {command}"));
             self.script(&host, "a command of the file", command, &[], b"").await?;
         }
-        let ssh = family.unit("sshd.service");
-        let units: Vec<&str> = [ssh, "--"].into_iter().chain(DISABLED).collect();
+        let (enabled, disabled) = services::units_of_image(family);
+        let units: Vec<&str> = enabled.into_iter().chain(["--"]).chain(disabled).collect();
         self.step(recipe, &host, &steps::SETTLE_SERVICES, &units, b"").await?;
         let listed = self.ssh.run(&host, family.package_list.command, b"").await?;
         self.step(recipe, &host, &family.steps.clean, &[], b"").await?;
-        self.step(recipe, &host, &steps::CLEAN, &LEFTOVERS, b"").await?;
+        self.step(recipe, &host, &steps::CLEAN, &services::leftovers(), b"").await?;
 
         self.say(&recipe.name, "shutting down");
         self.cloud.stop(&id, false).await?;
@@ -226,7 +234,7 @@ impl Builder<'_> {
         };
         let instance = match self.cloud.create(vec![new]).await.pop() {
             Some(result) => result?,
-            None => return Err(kiln_cloud::Error::Failed("the cloud created no instance".into()).into()),
+            None => return Err(kiln_cloud::Error::failed("the cloud created no instance").into()),
         };
         let deadline = tokio::time::Instant::now() + Duration::from_secs(300);
         let ids = [instance.id.clone()];
@@ -234,7 +242,7 @@ impl Builder<'_> {
         let address: IpAddr = active
             .iter()
             .find_map(kiln_cloud::Instance::reach)
-            .ok_or_else(|| kiln_cloud::Error::Failed("the build instance has no address".into()))?;
+            .ok_or_else(|| kiln_cloud::Error::failed("the build instance has no address"))?;
         let host = Host::new(name, address);
         self.unless_stopped(self.ssh.wait_output(&host, &["true"], Duration::from_secs(120))).await??;
         Ok((instance.id, host))
@@ -247,7 +255,7 @@ impl Builder<'_> {
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        Err(kiln_cloud::Error::Failed("the build instance did not shut down".into()).into())
+        Err(kiln_cloud::Error::failed("the build instance did not shut down").into())
     }
 
     /// Removes what a build left, its own or one that was cut off.

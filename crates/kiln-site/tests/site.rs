@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use kiln_site::bundle::{Bundle, EVERYTHING, Resource};
-use kiln_site::{Inventory, NodeFacts, NodeKeys, Secrets, site};
+use kiln_site::{Inventory, NodeFacts, NodeKeys, Secret, Secrets, services, site};
 use kiln_slurm::Release;
 use kiln_spec::Spec;
 
@@ -59,12 +59,12 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
 }
 
 fn secrets() -> Secrets {
-    Secrets {
-        munge_key_base64: "TVVOR0U=".into(),
-        database_password: "DATABASE-SECRET".into(),
-        fleet_file: "{ TOKEN-SECRET }".into(),
-        ssh_public_key: "ssh-ed25519 AAAA kiln".into(),
-    }
+    let value = |secret: &Secret| match secret.name {
+        "munge-key" => Ok("TVVOR0U=".to_string()),
+        "database-password" => Ok("DATABASE-SECRET".to_string()),
+        other => Err(format!("{other} is not for nodes")),
+    };
+    Secrets::read(value, "{ TOKEN-SECRET }".into(), "ssh-ed25519 AAAA kiln".into()).unwrap()
 }
 
 fn keys(node: &str) -> NodeKeys {
@@ -164,6 +164,21 @@ fn ids_are_unique_and_watched_ids_exist() {
                 assert!(found.is_some_and(|found| found < at), "{node}: {} watches {id}", resource.id());
             }
         }
+    }
+}
+
+/// What an image disables, what is stopped before a rebuild and what `status` asks for comes from the services' units.
+#[test]
+fn a_bundle_runs_just_the_units_of_its_services() {
+    for node in ["control", "login-0", "standard-0"] {
+        let spec = spec();
+        let found = spec.node(node).unwrap();
+        let family = kiln_distro::Family::of_image(&spec, found.image);
+        let running = bundle(node).resources.into_iter().filter_map(|resource| match resource {
+            Resource::Service(service) => Some(service.unit),
+            _ => None,
+        });
+        assert_eq!(running.collect::<Vec<_>>(), services::units_to_run(&spec, found.role, family), "{node}");
     }
 }
 

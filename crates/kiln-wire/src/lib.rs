@@ -7,6 +7,11 @@
 
 pub mod bundle;
 pub mod bundle_tag;
+mod cloud_access;
+mod event;
+mod fleet_file;
+mod format;
+pub mod health;
 pub mod identity;
 pub mod labels;
 pub mod make;
@@ -14,9 +19,16 @@ pub mod node_names;
 pub mod paths;
 pub mod publication;
 pub mod report;
+pub mod rollout;
 pub mod seal;
 
 pub use bundle::{Bundle, Resource};
+pub use cloud_access::{CloudAccess, CloudAccessError};
+pub use event::{Event, EventList};
+pub use fleet_file::{
+    Attachment, ElasticGroup, FleetFile, FleetFileError, FleetNode, InstanceDefaults, LaunchOption, Timing,
+};
+pub use format::{Format, ReadError, Version};
 pub use identity::{Identity, UserData};
 pub use node_names::NodeNames;
 pub use publication::{Publication, ShareError, bundles, publish, published};

@@ -13,8 +13,8 @@ use crate::{Error, Result};
 /// Where the host has mounted the version 2 tree: not always `/sys/fs/cgroup`.
 pub fn hierarchy() -> Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts")
-        .map_err(|e| Error::Failed(format!("/proc/self/mounts: {e}")))?;
-    find_mount(&mounts).ok_or_else(|| Error::Failed("this host has no cgroup version 2 mounted".into()))
+        .map_err(|e| Error::failed("cannot read /proc/self/mounts").because(e))?;
+    find_mount(&mounts).ok_or_else(|| Error::failed("this host has no cgroup version 2 mounted"))
 }
 
 fn find_mount(mounts: &str) -> Option<PathBuf> {
@@ -26,7 +26,8 @@ fn find_mount(mounts: &str) -> Option<PathBuf> {
 }
 
 pub fn create(dir: &Path) -> Result<()> {
-    fs::create_dir_all(dir).map_err(|e| Error::Failed(format!("cannot make cgroup {}: {e}", dir.display())))
+    fs::create_dir_all(dir)
+        .map_err(|e| Error::failed(format!("cannot make cgroup {}", dir.display())).because(e))
 }
 
 /// For handing to a child, which joins by writing to it.
@@ -34,7 +35,7 @@ pub fn procs(dir: &Path) -> Result<File> {
     OpenOptions::new()
         .write(true)
         .open(dir.join("cgroup.procs"))
-        .map_err(|e| Error::Failed(format!("cannot open cgroup {}: {e}", dir.display())))
+        .map_err(|e| Error::failed(format!("cannot open cgroup {}", dir.display())).because(e))
 }
 
 /// Whether any process lives in the directory or below.
@@ -77,9 +78,9 @@ pub fn destroy(dir: &Path) -> Result<()> {
     // A directory that was killed must not be booted in again (newer systemds lose services), hence the removal.
     let _ = fs::write(dir.join("cgroup.kill"), "1");
     if !wait_empty(dir, Duration::from_secs(20)) {
-        return Err(Error::Failed(format!("processes in {} do not end", dir.display())));
+        return Err(Error::failed(format!("processes in {} do not end", dir.display())));
     }
-    remove_tree(dir).map_err(|e| Error::Failed(format!("cannot remove cgroup {}: {e}", dir.display())))
+    remove_tree(dir).map_err(|e| Error::failed(format!("cannot remove cgroup {}", dir.display())).because(e))
 }
 
 fn remove_tree(dir: &Path) -> io::Result<()> {

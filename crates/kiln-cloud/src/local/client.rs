@@ -53,7 +53,7 @@ impl Client {
             return Ok(endpoint.clone());
         }
         let Some(root) = &self.root else {
-            return Err(Error::Failed("no address".into()));
+            return Err(Error::failed("no address"));
         };
         let endpoint = launch::ensure(root, &self.program, &self.http).await?;
         *cached = Some(endpoint.clone());
@@ -79,19 +79,19 @@ impl Client {
             Ok(response) => response,
             Err(error) => {
                 self.forget_endpoint().await;
-                return Err(transient(&error));
+                return Err(unanswered(error));
             }
         };
         let status = response.status();
-        let text = response.bytes().await.map_err(|e| transient(&e))?;
+        let text = response.bytes().await.map_err(unanswered)?;
         if status.is_success() {
             return serde_json::from_slice(&text)
-                .map_err(|e| Error::Failed(format!("unexpected answer to {path}: {e}")));
+                .map_err(|e| Error::failed(format!("unexpected answer to {path}")).because(e));
         }
         match serde_json::from_slice::<Fault>(&text) {
             Ok(fault) => Err(fault.into()),
-            Err(_) if status.is_server_error() => Err(Error::Transient(status.to_string())),
-            Err(_) => Err(Error::Invalid(format!("{status}: {}", String::from_utf8_lossy(&text)))),
+            Err(_) if status.is_server_error() => Err(Error::unanswered(status.to_string())),
+            Err(_) => Err(Error::refused(format!("{status}: {}", String::from_utf8_lossy(&text)))),
         }
     }
 
@@ -111,7 +111,7 @@ impl Client {
     /// Removing what is gone is done already.
     pub async fn remove(&self, path: &str) -> Result<()> {
         match retry(&Policy::LOCAL, |_| self.send(Method::DELETE, path, None)).await {
-            Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) if error.is_not_found() => Ok(()),
             other => other,
         }
     }
@@ -138,9 +138,9 @@ impl Client {
 }
 
 fn encode(body: &(impl Serialize + ?Sized)) -> Result<Vec<u8>> {
-    serde_json::to_vec(body).map_err(|e| Error::Invalid(e.to_string()))
+    serde_json::to_vec(body).map_err(|e| Error::refused("the request cannot be written").because(e))
 }
 
-fn transient(error: &reqwest::Error) -> Error {
-    Error::Transient(crate::http::root_cause(error))
+fn unanswered(error: reqwest::Error) -> Error {
+    Error::unanswered("no answer").because(crate::http::Cause(error))
 }

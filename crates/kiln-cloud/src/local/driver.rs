@@ -13,8 +13,8 @@ use super::client::{Client, Endpoint};
 use super::wire::{GrantRequest, Outcome, PowerRequest, Retired, SourceRequest, SourceStatus};
 use super::{executable, launch, names, needs};
 use crate::{
-    AddressRange, Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, Rebuild, Result,
-    SecurityGroup, Volume, label,
+    AddressRange, Class, Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, Rebuild,
+    Result, SecurityGroup, Volume, label,
 };
 
 const PAGE: usize = 200;
@@ -88,7 +88,7 @@ impl Driver {
         let mut results: Vec<Result<Instance>> = outcomes.into_iter().map(Into::into).collect();
         if failed > 0 {
             for (result, new) in results.iter_mut().zip(new) {
-                if matches!(result, Err(Error::Conflict(_)))
+                if matches!(result, Err(Error { class: Class::Conflict, .. }))
                     && let Some(own) = self.made_since(new, begun).await?
                 {
                     *result = Ok(own);
@@ -167,7 +167,7 @@ impl Driver {
     pub async fn find_image(&self, name: &str) -> Result<Image> {
         let all = self.images().await?;
         let found = all.into_iter().rev().find(|i| i.name == name || i.id == name);
-        found.ok_or_else(|| Error::NotFound { kind: "image", name: name.to_string() })
+        found.ok_or_else(|| Error::not_found("image", name.to_string()))
     }
 
     pub async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
@@ -177,9 +177,7 @@ impl Driver {
 
     #[allow(clippy::unused_async, reason = "other clouds have to ask")]
     pub async fn upload_image(&self, _new: NewImage, _file: &Path) -> Result<Image> {
-        Err(Error::Unsupported(
-            "the local cloud makes its images itself: name a Debian suite as the source".into(),
-        ))
+        Err(Error::unsupported("the local cloud makes its images itself: name a Debian suite as the source"))
     }
 
     pub async fn delete_image(&self, id: &str) -> Result<()> {
@@ -303,11 +301,7 @@ impl Driver {
 /// The path of one resource. Ids are the cloud's own; anything else cannot exist.
 fn item(collection: &str, kind: &'static str, id: &str) -> Result<String> {
     let plain = !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    if plain {
-        Ok(format!("/v1/{collection}/{id}"))
-    } else {
-        Err(Error::NotFound { kind, name: id.to_string() })
-    }
+    if plain { Ok(format!("/v1/{collection}/{id}")) } else { Err(Error::not_found(kind, id.to_string())) }
 }
 
 /// The file of a program, for copying it into an image.
@@ -315,5 +309,5 @@ fn file_of(program: &Path) -> Result<PathBuf> {
     if program != Path::new("/proc/self/exe") {
         return Ok(program.to_path_buf());
     }
-    std::env::current_exe().map_err(|e| Error::Failed(format!("cannot find this program's file: {e}")))
+    std::env::current_exe().map_err(|e| Error::failed("cannot find this program's file").because(e))
 }

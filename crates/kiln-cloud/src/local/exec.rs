@@ -14,17 +14,19 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S], input: &str) -> Result<St
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|e| Error::Failed(format!("cannot run {program}: {e}")))?;
+        .map_err(|e| Error::failed(format!("cannot run {program}")).because(e))?;
     if let Some(mut stdin) = child.stdin.take() {
         // A program that ends early breaks the pipe; its exit status tells the story better.
         let _ = stdin.write_all(input.as_bytes());
     }
-    let output = child.wait_with_output().map_err(|e| Error::Failed(format!("{program}: {e}")))?;
+    let output = child
+        .wait_with_output()
+        .map_err(|e| Error::failed(format!("cannot wait for {program}")).because(e))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Error::Failed(format!("{program} failed ({}): {}", output.status, said.trim())))
+    Err(Error::failed(format!("{program} failed ({}): {}", output.status, said.trim())))
 }
 
 /// Feeds commands to `ip`, one per line, stopping at the first that fails.

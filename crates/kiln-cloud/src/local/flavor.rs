@@ -16,5 +16,5 @@ pub fn check(name: &str) -> Result<()> {
         return Ok(());
     }
     let known: Vec<_> = ALL.iter().map(|(n, ..)| *n).collect();
-    Err(Error::Invalid(format!("there is no flavor {name}; there are {}", known.join(", "))))
+    Err(Error::refused(format!("there is no flavor {name}; there are {}", known.join(", "))))
 }

@@ -66,8 +66,9 @@ pub async fn ensure(root: &Path, program: &Path, http: &reqwest::Client) -> Resu
         await_end(root, http).await;
     }
     needs::all()?;
-    let failed =
-        |e: std::io::Error| Error::Failed(format!("cannot start the local cloud in {}: {e}", root.display()));
+    let failed = |e: std::io::Error| {
+        Error::failed(format!("cannot start the local cloud in {}", root.display())).because(e)
+    };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(failed)?;
     // Two that start at the same time: the second waits and finds the first one's daemon.
     let path = root.join("start.lock");
@@ -77,7 +78,7 @@ pub async fn ensure(root: &Path, program: &Path, http: &reqwest::Client) -> Resu
         Ok(file)
     })
     .await
-    .map_err(|e| Error::Failed(e.to_string()))?
+    .map_err(|e| Error::failed("the lock cannot be waited for").because(e))?
     .map_err(failed)?;
     if let Some(endpoint) = find(root, http).await {
         return Ok(endpoint);
@@ -109,7 +110,7 @@ pub async fn ensure(root: &Path, program: &Path, http: &reqwest::Client) -> Resu
             let said = String::from_utf8_lossy(
                 text.get(usize::try_from(said_before).unwrap_or(0)..).unwrap_or_default(),
             );
-            return Err(Error::Failed(format!("the local cloud's daemon did not start: {}", said.trim())));
+            return Err(Error::failed(format!("the local cloud's daemon did not start: {}", said.trim())));
         }
         sleep(Duration::from_millis(20)).await;
     };

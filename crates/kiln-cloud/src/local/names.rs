@@ -21,7 +21,7 @@ pub fn check_name(name: &str) -> Result<()> {
     if good {
         Ok(())
     } else {
-        Err(Error::Invalid(format!("`{}` is not a valid name", name.escape_default())))
+        Err(Error::refused(format!("`{}` is not a valid name", name.escape_default())))
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use super::cgroup;
-use crate::{Error, Result};
+use crate::{Class, Error, Result};
 
 /// Programs, and the Debian packages they are in.
 const PROGRAMS: [(&str, &str); 4] = [
@@ -23,7 +23,8 @@ pub fn root() -> Result<()> {
     if rustix::process::geteuid().is_root() {
         Ok(())
     } else {
-        Err(Error::Unsupported("the local cloud needs root".into()))
+        Err(Error::unsupported("the local cloud needs root")
+            .with_hint("run it again as root, for example with sudo"))
     }
 }
 
@@ -31,7 +32,7 @@ pub fn root() -> Result<()> {
 pub fn all() -> Result<()> {
     root()?;
     programs(|program| search_list().iter().any(|dir| dir.join(program).is_file()))?;
-    cgroup::hierarchy().map(drop).map_err(|error| Error::Unsupported(error.to_string()))
+    cgroup::hierarchy().map(drop).map_err(|error| error.sorted(Class::Unsupported))
 }
 
 fn programs(is_there: impl Fn(&str) -> bool) -> Result<()> {
@@ -41,7 +42,7 @@ fn programs(is_there: impl Fn(&str) -> bool) -> Result<()> {
         return Ok(());
     }
     let verb = if missing.len() == 1 { "is" } else { "are" };
-    Err(Error::Unsupported(format!("{} {verb} missing; install {}", missing.join(", "), packages.join(", "))))
+    Err(Error::unsupported(format!("{} {verb} missing; install {}", missing.join(", "), packages.join(", "))))
 }
 
 /// The `PATH` a daemon is started with.

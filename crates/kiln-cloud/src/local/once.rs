@@ -6,9 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::driver::Driver;
-use crate::{
-    Error, Labels, Network, NewNetwork, NewSecurityGroup, NewVolume, Result, SecurityGroup, Volume, label,
-};
+use crate::{Labels, Network, NewNetwork, NewSecurityGroup, NewVolume, Result, SecurityGroup, Volume, label};
 
 impl Driver {
     pub async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
@@ -43,7 +41,7 @@ impl Driver {
         own: impl Future<Output = Result<Option<T>>>,
     ) -> Result<T> {
         match self.client.call_counting(Method::POST, path, new).await {
-            (Err(Error::Conflict(taken)), failed) if failed > 0 => own.await?.ok_or(Error::Conflict(taken)),
+            (Err(error), failed) if failed > 0 && error.is_conflict() => own.await?.ok_or(error),
             (answer, _) => answer,
         }
     }

@@ -24,10 +24,10 @@ const CONSOLE_KEEP: u64 = 1 << 20;
 /// Runs the instance whose directory is given until it is off, and returns nspawn's exit status.
 /// Call it on the main thread.
 pub fn run_instance(dir: &Path) -> Result<i32> {
-    let text =
-        fs::read(dir.join(plan::FILE)).map_err(|e| Error::Failed(format!("{}: {e}", dir.display())))?;
-    let plan: BootPlan =
-        serde_json::from_slice(&text).map_err(|e| Error::Failed(format!("{}: {e}", plan::FILE)))?;
+    let text = fs::read(dir.join(plan::FILE))
+        .map_err(|e| Error::failed(format!("cannot use {}", dir.display())).because(e))?;
+    let plan: BootPlan = serde_json::from_slice(&text)
+        .map_err(|e| Error::failed(format!("cannot use {}", plan::FILE)).because(e))?;
     let result = run_boots(dir, &plan);
     port::unplug(&plan.port);
     result
@@ -47,7 +47,7 @@ fn run_boots(dir: &Path, plan: &BootPlan) -> Result<i32> {
 }
 
 fn run_boot(dir: &Path, plan: &BootPlan, group: &Path) -> Result<i32> {
-    let failed = |what: &str, e: std::io::Error| Error::Failed(format!("{what}: {e}"));
+    let failed = |what: &str, e: std::io::Error| Error::failed(what).because(e);
 
     port::plug(&plan.port)?;
     cgroup::create(group)?;
@@ -100,7 +100,7 @@ fn run_boot(dir: &Path, plan: &BootPlan, group: &Path) -> Result<i32> {
 
 fn c_string(value: &(impl AsRef<std::ffi::OsStr> + ?Sized)) -> Result<CString> {
     use std::os::unix::ffi::OsStrExt as _;
-    CString::new(value.as_ref().as_bytes()).map_err(|_| Error::Failed("a path contains a zero byte".into()))
+    CString::new(value.as_ref().as_bytes()).map_err(|_| Error::failed("a path contains a zero byte"))
 }
 
 /// The host's own resolver if it can be reached from elsewhere, else the one behind its local stub.

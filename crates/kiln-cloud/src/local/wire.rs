@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Image};
+use crate::{Class, Error, Image};
 
-/// An error as it travels.
+/// An error as it travels. Its source stays behind: the message has all its words.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Fault {
     pub code: Code,
     pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// In seconds.
@@ -49,45 +51,71 @@ impl Code {
     }
 }
 
+impl From<Class> for Code {
+    fn from(class: Class) -> Code {
+        match class {
+            Class::NotFound { .. } => Code::NotFound,
+            Class::Conflict => Code::Conflict,
+            Class::NoRights => Code::Unauthorized,
+            Class::Refused => Code::Invalid,
+            Class::NoRoom => Code::Quota,
+            Class::Busy { .. } => Code::Throttled,
+            Class::Unanswered => Code::Transient,
+            Class::Unsupported => Code::Unsupported,
+            // Nobody shows a certificate to the local cloud's daemon.
+            Class::Untrusted | Class::Failed => Code::Failed,
+        }
+    }
+}
+
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        let plain = |code, message| Fault { code, message, kind: None, retry_after: None };
-        match error {
-            Error::NotFound { kind, name } => {
-                Fault { kind: Some(kind.into()), ..plain(Code::NotFound, name) }
-            }
-            Error::Conflict(m) => plain(Code::Conflict, m),
-            Error::Unauthorized(m) => plain(Code::Unauthorized, m),
-            Error::Invalid(m) => plain(Code::Invalid, m),
-            Error::Quota(m) => plain(Code::Quota, m),
-            Error::Throttled { retry_after } => Fault {
-                retry_after: retry_after.map(|d| d.as_secs_f64()),
-                ..plain(Code::Throttled, "too many requests".into())
-            },
-            Error::Transient(m) => plain(Code::Transient, m),
-            Error::Unsupported(m) => plain(Code::Unsupported, m),
-            // Nobody shows a certificate to the local cloud's daemon.
-            Error::Untrusted(m) | Error::Failed(m) => plain(Code::Failed, m),
+        let message = match std::error::Error::source(&error) {
+            Some(source) => format!("{}: {}", error.message, causes(source)),
+            None => error.message.clone(),
+        };
+        let kind = match error.class {
+            Class::NotFound { kind } => Some(kind.into()),
+            _ => None,
+        };
+        Fault {
+            code: error.class.into(),
+            message,
+            hint: error.hint().map(String::from),
+            kind,
+            retry_after: error.retry_after().map(|d| d.as_secs_f64()),
         }
     }
 }
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
-        let message = fault.message;
-        match fault.code {
-            Code::NotFound => Error::NotFound { kind: known_kind(fault.kind.as_deref()), name: message },
-            Code::Conflict => Error::Conflict(message),
-            Code::Unauthorized => Error::Unauthorized(message),
-            Code::Invalid => Error::Invalid(message),
-            Code::Quota => Error::Quota(message),
-            Code::Throttled => Error::Throttled {
-                retry_after: fault.retry_after.and_then(|s| Duration::try_from_secs_f64(s).ok()),
-            },
-            Code::Transient => Error::Transient(message),
-            Code::Unsupported => Error::Unsupported(message),
-            Code::Failed => Error::Failed(message),
+        let class = match fault.code {
+            Code::NotFound => Class::NotFound { kind: known_kind(fault.kind.as_deref()) },
+            Code::Conflict => Class::Conflict,
+            Code::Unauthorized => Class::NoRights,
+            Code::Invalid => Class::Refused,
+            Code::Quota => Class::NoRoom,
+            Code::Throttled => {
+                let after = fault.retry_after.and_then(|s| Duration::try_from_secs_f64(s).ok());
+                Class::Busy { after }
+            }
+            Code::Transient => Class::Unanswered,
+            Code::Unsupported => Class::Unsupported,
+            Code::Failed => Class::Failed,
+        };
+        let error = Error::new(class, fault.message);
+        match fault.hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
         }
+    }
+}
+
+fn causes(source: &dyn std::error::Error) -> String {
+    match source.source() {
+        Some(below) => format!("{source}: {}", causes(below)),
+        None => source.to_string(),
     }
 }
 
@@ -167,15 +195,15 @@ mod tests {
     #[test]
     fn errors_survive_the_journey() {
         let errors = [
-            Error::NotFound { kind: "image", name: "x".into() },
-            Error::Conflict("taken".into()),
-            Error::Unauthorized("no".into()),
-            Error::Invalid("bad".into()),
-            Error::Quota("full".into()),
-            Error::Throttled { retry_after: Some(Duration::from_millis(1500)) },
-            Error::Transient("later".into()),
-            Error::Unsupported("no such program".into()),
-            Error::Failed("broken".into()),
+            Error::not_found("image", "x"),
+            Error::conflict("taken"),
+            Error::no_rights("no"),
+            Error::refused("bad"),
+            Error::no_room("full"),
+            Error::busy(Some(Duration::from_millis(1500))),
+            Error::unanswered("later"),
+            Error::unsupported("no such program").with_hint("install it"),
+            Error::failed("broken"),
         ];
         for error in errors {
             let text = serde_json::to_string(&Fault::from(error.clone())).unwrap();

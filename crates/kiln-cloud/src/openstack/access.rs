@@ -13,11 +13,12 @@ use reqwest::Method;
 
 use super::client::encode;
 use super::driver::Driver;
+use super::fault::{no_rights, taken};
 use super::labels::{describe, of_cluster};
 use super::login::{Identity, Login, Named};
 use super::session::{Caller, Service, Session, Token};
 use super::settings::Settings;
-use crate::{Error, Result};
+use crate::{Class, Error, Result};
 
 /// How kilnd logs in. No `Debug` on purpose: it holds a secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,18 +116,16 @@ impl Driver {
         }});
         match self.client.request(Service::Identity, Method::POST, &path, Some(&body)).retried().await {
             Ok(_) => Ok(()),
-            Err(Error::Conflict(_)) => {
+            Err(error) if error.is_conflict() => {
                 let there = self.credentials(cluster).await?;
                 // An earlier attempt made it, though its answer got lost.
                 let own = there.iter().any(|c| c.description.as_deref() == Some(&description));
                 own.then_some(()).ok_or_else(|| {
                     let name = name(cluster);
-                    Error::Conflict(format!(
-                        "application credential {name} exists already and is not this cluster's"
-                    ))
+                    taken(&format!("application credential {name}"), "this cluster's")
                 })
             }
-            Err(Error::Unauthorized(_)) => Err(Error::Unauthorized(format!(
+            Err(error) if error.class == Class::NoRights => Err(no_rights(format!(
                 "no application credential can be made for the control node; one that logs in itself must be \
                  unrestricted for that ({})",
                 self.client.session.login.whose()
@@ -144,7 +143,7 @@ impl Driver {
                 let path = format!("/users/{user}/access_rules/{}", rule.id);
                 match self.client.delete(Service::Identity, &path).await {
                     // Another credential of the same person has the same rule.
-                    Ok(()) | Err(Error::Unauthorized(_) | Error::Conflict(_)) => {}
+                    Ok(()) | Err(Error { class: Class::NoRights | Class::Conflict, .. }) => {}
                     Err(error) => return Err(error),
                 }
             }

@@ -10,12 +10,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use super::fault::fault;
+use super::fault::{fault, no_answer, no_rights};
 use super::session::{Service, Session};
-use crate::http::failure;
 use crate::rate::RateLimit;
 use crate::retry::{Policy, retry};
-use crate::{Error, Result};
+use crate::{Class, Error, Result};
 
 /// Some answers take long on a busy cloud; one that takes longer has got lost.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
@@ -74,7 +73,8 @@ impl Client {
     /// Removing what is gone is done already.
     pub async fn delete(&self, service: Service, path: &str) -> Result<()> {
         match self.request(service, Method::DELETE, path, None).retried().await {
-            Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+            Ok(_) => Ok(()),
+            Err(error) if error.is_not_found() => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -83,31 +83,33 @@ impl Client {
     pub async fn send_file(&self, service: Service, path: &str, file: &Path) -> Result<()> {
         let token = self.session.token().await?;
         let url = format!("{}{path}", self.session.endpoint(&token, service)?);
-        let failed = |e: std::io::Error| Error::Invalid(format!("{} cannot be read: {e}", file.display()));
+        let failed =
+            |e: std::io::Error| Error::refused(format!("{} cannot be read", file.display())).because(e);
         let content = tokio::fs::File::open(file).await.map_err(failed)?;
         let request = self.http.put(&url).header("x-auth-token", &token.value).timeout(UPLOAD_TIMEOUT);
         let request = request.header("content-type", "application/octet-stream").body(content);
-        match self.exchange(request).await.map_err(|e| named(e, service))? {
+        match self.exchange(service, request).await? {
             Sent::Answered(_) => Ok(()),
             Sent::BadToken => Err(self.refused(path)),
         }
     }
 
-    async fn exchange(&self, request: reqwest::RequestBuilder) -> Result<Sent> {
+    async fn exchange(&self, service: Service, request: reqwest::RequestBuilder) -> Result<Sent> {
         self.rate.acquire().await;
         let (http, request) = request.build_split();
-        let request = request.map_err(|e| failure(&e))?;
+        let name = service.types()[0];
+        let request = request.map_err(|e| no_answer(e, name))?;
         let (method, url) = (request.method().clone(), request.url().clone());
         let started = tokio::time::Instant::now();
-        let response = http.execute(request).await.map_err(|e| failure(&e))?;
+        let response = http.execute(request).await.map_err(|e| no_answer(e, name))?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let bytes = response.bytes().await.map_err(|e| failure(&e))?;
+        let bytes = response.bytes().await.map_err(|e| no_answer(e, name))?;
         tracing::debug!(%method, %url, %status, elapsed = ?started.elapsed(), "called");
         if status == StatusCode::UNAUTHORIZED {
             return Ok(Sent::BadToken);
         }
         if !status.is_success() {
-            return Err(fault(status, &headers, &bytes, &method, url.path()));
+            return Err(named(fault(status, &headers, &bytes, &method, url.path()), name));
         }
         // Some services answer with text where nothing is to be said.
         Ok(Sent::Answered(serde_json::from_slice(&bytes).ok()))
@@ -116,7 +118,7 @@ impl Client {
     /// Also what an application credential meets that is not allowed the call.
     fn refused(&self, path: &str) -> Error {
         let path = path.split('?').next().unwrap_or(path);
-        Error::Unauthorized(format!("{path} is not allowed ({})", self.session.login.whose()))
+        no_rights(format!("{path} is not allowed ({})", self.session.login.whose()))
     }
 
     /// All items of a listing. Pages are asked for by the last id, not by the links that come with them: those lead
@@ -167,7 +169,7 @@ impl Client {
         let text = found.as_ref().and_then(|v| v["version"]["version"].as_str()).unwrap_or_default();
         let minor: u32 = text.strip_prefix("2.").and_then(|minor| minor.parse().ok()).unwrap_or(0);
         if minor < COMPUTE.0 {
-            return Err(Error::Unsupported(format!(
+            return Err(Error::unsupported(format!(
                 "the cloud's Nova speaks API 2.{minor} at most; Kiln needs 2.{} (release Stein) or newer",
                 COMPUTE.0
             )));
@@ -203,7 +205,7 @@ impl Request<'_> {
             let token = session.token().await?;
             let url = format!("{}{}", session.endpoint(&token, self.service)?, self.path);
             let request = self.build(&url, &token.value, version);
-            match self.client.exchange(request).await.map_err(|e| named(e, self.service))? {
+            match self.client.exchange(self.service, request).await? {
                 Sent::Answered(body) => return Ok(body),
                 // It may have been revoked, or the clocks differ. A second one that is refused is final.
                 Sent::BadToken if last => break,
@@ -231,12 +233,8 @@ impl Request<'_> {
 }
 
 /// Says whose fault it is, where the fault does not.
-fn named(error: Error, service: Service) -> Error {
-    match error {
-        Error::Transient(message) => Error::Transient(format!("{}: {message}", service.types()[0])),
-        Error::Untrusted(message) => Error::Untrusted(format!("{}: {message}", service.types()[0])),
-        other => other,
-    }
+fn named(error: Error, service: &str) -> Error {
+    if error.class == Class::Unanswered { error.about(service) } else { error }
 }
 
 pub fn take<T: DeserializeOwned>(answer: Body, key: &str, path: &str) -> Result<T> {
@@ -245,7 +243,7 @@ pub fn take<T: DeserializeOwned>(answer: Body, key: &str, path: &str) -> Result<
 }
 
 fn unexpected(path: &str) -> Error {
-    Error::Failed(format!("the cloud's answer to {path} makes no sense"))
+    Error::failed(format!("the cloud's answer to {path} makes no sense"))
 }
 
 /// For a query. Names and labels are plain already, but for the odd character.

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 pub(super) fn from_files(name: &str, environment: Environment<'_>) -> Result<Login> {
     let Some(path) = first_file("clouds", "OS_CLIENT_CONFIG_FILE", environment) else {
-        return Err(Error::Unsupported(format!(
+        return Err(Error::unsupported(format!(
             "cloud `{name}`: there is no clouds.yaml in this directory, in ~/.config/openstack or in \
              /etc/openstack, and OS_CLIENT_CONFIG_FILE names none"
         )));
@@ -21,7 +21,7 @@ pub(super) fn from_files(name: &str, environment: Environment<'_>) -> Result<Log
     let clouds = file.get("clouds").and_then(Value::as_object).cloned().unwrap_or_default();
     let Some(entry) = clouds.get(name) else {
         let all: Vec<&str> = clouds.keys().map(String::as_str).collect();
-        return Err(Error::Unsupported(format!(
+        return Err(Error::unsupported(format!(
             "there is no cloud `{name}` in {}; it has {}",
             path.display(),
             if all.is_empty() { "none".to_string() } else { all.join(", ") }
@@ -58,12 +58,12 @@ fn first_file(stem: &str, variable: &str, environment: Environment<'_>) -> Optio
 }
 
 fn read_yaml(path: &Path) -> Result<Value> {
-    let failed = |why: String| Error::Unsupported(format!("{} cannot be read: {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
+    let unreadable = format!("{} cannot be read", path.display());
+    let text = std::fs::read_to_string(path).map_err(|e| Error::unsupported(&unreadable).because(e))?;
     // The parser's own message quotes the line, which may hold a password.
     serde_saphyr::from_str(&text).map_err(|error| {
         let line = error.location().map(|at| format!(" in line {}", at.line())).unwrap_or_default();
-        failed(format!("it is not YAML{line}"))
+        Error::unsupported(format!("{unreadable}: it is not YAML{line}"))
     })
 }
 

@@ -12,11 +12,12 @@ use serde_json::{Value, json};
 
 use super::client::take;
 use super::driver::{Driver, bounded};
+use super::fault::taken;
 use super::labels::{cluster_of, tag};
 use super::session::Service::Compute;
 use super::wire::{Id, NamedId, Port};
 use crate::retry::{Policy, retry};
-use crate::{Error, Instance, InstanceStatus, NewInstance, Result};
+use crate::{Class, Error, Instance, InstanceStatus, NewInstance, Result};
 
 /// How long a server may take to show up whose request got no proper answer.
 const LATE: Duration = Duration::from_secs(10);
@@ -37,8 +38,8 @@ impl Driver {
             let (taken, port) = (taken.get(&new.name).cloned(), ports.get(&new.name).cloned());
             async move {
                 match (taken, port) {
-                    (Some(conflict), _) => Err(Error::Conflict(conflict)),
-                    (None, None) => Err(Error::Failed(format!("{} has no port", new.name))),
+                    (Some(conflict), _) => Err(conflict),
+                    (None, None) => Err(Error::failed(format!("{} has no port", new.name))),
                     (None, Some(port)) => self.create_one(&new, &port?).await,
                 }
             }
@@ -48,27 +49,27 @@ impl Driver {
 
     /// Names that are taken, each with why. Another Kiln cluster may have a node of the same name; somebody else's
     /// server of that name would only be mistaken for the node.
-    async fn taken_names(&self, new: &[NewInstance]) -> Result<BTreeMap<String, String>> {
+    async fn taken_names(&self, new: &[NewInstance]) -> Result<BTreeMap<String, Error>> {
         let all: Vec<NamedId> = self.client.list(Compute, "/servers", "servers").await?;
         let same: Vec<&NamedId> = all.iter().filter(|s| new.iter().any(|n| n.name == s.name)).collect();
-        let mut taken = BTreeMap::new();
+        let mut names = BTreeMap::new();
         for found in same {
             let server = match self.server(&found.id).await {
                 Ok(server) => server,
-                Err(Error::NotFound { .. }) => continue,
+                Err(error) if error.is_not_found() => continue,
                 Err(error) => return Err(error),
             };
             let whose = cluster_of(&server.metadata);
             let own = |n: &&NewInstance| n.name == server.name && cluster_of(&n.labels) == whose;
             if whose.is_none() {
-                let text = format!("server {} exists already and is not Kiln's", server.name);
-                taken.insert(server.name, text);
+                let conflict = taken(&format!("server {}", server.name), "Kiln's");
+                names.insert(server.name, conflict);
             } else if new.iter().any(|n| own(&n)) {
-                taken
-                    .insert(server.name.clone(), format!("the cluster has a server {} already", server.name));
+                let conflict = Error::conflict(format!("the cluster has a server {} already", server.name));
+                names.insert(server.name, conflict);
             }
         }
-        Ok(taken)
+        Ok(names)
     }
 
     /// The address outside comes first: a server without the one it should have would be mistaken for complete.
@@ -107,11 +108,11 @@ impl Driver {
             match self.client.request(Compute, Method::POST, "/servers", Some(body)).once().await {
                 Ok(answer) => take::<Id>(answer, "server", "/servers").map(|server| server.id),
                 // The port is in use: by the server that an earlier attempt made.
-                Err(Error::Conflict(why)) if attempt > 0 => {
-                    self.server_of_port(port).await?.ok_or(Error::Transient(why))
+                Err(error) if error.is_conflict() && attempt > 0 => {
+                    self.server_of_port(port).await?.ok_or(error.sorted(Class::Unanswered))
                 }
                 Err(error) => {
-                    lost.store(matches!(error, Error::Transient(_)), Ordering::Relaxed);
+                    lost.store(error.class == Class::Unanswered, Ordering::Relaxed);
                     Err(error)
                 }
             }
@@ -119,9 +120,7 @@ impl Driver {
         .await;
         let id = match answer {
             Ok(id) => id,
-            Err(Error::Invalid(why)) if why.contains("image") || why.contains("Image") => {
-                return Err(Error::Invalid(format!("{}: {why}", new.name)));
-            }
+            Err(error) if error.class == Class::Refused => return Err(error.about(&new.name)),
             Err(error) => return Err(error),
         };
         Ok(Instance {

@@ -35,7 +35,7 @@ impl Driver {
             async move {
                 match found {
                     None => Ok(()),
-                    Some(None) => Err(Error::Conflict(format!("server {id} is not Kiln's"))),
+                    Some(None) => Err(Error::conflict(format!("server {id} is not Kiln's"))),
                     Some(Some(_)) => self.client.delete(Compute, &format!("/servers/{id}")).await,
                 }
             }
@@ -65,11 +65,11 @@ impl Driver {
                 && let InstanceStatus::Error { reason } = &stuck.status
                 && tokio::time::Instant::now() >= deadline
             {
-                return Err(Error::Failed(format!("{} cannot be deleted: {reason}", stuck.name)));
+                return Err(Error::failed(format!("{} cannot be deleted: {reason}", stuck.name)));
             }
             if !waiting.is_empty() {
                 if tokio::time::Instant::now() >= deadline {
-                    return Err(Error::Failed(format!("{} instances are not gone in time", waiting.len())));
+                    return Err(Error::failed(format!("{} instances are not gone in time", waiting.len())));
                 }
                 tokio::time::sleep(LOOK_EVERY).await;
             }
@@ -85,7 +85,7 @@ impl Driver {
                 continue;
             }
             let server = match self.server(id).await {
-                Err(Error::NotFound { .. }) => continue,
+                Err(error) if error.is_not_found() => continue,
                 other => other?,
             };
             let cluster = cluster_of(&server.metadata).map(String::from);

@@ -114,7 +114,7 @@ impl Driver {
     /// Suites are made only where Kiln boots systems itself.
     #[allow(clippy::unused_async, reason = "other clouds have to ask")]
     pub async fn source_image(&self, suite: &str, _progress: &(dyn Fn(&str) + Sync)) -> Result<Image> {
-        Err(Error::Unsupported(format!(
+        Err(Error::unsupported(format!(
             "no image of {suite} can be made on OpenStack: name an image of the cloud as the source"
         )))
     }
@@ -138,7 +138,7 @@ pub(super) async fn until<T, F: Future<Output = Result<Option<T>>>>(
             return Ok(done);
         }
         if tokio::time::Instant::now() >= deadline {
-            return Err(Error::Failed(format!("waited in vain: {}", what())));
+            return Err(Error::failed(format!("waited in vain: {}", what())));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
@@ -147,13 +147,13 @@ pub(super) async fn until<T, F: Future<Output = Result<Option<T>>>>(
 /// Ids are the cloud's own: anything else cannot exist, and must not become part of a path.
 pub(super) fn checked<'i>(kind: &'static str, id: &'i str) -> Result<&'i str> {
     let plain = !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    if plain { Ok(id) } else { Err(Error::NotFound { kind, name: id.to_string() }) }
+    if plain { Ok(id) } else { Err(Error::not_found(kind, id.to_string())) }
 }
 
 /// Names the thing that was looked for.
 pub(super) fn missing<T>(answer: Result<T>, kind: &'static str, name: &str) -> Result<T> {
     match answer {
-        Err(Error::NotFound { .. }) => Err(Error::NotFound { kind, name: name.to_string() }),
+        Err(error) if error.is_not_found() => Err(Error::not_found(kind, name.to_string())),
         other => other,
     }
 }

@@ -6,24 +6,53 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 
-use crate::Error;
+use crate::http::failure;
+use crate::{Class, Error};
 
 pub fn fault(status: StatusCode, headers: &HeaderMap, body: &[u8], method: &Method, path: &str) -> Error {
     let (kind, message) = message(status, body);
     let full = is_quota(&kind, &message);
     match status.as_u16() {
-        403 | 409 | 413 | 400 if full => Error::Quota(message),
-        401 | 403 => Error::Unauthorized(message),
+        403 | 409 | 413 | 400 if full => no_room(message),
+        401 | 403 => no_rights(message),
         // What the new thing refers to is not there; only the service knows what that is.
-        404 if makes(method, path) => Error::Invalid(message),
-        404 => Error::NotFound { kind: "resource", name: path.split('?').next().unwrap_or(path).to_string() },
-        409 => Error::Conflict(message),
-        413 | 429 => Error::Throttled { retry_after: retry_after(headers) },
-        503 if headers.contains_key(RETRY_AFTER) => Error::Throttled { retry_after: retry_after(headers) },
-        408 => Error::Transient(message),
-        code if code >= 500 => Error::Transient(message),
-        _ => Error::Invalid(message),
+        404 if makes(method, path) => Error::refused(message),
+        404 => Error::not_found("resource", path.split('?').next().unwrap_or(path).to_string()),
+        409 => Error::conflict(message),
+        413 | 429 => Error::busy(retry_after(headers)),
+        503 if headers.contains_key(RETRY_AFTER) => Error::busy(retry_after(headers)),
+        408 => Error::unanswered(message),
+        code if code >= 500 => Error::unanswered(message),
+        _ => Error::refused(message),
     }
+}
+
+/// No answer came, from the service or address that is named.
+pub fn no_answer(error: reqwest::Error, from: &str) -> Error {
+    let error = failure(error);
+    match error.class {
+        Class::Untrusted => error.about(from).with_hint(
+            "`cacert` in clouds.yaml, or OS_CACERT, names the CA bundle to trust; the address must have one of the \
+             certificate's names",
+        ),
+        _ => error.saying(format!("no answer from {from}")),
+    }
+}
+
+pub fn no_rights(message: impl Into<String>) -> Error {
+    Error::no_rights(message)
+        .with_hint("`openstack token issue` with the same clouds.yaml or variables shows whether they work")
+}
+
+pub fn no_room(message: impl Into<String>) -> Error {
+    Error::no_room(message)
+        .with_hint("`openstack quota show --usage` shows the project's limits; nodes that were made stay")
+}
+
+/// Something of a name that this cluster needs belongs to somebody else.
+pub fn taken(what: &str, whose: &str) -> Error {
+    Error::conflict(format!("{what} exists already and is not {whose}"))
+        .with_hint("rename the cluster, or remove the other one")
 }
 
 /// The request is to make something, as opposed to one about something that is named in its path.
@@ -135,15 +164,12 @@ mod tests {
         headers.insert(RETRY_AFTER, "7".parse().unwrap());
         for status in [429, 503] {
             let error = fault(StatusCode::from_u16(status).unwrap(), &headers, b"", &Method::GET, "/");
-            assert!(
-                matches!(error, Error::Throttled { retry_after: Some(after) } if after.as_secs() == 7),
-                "{error:?}"
-            );
+            assert_eq!(error.class, Class::Busy { after: Some(Duration::from_secs(7)) });
         }
         for status in [500, 502, 503, 504] {
             let error =
                 fault(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), b"", &Method::GET, "/");
-            assert!(matches!(error, Error::Transient(_)), "{error:?}");
+            assert!(error.class == Class::Unanswered, "{error:?}");
         }
     }
 }

@@ -50,7 +50,7 @@ impl Driver {
             *known = self.list_flavors().await?;
         }
         let found = known.iter().find(|f| f.name == name).map(|f| f.id.clone());
-        found.ok_or_else(|| Error::NotFound { kind: "flavor", name: name.to_string() })
+        found.ok_or_else(|| Error::not_found("flavor", name.to_string()))
     }
 }
 

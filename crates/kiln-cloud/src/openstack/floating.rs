@@ -88,7 +88,7 @@ impl Driver {
             let path = format!("/networks?name={}&router:external=true", encode(name));
             let found: Vec<NamedId> = self.client.list(Network, &path, "networks").await?;
             let found = found.into_iter().next().map(|n| n.id);
-            found.ok_or_else(|| Error::NotFound { kind: "external network", name: name.clone() })
+            found.ok_or_else(|| Error::not_found("external network", name.clone()))
         };
         self.known.external_network.get_or_try_init(find).await.cloned().map(Some)
     }

@@ -17,7 +17,7 @@ use super::parts;
 use super::session::Service::{Compute, Image as Glance, Volume as Cinder};
 use super::wire::Id;
 use crate::retry::{Policy, retry};
-use crate::{Error, Image, Instance, Labels, NewImage, Result, label};
+use crate::{Class, Error, Image, Instance, Labels, NewImage, Result, label};
 
 const LIMIT: Duration = Duration::from_secs(3600);
 /// How a disk in this format begins; any other is taken as it is.
@@ -85,31 +85,31 @@ impl Driver {
         let path = format!("/images/{}", checked("image", id)?);
         let answer = self.client.request(Glance, Method::GET, &path, None).retried().await;
         let answer = missing(answer, "image", id)?.unwrap_or_default();
-        serde_json::from_value(answer).map_err(|_| Error::Failed(format!("image {id} makes no sense")))
+        serde_json::from_value(answer).map_err(|_| Error::failed(format!("image {id} makes no sense")))
     }
 
     /// By id or by name; the newest of a name.
     pub async fn find_image(&self, name: &str) -> Result<Image> {
-        let none = || Error::NotFound { kind: "image", name: name.to_string() };
+        let none = || Error::not_found("image", name.to_string());
         let path = format!("/images?status=active&name={}", encode(name));
         let named: Vec<WireImage> = self.client.list(Glance, &path, "images").await?;
         if let Some(newest) = named.into_iter().max_by_key(|i| i.created_at) {
             return Ok(newest.image());
         }
         match self.image(name).await {
-            Err(Error::NotFound { .. } | Error::Invalid(_)) => Err(none()),
+            Err(error) if error.is_not_found() || error.class == Class::Refused => Err(none()),
             other => other,
         }
     }
 
     pub async fn delete_image(&self, id: &str) -> Result<()> {
         let image = match self.wire_image(id).await {
-            Err(Error::NotFound { .. }) => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(()),
             other => other?,
         };
         if !image.is_own() {
             let name = image.name.unwrap_or_default();
-            return Err(Error::Conflict(format!("image {name} ({id}) is not Kiln's")));
+            return Err(Error::conflict(format!("image {name} ({id}) is not Kiln's")));
         }
         self.client.delete(Glance, &format!("/images/{id}")).await
     }
@@ -162,8 +162,8 @@ impl Driver {
                     Ok(answer.and_then(|a| Some(a["image_id"].as_str()?.to_string())).unwrap_or_default())
                 }
                 // It is being made: by an earlier attempt.
-                Err(Error::Conflict(why)) if attempt > 0 => {
-                    self.own_image(&new.name).await?.ok_or(Error::Transient(why))
+                Err(error) if error.is_conflict() && attempt > 0 => {
+                    self.own_image(&new.name).await?.ok_or(error.sorted(Class::Unanswered))
                 }
                 Err(error) => Err(error),
             }
@@ -235,7 +235,7 @@ impl Driver {
                 let snapshot: Snapshot = self.client.get(Cinder, &path, "snapshot").await?;
                 match snapshot.status.as_str() {
                     "available" => Ok(Some(())),
-                    "error" => Err(Error::Failed(format!("snapshot {name}: the cloud could not make it"))),
+                    "error" => Err(Error::failed(format!("snapshot {name}: the cloud could not make it"))),
                     _ => Ok(None),
                 }
             },
@@ -262,7 +262,7 @@ impl Driver {
             }
             let answer = self.client.request(Cinder, Method::POST, path, Some(body)).once().await?;
             let id = answer.and_then(|a| Some(a["os-volume_upload_image"]["image_id"].as_str()?.to_string()));
-            id.ok_or_else(|| Error::Failed(format!("volume {volume}: no image was made")))
+            id.ok_or_else(|| Error::failed(format!("volume {volume}: no image was made")))
         })
         .await?;
         self.wait_image(&image, name).await?;
@@ -276,15 +276,15 @@ impl Driver {
             || format!("image {name} is not ready"),
             || async {
                 let image = match self.wire_image(id).await {
-                    Err(Error::NotFound { .. }) => {
-                        return Err(Error::Failed(format!("image {name}: the cloud could not make it")));
+                    Err(error) if error.is_not_found() => {
+                        return Err(Error::failed(format!("image {name}: the cloud could not make it")));
                     }
                     other => other?,
                 };
                 match image.status.as_str() {
                     "active" => Ok(Some(image)),
                     "killed" | "deleted" | "pending_delete" => {
-                        Err(Error::Failed(format!("image {name}: the cloud could not make it")))
+                        Err(Error::failed(format!("image {name}: the cloud could not make it")))
                     }
                     _ => Ok(None),
                 }
@@ -331,12 +331,13 @@ impl Driver {
         // /dev/vda, /dev/sda, ...: the first.
         all.sort_by(|a, b| a.device.cmp(&b.device));
         let first = all.into_iter().next().map(|a| a.volume);
-        first.map(Some).ok_or_else(|| Error::Failed(format!("{} has no root disk", server.name)))
+        first.map(Some).ok_or_else(|| Error::failed(format!("{} has no root disk", server.name)))
     }
 
     /// The content of a file as an image. An image of this name that Kiln made before is returned as it is.
     pub async fn upload_image(&self, new: NewImage, file: &Path) -> Result<Image> {
-        let read = |e: std::io::Error| Error::Invalid(format!("{} cannot be read: {e}", file.display()));
+        let read =
+            |e: std::io::Error| Error::refused(format!("{} cannot be read", file.display())).because(e);
         // Before anything is made.
         let mut start = [0; 4];
         let mut content = tokio::fs::File::open(file).await.map_err(read)?;
@@ -355,7 +356,7 @@ impl Driver {
             }
             let answer = self.client.request(Glance, Method::POST, "/images", Some(body)).once().await?;
             serde_json::from_value(answer.unwrap_or_default())
-                .map_err(|_| Error::Failed("the new image makes no sense".into()))
+                .map_err(|_| Error::failed("the new image makes no sense"))
         })
         .await?;
         if image.status == "active" {
@@ -365,7 +366,11 @@ impl Driver {
         let sent = retry(&Policy::REMOTE, |_| async {
             match self.client.send_file(Glance, &path, file).await {
                 // An earlier attempt got through, though its answer did not.
-                Err(Error::Conflict(_)) if self.wire_image(&image.id).await?.status == "active" => Ok(()),
+                Err(Error { class: Class::Conflict, .. })
+                    if self.wire_image(&image.id).await?.status == "active" =>
+                {
+                    Ok(())
+                }
                 other => other,
             }
         })

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::client::encode;
 use super::driver::{Driver, missing};
 use super::session::Service::Compute;
-use crate::{Error, Result};
+use crate::{Class, Error, Result};
 
 #[derive(Debug, Deserialize)]
 struct Entry {
@@ -48,13 +48,13 @@ impl Driver {
         let path = format!("/os-keypairs/{}", encode(name));
         match self.client.get::<KeyPair>(Compute, &path, "keypair").await {
             Ok(_) => return Ok(()),
-            Err(Error::NotFound { .. }) => {}
+            Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
         let body = json!({ "keypair": { "name": name, "public_key": key.trim(), "type": "ssh" } });
         match self.client.request(Compute, Method::POST, "/os-keypairs", Some(&body)).retried().await {
             // Made by an earlier attempt, or by somebody at the same time: its name says that it is the same key.
-            Ok(_) | Err(Error::Conflict(_)) => Ok(()),
+            Ok(_) | Err(Error { class: Class::Conflict, .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }

@@ -158,9 +158,8 @@ pub(super) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 fn from_environment(environment: Environment<'_>) -> Result<Login> {
     if environment("OS_AUTH_URL").is_none() {
-        return Err(Error::Unsupported(
-            "no OpenStack cloud is named: set `cloud` in [cloud], or OS_CLOUD, or OS_AUTH_URL and its companions"
-                .into(),
+        return Err(Error::unsupported(
+            "no OpenStack cloud is named: set `cloud` in [cloud], or OS_CLOUD, or OS_AUTH_URL and its companions",
         ));
     }
     let auth = |key: &str| environment(&format!("OS_{}", key.to_uppercase()));
@@ -196,18 +195,19 @@ pub(super) struct Facts<'a> {
 }
 
 pub(super) fn build(facts: &Facts<'_>) -> Result<Login> {
-    let missing = |key: &str| Error::Unsupported(format!("{}: `{key}` is missing", facts.origin));
+    let missing = |key: &str| Error::unsupported(format!("{}: `{key}` is missing", facts.origin));
     let auth_url = (facts.auth)("auth_url").ok_or_else(|| missing("auth_url"))?;
     let ca_bundle = match &facts.ca {
         None => None,
         Some(path) => Some(std::fs::read(path).map_err(|e| {
-            Error::Unsupported(format!("{}: CA bundle {} cannot be read: {e}", facts.origin, path.display()))
+            Error::unsupported(format!("{}: CA bundle {} cannot be read", facts.origin, path.display()))
+                .because(e)
         })?),
     };
     let interface = facts.interface.as_deref().unwrap_or("public");
     let interface = interface.strip_suffix("URL").unwrap_or(interface);
     if !["public", "internal", "admin"].contains(&interface) {
-        return Err(Error::Unsupported(format!(
+        return Err(Error::unsupported(format!(
             "{}: interface `{interface}` is none of public, internal, admin",
             facts.origin
         )));
@@ -226,7 +226,7 @@ pub(super) fn build(facts: &Facts<'_>) -> Result<Login> {
 
 fn identity(facts: &Facts<'_>) -> Result<Identity> {
     let get = facts.auth;
-    let missing = |key: &str| Error::Unsupported(format!("{}: `{key}` is missing", facts.origin));
+    let missing = |key: &str| Error::unsupported(format!("{}: `{key}` is missing", facts.origin));
     let named = |id: &[&str], name: &[&str]| {
         let first = |keys: &[&str]| keys.iter().find_map(|key| get(key));
         first(id).map(Named::Id).or_else(|| first(name).map(Named::Name))
@@ -268,7 +268,7 @@ fn identity(facts: &Facts<'_>) -> Result<Identity> {
         ("" | "token", _) => {
             Ok(Identity::Token { token: get("token").ok_or_else(|| missing("token"))?, scope: scope()? })
         }
-        (other, _) => Err(Error::Unsupported(format!(
+        (other, _) => Err(Error::unsupported(format!(
             "{}: Kiln cannot log in with auth_type `{other}`; password, token and application credentials work",
             facts.origin
         ))),

@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 
 use super::client::{encode, take};
 use super::driver::{Driver, checked, missing};
+use super::fault::taken;
 use super::labels::{self, cluster_of, describe, descriptions};
 use super::session::Service::Network as Neutron;
 use super::wire::{Described, FixedIp, Id};
 use crate::retry::{Policy, retry};
-use crate::{AddressRange, Error, Labels, Network, NetworkPart, NewNetwork, Result};
+use crate::{AddressRange, Class, Error, Labels, Network, NetworkPart, NewNetwork, Result};
 
 /// For a network whose subnet nobody cares about: it is a network of its own, so any will do.
 const ANY: &str = "10.213.0.0/24";
@@ -103,11 +104,11 @@ impl Driver {
             [network] => {
                 let found = self.subnet_of(&network.id).await?.ok_or_else(|| {
                     let subnet = self.settings.subnet.map_or("IPv4 subnet".into(), |s| format!("subnet {s}"));
-                    Error::Invalid(format!("network {name} has no {subnet}"))
+                    Error::refused(format!("network {name} has no {subnet}"))
                 })?;
                 Ok(Some(as_network(network, &found)))
             }
-            _ => Err(Error::Conflict(format!("several networks are named {name}; Kiln cannot choose"))),
+            _ => Err(Error::conflict(format!("several networks are named {name}; Kiln cannot choose"))),
         }
     }
 
@@ -125,10 +126,10 @@ impl Driver {
         let path = format!("/networks/{}", checked("network", network)?);
         let found: Described = missing(self.client.get(Neutron, &path, "network").await, "network", network)?;
         if cluster_of(&found.labels()).is_none() {
-            return Err(Error::Conflict(format!("network {} ({network}) is not Kiln's", found.name)));
+            return Err(Error::conflict(format!("network {} ({network}) is not Kiln's", found.name)));
         }
         let subnet = self.subnet_of(network).await?;
-        let subnet = subnet.ok_or_else(|| Error::Failed(format!("network {} has no subnet", found.name)))?;
+        let subnet = subnet.ok_or_else(|| Error::failed(format!("network {} has no subnet", found.name)))?;
         let body = json!({ "subnet": { "allocation_pools": [pool(range)] } });
         let path = format!("/subnets/{}", subnet.id);
         self.client.request(Neutron, Method::PUT, &path, Some(&body)).retried().await.map(drop)
@@ -181,7 +182,7 @@ impl Driver {
         }
         match self.subnet_of(&network.id).await?.filter(|made| made.cidr == cidr) {
             Some(made) => Ok(as_network(&network, &made)),
-            None => Err(Error::Conflict(format!("network {} has another subnet than {cidr}", new.name))),
+            None => Err(Error::conflict(format!("network {} has another subnet than {cidr}", new.name))),
         }
     }
 
@@ -199,18 +200,15 @@ impl Driver {
         let path = &path;
         retry(&Policy::REMOTE, |_| async move {
             let there: Vec<Value> = self.client.list(Neutron, path, &kind.replace('-', "_")).await?;
-            let taken = !there.is_empty();
+            let is_there = !there.is_empty();
             let own = there.into_iter().find(|found| labels::read(found["description"].as_str()) == *wanted);
             if let Some(own) = own {
                 return serde_json::from_value(own)
-                    .map_err(|_| Error::Failed(format!("the cloud's answer to {path} makes no sense")));
+                    .map_err(|_| Error::failed(format!("the cloud's answer to {path} makes no sense")));
             }
             // Several may have one name; but then which is which would be anybody's guess.
-            if taken {
-                return Err(Error::Conflict(format!(
-                    "{} {name} exists already and is not this cluster's",
-                    key.replace('_', " ")
-                )));
+            if is_there {
+                return Err(taken(&format!("{} {name}", key.replace('_', " ")), "this cluster's"));
             }
             let answer =
                 self.client.request(Neutron, Method::POST, &format!("/{kind}"), Some(body)).once().await?;
@@ -228,7 +226,9 @@ impl Driver {
         let body = json!({ "subnet_id": subnet });
         match self.client.request(Neutron, Method::PUT, &path, Some(&body)).retried().await {
             // "Router already has a port on subnet": an earlier attempt whose answer was lost.
-            Err(Error::Invalid(why)) if why.contains("already has a port") => Ok(()),
+            Err(Error { class: Class::Refused, message: why, .. }) if why.contains("already has a port") => {
+                Ok(())
+            }
             answer => answer.map(drop),
         }
     }
@@ -240,12 +240,12 @@ impl Driver {
     pub async fn delete_network(&self, id: &str) -> Result<()> {
         let path = format!("/networks/{}", checked("network", id)?);
         let network: Described = match self.client.get(Neutron, &path, "network").await {
-            Err(Error::NotFound { .. }) => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(()),
             other => missing(other, "network", id)?,
         };
         let labels = network.labels();
         if cluster_of(&labels).is_none() {
-            return Err(Error::Conflict(format!("network {} ({id}) is not Kiln's", network.name)));
+            return Err(Error::conflict(format!("network {} ({id}) is not Kiln's", network.name)));
         }
         self.delete_routers(&network.name, &labels, id).await?;
         self.while_in_use(|| self.client.delete(Neutron, &path)).await
@@ -265,7 +265,8 @@ impl Driver {
                 let body = json!({ "subnet_id": subnet.id });
                 match self.client.request(Neutron, Method::PUT, &path, Some(&body)).retried().await {
                     // It was not plugged in, or no longer is.
-                    Ok(_) | Err(Error::NotFound { .. } | Error::Conflict(_)) => {}
+                    Ok(_) => {}
+                    Err(error) if error.is_not_found() || error.is_conflict() => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -292,7 +293,7 @@ impl Labelled for NewNetwork {
 }
 
 fn any_subnet() -> Result<Ipv4Net> {
-    ANY.parse().map_err(|_| Error::Failed("no subnet".into()))
+    ANY.parse().map_err(|_| Error::failed("no subnet"))
 }
 
 /// A subnet that Kiln can use.

@@ -13,7 +13,7 @@ use super::labels::{cluster_of, describe, of_cluster};
 use super::session::Service::Network;
 use super::wire::{Described, Id, Port};
 use crate::retry::{Policy, retry};
-use crate::{Error, NewInstance, Result};
+use crate::{Class, Error, NewInstance, Result};
 
 impl Driver {
     /// All of the cluster's.
@@ -35,16 +35,16 @@ impl Driver {
             Ok(ports) => Ok(ports.into_iter().map(|(name, port)| (name, Ok(port))).collect()),
             // Neutron makes all or none. Which one it was that cannot have its address, and how many there is room for,
             // is found out one by one.
-            Err(Error::Conflict(_) | Error::Quota(_) | Error::Invalid(_)) => {
+            Err(Error { class: Class::Conflict | Class::NoRoom | Class::Refused, .. }) => {
                 let one = |(name, body): (String, Value)| async move {
                     let made =
                         self.make_ports(cluster, &BTreeMap::from([(name.clone(), body.clone())])).await;
                     let port = match made {
                         Ok(mut ports) => {
-                            ports.remove(&name).ok_or_else(|| Error::Failed(format!("{name} has no port")))
+                            ports.remove(&name).ok_or_else(|| Error::failed(format!("{name} has no port")))
                         }
-                        Err(Error::Conflict(why)) => {
-                            Err(self.address_taken(cluster, &name, &body, why).await?)
+                        Err(error) if error.is_conflict() => {
+                            Err(self.address_taken(cluster, &name, &body, error).await?)
                         }
                         Err(error) => Err(error),
                     };
@@ -79,21 +79,21 @@ impl Driver {
 
     /// Who has the address that a port cannot have. One of the cluster's own is about to go away, so it stays a conflict;
     /// waiting for somebody else would be in vain.
-    async fn address_taken(&self, cluster: &str, name: &str, body: &Value, why: String) -> Result<Error> {
+    async fn address_taken(&self, cluster: &str, name: &str, body: &Value, conflict: Error) -> Result<Error> {
         let (Some(network), Some(address)) =
             (body["network_id"].as_str(), body["fixed_ips"][0]["ip_address"].as_str())
         else {
-            return Ok(Error::Conflict(why));
+            return Ok(conflict);
         };
         let filter = encode(&format!("ip_address={address}"));
         let path = format!("/ports?network_id={}&fixed_ips={filter}", encode(network));
         let there: Vec<Port> = self.client.list(Network, &path, "ports").await?;
         if there.iter().any(|port| cluster_of(&port.labels()) == Some(cluster)) {
-            return Ok(Error::Conflict(why));
+            return Ok(conflict);
         }
         // A port of another project cannot be seen.
         let whose = there.first().map_or("somebody else's port".into(), Port::words);
-        Ok(Error::Failed(format!("{name}: its address {address} is taken by {whose}")))
+        Ok(Error::failed(format!("{name}: its address {address} is taken by {whose}")))
     }
 
     /// Addresses that ports of others have, each with whose it is, as far as the project may see it.
@@ -163,8 +163,8 @@ impl Driver {
                 let found: Vec<Described> = self.client.list(Network, &path, "security_groups").await?;
                 match found.as_slice() {
                     [only] => ids.push(only.id.clone()),
-                    [] => return Err(Error::NotFound { kind: "security group", name: name.clone() }),
-                    _ => return Err(Error::Conflict(format!("several security groups are named {name}"))),
+                    [] => return Err(Error::not_found("security group", name.clone())),
+                    _ => return Err(Error::conflict(format!("several security groups are named {name}"))),
                 }
             }
             Ok(ids)

@@ -12,7 +12,7 @@ use super::driver::{Driver, checked};
 use super::labels::{cluster_of, describe, read};
 use super::networks::Labelled;
 use super::session::Service::Network;
-use crate::{Error, Labels, NewSecurityGroup, Peers, Result, Rule, SecurityGroup};
+use crate::{Class, Error, Labels, NewSecurityGroup, Peers, Result, Rule, SecurityGroup};
 
 /// Neutron notices a little late that a port is gone.
 const IN_USE_LIMIT: Duration = Duration::from_secs(60);
@@ -94,7 +94,7 @@ impl Driver {
                 .await
             {
                 // The very same rule is there: Neutron takes none twice.
-                Ok(_) | Err(Error::Conflict(_)) => {}
+                Ok(_) | Err(Error { class: Class::Conflict, .. }) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -104,12 +104,12 @@ impl Driver {
     pub async fn delete_security_group(&self, id: &str) -> Result<()> {
         let path = format!("/security-groups/{}", checked("security group", id)?);
         let group: WireGroup = match self.client.get(Network, &path, "security_group").await {
-            Err(Error::NotFound { .. }) => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(()),
             other => other?,
         };
         let group = group.group();
         if cluster_of(&group.labels).is_none() {
-            return Err(Error::Conflict(format!("security group {} ({id}) is not Kiln's", group.name)));
+            return Err(Error::conflict(format!("security group {} ({id}) is not Kiln's", group.name)));
         }
         self.while_in_use(|| self.client.delete(Network, &path)).await
     }
@@ -122,7 +122,7 @@ impl Driver {
         let deadline = tokio::time::Instant::now() + IN_USE_LIMIT;
         loop {
             match delete().await {
-                Err(Error::Conflict(_)) if tokio::time::Instant::now() < deadline => {
+                Err(Error { class: Class::Conflict, .. }) if tokio::time::Instant::now() < deadline => {
                     tokio::time::sleep(super::driver::LOOK_EVERY).await;
                 }
                 other => return other,

@@ -14,7 +14,7 @@ use super::labels::{cluster_of, tag};
 use super::session::Service::Compute;
 use super::wire::{Port, Server};
 use crate::retry::{Policy, retry};
-use crate::{Error, Instance, InstanceStatus, Labels, Rebuild, Result, label};
+use crate::{Class, Error, Instance, InstanceStatus, Labels, Rebuild, Result, label};
 
 /// For a server to be off, on, or gone.
 pub(super) const POWER_LIMIT: Duration = Duration::from_secs(300);
@@ -91,7 +91,7 @@ impl Driver {
         // Nova would turn a server that is off, off again. One that cannot be started is rebuilt all the same.
         if server.status() == InstanceStatus::Stopped {
             match self.start(id).await {
-                Ok(_) | Err(Error::Failed(_)) => {}
+                Ok(_) | Err(Error { class: Class::Failed, .. }) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -102,7 +102,7 @@ impl Driver {
                 return Ok(None);
             }
             match self.client.request(Compute, Method::POST, path, Some(body)).once().await {
-                Err(Error::Conflict(_)) if attempt > 0 => Ok(None),
+                Err(Error { class: Class::Conflict, .. }) if attempt > 0 => Ok(None),
                 answer => answer,
             }
         });
@@ -123,7 +123,7 @@ impl Driver {
     async fn own_server(&self, id: &str) -> Result<Server> {
         let server = self.server(id).await?;
         if cluster_of(&server.metadata).is_none() {
-            return Err(Error::Conflict(format!("server {} ({id}) is not Kiln's", server.name)));
+            return Err(Error::conflict(format!("server {} ({id}) is not Kiln's", server.name)));
         }
         Ok(server)
     }
@@ -162,10 +162,10 @@ impl Driver {
         match self.act(id, json!({ action: null })).await {
             Ok(()) => {}
             // An earlier attempt whose answer was lost has done it, or Nova is still at it.
-            Err(Error::Conflict(why)) => {
+            Err(error) if error.is_conflict() => {
                 let now = self.server(id).await?;
                 if now.status() != *wanted && now.task.as_deref() != Some(task) {
-                    return Err(Error::Conflict(why));
+                    return Err(error);
                 }
             }
             Err(error) => return Err(error),
@@ -176,7 +176,7 @@ impl Driver {
             || async {
                 let instance = self.instance(id).await?;
                 match &instance.status {
-                    InstanceStatus::Error { reason } => Err(Error::Failed(format!("{name}: {reason}"))),
+                    InstanceStatus::Error { reason } => Err(Error::failed(format!("{name}: {reason}"))),
                     status => Ok((status == wanted).then_some(instance)),
                 }
             },

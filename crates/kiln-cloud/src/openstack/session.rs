@@ -8,11 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
-use super::fault::fault;
+use super::fault::{fault, no_answer, no_rights};
 use super::login::Login;
-use crate::http::failure;
 use crate::retry::{Policy, retry};
-use crate::{Error, Result};
+use crate::{Class, Error, Result};
 
 /// A token that ends sooner than this is not used for another call.
 const MARGIN: SignedDuration = SignedDuration::from_secs(120);
@@ -137,12 +136,10 @@ impl Session {
         let token = if held.is_some() {
             retry(&Policy::REMOTE, |_| self.log_in()).await?
         } else {
-            retry(&FIRST, |_| self.log_in()).await.map_err(|error| match error {
+            retry(&FIRST, |_| self.log_in()).await.map_err(|error| match error.class {
                 // Final: whoever called would try again for minutes.
-                Error::Transient(why) if self.caller == Caller::Person => {
-                    Error::Unsupported(format!("no answer from {why}"))
-                }
-                other => other,
+                Class::Unanswered if self.caller == Caller::Person => error.sorted(Class::Unsupported),
+                _ => error,
             })?
         };
         let token = Arc::new(token);
@@ -161,31 +158,25 @@ impl Session {
     async fn log_in(&self) -> Result<Token> {
         let url = format!("{}/auth/tokens", self.login.auth_url);
         let response = self.http.post(&url).json(&self.login.request()).send().await;
-        let response = response.map_err(|e| {
-            let at = |why| format!("{} ({}): {why}", self.login.auth_url, self.login.origin);
-            match failure(&e) {
-                Error::Transient(why) => Error::Transient(at(why)),
-                Error::Untrusted(why) => Error::Untrusted(at(why)),
-                other => other,
-            }
-        })?;
+        let at = format!("{} ({})", self.login.auth_url, self.login.origin);
+        let response = response.map_err(|e| no_answer(e, &at))?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = response.bytes().await.map_err(|e| failure(&e))?;
+        let body = response.bytes().await.map_err(|e| no_answer(e, &at))?;
         let unexpected = || {
-            Error::Unsupported(format!(
+            Error::unsupported(format!(
                 "{}: what answers at {} is not an identity service",
                 self.login.origin, self.login.auth_url
             ))
         };
         if !status.is_success() {
             return Err(match fault(status, &headers, &body, &reqwest::Method::POST, &url) {
-                Error::Unauthorized(_) => Error::Unauthorized(self.login.whose()),
-                Error::NotFound { .. } => Error::Unsupported(format!(
+                error if error.class == Class::NoRights => no_rights(self.login.whose()),
+                error if error.is_not_found() => Error::unsupported(format!(
                     "{}: there is no identity service at {}",
                     self.login.origin, self.login.auth_url
                 )),
                 // Keystone says what it does not like; others say anything at all.
-                Error::Invalid(_) if !is_keystone(&body) => unexpected(),
+                error if error.class == Class::Refused && !is_keystone(&body) => unexpected(),
                 other => other,
             });
         }
@@ -232,16 +223,16 @@ impl Session {
         regions.sort_unstable();
         regions.dedup();
         match &self.login.region {
-            None if regions.len() > 1 => Err(Error::Unsupported(format!(
+            None if regions.len() > 1 => Err(Error::unsupported(format!(
                 "{}: the cloud has the regions {}; set `region` in [cloud] or region_name in clouds.yaml",
                 self.login.origin,
                 regions.join(", ")
             ))),
-            _ if of_service.is_empty() => Err(Error::Unsupported(format!(
+            _ if of_service.is_empty() => Err(Error::unsupported(format!(
                 "{}: the cloud has no {name} service with a {} endpoint",
                 self.login.origin, self.login.interface
             ))),
-            Some(wanted) if !regions.contains(&wanted.as_str()) => Err(Error::Unsupported(format!(
+            Some(wanted) if !regions.contains(&wanted.as_str()) => Err(Error::unsupported(format!(
                 "{}: there is no region `{wanted}`; the cloud has {}",
                 self.login.origin,
                 regions.join(", ")
@@ -249,7 +240,7 @@ impl Session {
             wanted => {
                 let chosen = |e: &&&Endpoint| wanted.as_ref().is_none_or(|w| e.region() == w);
                 of_service.iter().find(chosen).map(|e| e.url.as_str()).ok_or_else(|| {
-                    Error::Unsupported(format!("{}: the cloud has no {name} service", self.login.origin))
+                    Error::unsupported(format!("{}: the cloud has no {name} service", self.login.origin))
                 })
             }
         }
@@ -315,8 +306,8 @@ mod tests {
             let session = Session::new(login, crate::http::plain(Duration::from_secs(1)), caller);
             session.token().await.err()
         };
-        assert!(matches!(told(Caller::Person).await, Some(Error::Unsupported(_))));
-        assert!(matches!(told(Caller::Daemon).await, Some(Error::Transient(_))));
+        assert!(matches!(told(Caller::Person).await, Some(Error { class: Class::Unsupported, .. })));
+        assert!(matches!(told(Caller::Daemon).await, Some(Error { class: Class::Unanswered, .. })));
     }
 
     #[test]

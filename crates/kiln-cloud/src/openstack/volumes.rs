@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 
 use super::client::{encode, take};
 use super::driver::{Driver, checked, missing, until};
+use super::fault::taken;
 use super::labels::cluster_of;
 use super::session::Service::Volume as Cinder;
 use super::wire::WireVolume;
 use crate::retry::{Policy, retry};
-use crate::{Error, Labels, NewVolume, Result, Volume, label};
+use crate::{Class, Error, Labels, NewVolume, Result, Volume, label};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -78,7 +79,7 @@ impl Driver {
             return Ok(());
         }
         let names: Vec<String> = there.into_iter().map(|s| s.name.unwrap_or(s.id)).collect();
-        Err(Error::Conflict(format!(
+        Err(Error::conflict(format!(
             "volume {name} cannot be deleted while there are snapshots of it: {}",
             names.join(", ")
         )))
@@ -93,7 +94,7 @@ impl Driver {
             || "the snapshot is not gone".into(),
             || async {
                 match self.client.request(Cinder, Method::GET, &path, None).retried().await {
-                    Err(Error::NotFound { .. }) => Ok(Some(())),
+                    Err(error) if error.is_not_found() => Ok(Some(())),
                     answer => answer.map(|_| None),
                 }
             },
@@ -104,7 +105,7 @@ impl Driver {
     pub async fn volume_by_name(&self, name: &str) -> Result<Option<Volume>> {
         let found = self.volumes_named(name).await?;
         if found.len() > 1 {
-            return Err(Error::Conflict(format!("several volumes are named {name}; Kiln cannot choose")));
+            return Err(Error::conflict(format!("several volumes are named {name}; Kiln cannot choose")));
         }
         Ok(found.into_iter().next().map(WireVolume::volume))
     }
@@ -130,9 +131,7 @@ impl Driver {
                     return Ok(there.id);
                 }
                 if there.metadata != *labels {
-                    return Err(Error::Conflict(format!(
-                        "volume {name} exists already and is not this cluster's"
-                    )));
+                    return Err(taken(&format!("volume {name}"), "this cluster's"));
                 }
                 self.delete_volume(&there.id).await?;
             }
@@ -156,7 +155,7 @@ impl Driver {
                 let volume = self.volume(id).await?;
                 if volume.status.starts_with("error") {
                     let name = volume.name.unwrap_or_default();
-                    return Err(Error::Failed(format!("volume {name}: the cloud could not make it")));
+                    return Err(Error::failed(format!("volume {name}: the cloud could not make it")));
                 }
                 Ok(wanted.contains(&volume.status.as_str()).then(|| volume.volume()))
             },
@@ -166,12 +165,12 @@ impl Driver {
 
     pub async fn delete_volume(&self, id: &str) -> Result<()> {
         let volume = match self.volume(id).await {
-            Err(Error::NotFound { .. }) => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(()),
             other => other?,
         };
         let name = volume.name.clone().unwrap_or_default();
         if cluster_of(&volume.metadata).is_none() {
-            return Err(Error::Conflict(format!("volume {name} ({id}) is not Kiln's")));
+            return Err(Error::conflict(format!("volume {name} ({id}) is not Kiln's")));
         }
         // It is let go of a moment after its server is gone.
         let path = format!("/volumes/{id}");
@@ -185,11 +184,11 @@ impl Driver {
             },
             || async {
                 match self.volume(id).await {
-                    Err(Error::NotFound { .. }) => Ok(Some(())),
+                    Err(error) if error.is_not_found() => Ok(Some(())),
                     Err(error) => Err(error),
                     Ok(volume) if is_free(&volume.status) => match self.client.delete(Cinder, &path).await {
                         Ok(()) => Ok(None),
-                        Err(Error::Conflict(why) | Error::Invalid(why)) => {
+                        Err(Error { class: Class::Conflict | Class::Refused, message: why, .. }) => {
                             self.check_snapshots(id, &name).await?;
                             if let Ok(mut refusal) = refusal.lock() {
                                 *refusal = Some(format!("volume {name}: {why}"));

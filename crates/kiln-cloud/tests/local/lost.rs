@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use kiln_cloud::{Error, NewNetwork, NewSecurityGroup, NewVolume};
+use kiln_cloud::{Class, Error, NewNetwork, NewSecurityGroup, NewVolume};
 
 use super::support::{MADE, Site, labels, root};
 
@@ -13,7 +13,7 @@ fn lose(request: &str) {
 }
 
 fn is_conflict<T: std::fmt::Debug>(result: &Result<T, Error>) -> bool {
-    matches!(result, Err(Error::Conflict(_)))
+    matches!(result, Err(Error { class: Class::Conflict, .. }))
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use kiln_cloud::{Cloud, Error, InstanceStatus, NewImage, NewVolume, Rebuild, label};
+use kiln_cloud::{Class, Cloud, Error, InstanceStatus, NewImage, NewVolume, Rebuild, label};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{LONG, Site, boot_id, inside, labels, root, try_inside};
 use tokio::time::{Instant, sleep, timeout};
@@ -146,7 +146,7 @@ async fn power_and_rebuild() {
         }
     };
     timeout(LONG, off).await.unwrap();
-    assert!(matches!(cloud.delete_volume(&volume.id).await, Err(Error::Conflict(_))));
+    assert!(matches!(cloud.delete_volume(&volume.id).await, Err(Error { class: Class::Conflict, .. })));
     site.finish().await;
 }
 
@@ -162,7 +162,10 @@ async fn images_come_from_instances() {
         labels: labels("t-image"),
         properties: [("a".into(), "b".into())].into(),
     };
-    assert!(matches!(cloud.create_image(&builder.id, new()).await, Err(Error::Conflict(_))));
+    assert!(matches!(
+        cloud.create_image(&builder.id, new()).await,
+        Err(Error { class: Class::Conflict, .. })
+    ));
     cloud.stop(&builder.id, false).await.unwrap();
     let image = cloud.create_image(&builder.id, new()).await.unwrap();
     assert_eq!(cloud.image(&image.id).await.unwrap().properties["a"], "b");
@@ -183,7 +186,10 @@ async fn images_come_from_instances() {
 
     // An image in use can be deleted; its user does not notice, even over a reboot.
     cloud.delete_image(&image.id).await.unwrap();
-    assert!(matches!(cloud.image(&image.id).await, Err(Error::NotFound { kind: "image", .. })));
+    assert!(matches!(
+        cloud.image(&image.id).await,
+        Err(Error { class: Class::NotFound { kind: "image" }, .. })
+    ));
     let old = boot_id(&one.id).unwrap();
     cloud.reboot(&one.id, true).await.unwrap();
     site.await_boot_after(one, &old).await;
@@ -199,13 +205,16 @@ async fn many_at_once_and_one_name_once() {
     assert_eq!(addresses.len(), 6);
 
     let again = site.cloud.create(vec![site.wanted("n0")]).await.remove(0);
-    assert!(matches!(again, Err(Error::Conflict(_))), "{again:?}");
+    assert!(matches!(again, Err(Error { class: Class::Conflict, .. })), "{again:?}");
     for bad in ["", "UP", "a_b", "../x"] {
         let refused = site.cloud.create(vec![site.wanted(bad)]).await.remove(0);
-        assert!(matches!(refused, Err(Error::Invalid(_))), "{bad}: {refused:?}");
+        assert!(matches!(refused, Err(Error { class: Class::Refused, .. })), "{bad}: {refused:?}");
     }
     assert_eq!(site.cloud.instances("t-bulk").await.unwrap().len(), 6);
-    assert!(matches!(site.cloud.delete_network(&site.network.id).await, Err(Error::Conflict(_))));
+    assert!(matches!(
+        site.cloud.delete_network(&site.network.id).await,
+        Err(Error { class: Class::Conflict, .. })
+    ));
     site.cloud.delete(&made[0].id).await.unwrap();
     site.cloud.delete(&made[0].id).await.unwrap();
     assert_eq!(site.cloud.instances("t-bulk").await.unwrap().len(), 5);
@@ -257,20 +266,23 @@ async fn a_clusters_token_opens_that_cluster_only() {
 
     let other = Cloud::local_at(url, "wrong");
     assert!(other.instances("t-token").await.unwrap().is_empty());
-    assert!(matches!(other.instance(&one.id).await, Err(Error::NotFound { .. })));
-    assert!(matches!(other.create(vec![site.wanted("n3")]).await.remove(0), Err(Error::Unauthorized(_))));
+    assert!(matches!(other.instance(&one.id).await, Err(Error { class: Class::NotFound { .. }, .. })));
+    assert!(matches!(
+        other.create(vec![site.wanted("n3")]).await.remove(0),
+        Err(Error { class: Class::NoRights, .. })
+    ));
     let mut stolen = site.wanted("n3");
     stolen.labels = labels("t-other");
     assert!(matches!(
         other.create(vec![stolen]).await.remove(0),
-        Err(Error::NotFound { kind: "network", .. })
+        Err(Error { class: Class::NotFound { kind: "network" }, .. })
     ));
-    assert!(matches!(other.grant("t-token", "x").await, Err(Error::Unauthorized(_))));
-    assert!(matches!(other.retire().await, Err(Error::Unauthorized(_))));
+    assert!(matches!(other.grant("t-token", "x").await, Err(Error { class: Class::NoRights, .. })));
+    assert!(matches!(other.retire().await, Err(Error { class: Class::NoRights, .. })));
 
     site.cloud.revoke("t-token").await.unwrap();
     site.cloud.revoke("t-other").await.unwrap();
-    assert!(matches!(own.instances("t-token").await, Err(Error::Unauthorized(_))));
+    assert!(matches!(own.instances("t-token").await, Err(Error { class: Class::NoRights, .. })));
     site.finish().await;
 }
 
@@ -332,7 +344,10 @@ async fn the_daemon_may_die() {
     tokio::task::yield_now().await;
     kill_daemon();
     deletion.await.unwrap().unwrap();
-    assert!(matches!(site.cloud.instance(&accepted.id).await, Err(Error::NotFound { .. })));
+    assert!(matches!(
+        site.cloud.instance(&accepted.id).await,
+        Err(Error { class: Class::NotFound { .. }, .. })
+    ));
     assert_eq!(boot_id(&one.id).unwrap(), boot);
     site.finish().await;
 }
@@ -347,7 +362,10 @@ async fn faults_are_retried_or_told() {
 
     inject(r#"{"create": {"fail": 1, "status": 403, "message": "no more cores"}}"#);
     let refused = site.cloud.create(vec![site.wanted("n2")]).await.remove(0);
-    assert!(matches!(&refused, Err(Error::Quota(words)) if words == "no more cores"), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(Error { class: Class::NoRoom, message: words, .. }) if words == "no more cores"),
+        "{refused:?}"
+    );
 
     inject(r#"{"build": {"fail": 1, "message": "no valid host"}}"#);
     let doomed = site.cloud.create(vec![site.wanted("n3")]).await.remove(0).unwrap();

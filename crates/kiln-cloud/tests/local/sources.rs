@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use kiln_cloud::{Cloud, Error, NewImage, NewInstance};
+use kiln_cloud::{Class, Cloud, Error, NewImage, NewInstance};
 
 use super::support::{Site, boot_id, inside, labels, program, root, suite};
 
@@ -31,7 +31,10 @@ async fn a_source_image_can_be_deleted() {
     cloud.delete(&builder.id).await.unwrap();
 
     cloud.delete_image(&source.id).await.unwrap();
-    assert!(matches!(cloud.image(&source.id).await, Err(Error::NotFound { kind: "image", .. })));
+    assert!(matches!(
+        cloud.image(&source.id).await,
+        Err(Error { class: Class::NotFound { kind: "image" }, .. })
+    ));
     let made = site.boot(vec![of(&baked.id, "n1"), of(&site.image.id, "n2")]).await;
     inside(&made[0].id, &["ls", "/root/baked", "/usr/local/bin/kiln"]);
     inside(&made[1].id, &["ls", "/usr/local/bin/kiln"]);

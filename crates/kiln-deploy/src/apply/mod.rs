@@ -7,6 +7,7 @@ mod made;
 
 use kiln_cloud::{Labels, NewNetwork, NewSecurityGroup, NewVolume, label};
 use kiln_image::Event;
+use kiln_site::services::CLOUD_TOKEN;
 
 pub(crate) use made::Made;
 
@@ -14,7 +15,6 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::bounded;
 use crate::plan::{Action, Plan, Resource, Stage, plan};
-use crate::secrets::SecretKind;
 use crate::targets::targets;
 
 impl Deployment<'_> {
@@ -50,7 +50,7 @@ impl Deployment<'_> {
 
     /// Lets the control node do its part.
     pub(crate) async fn grant(&self) -> Result<()> {
-        let token = self.secrets.read(SecretKind::CloudToken)?;
+        let token = self.secrets.read(&CLOUD_TOKEN)?;
         Ok(self.cloud.grant(&self.spec.name, token.trim()).await?)
     }
 
@@ -118,8 +118,9 @@ pub(crate) fn collect<T>(results: Vec<Result<T>>) -> Result<Vec<T>> {
         0 => Ok(values),
         1 if all == 1 => Err(errors.swap_remove(0)),
         failed => {
-            let details = errors.iter().map(|e| format!("  {e}")).collect::<Vec<_>>().join("\n");
-            Err(Error::Operations { failed, all, details })
+            let details = errors.iter().map(|e| format!("  {}", e.chain())).collect::<Vec<_>>().join("\n");
+            let hint = errors.iter().find_map(Error::hint);
+            Err(Error::Operations { failed, all, details, hint })
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use kiln_cloud::{Instance, InstanceStatus, label};
 use kiln_site::bundle::MountSource;
-use kiln_site::volume_name;
+use kiln_site::{Purpose, volume_name};
 use kiln_spec::{ImageUpdate, Node, Role, Spec, Volume};
 
 use super::action::{ExistingNode, NewNode, PlannedAttachment, PlannedLabels, RebuiltNode};
@@ -91,18 +91,18 @@ pub fn attachments(spec: &Spec, observed: &Observed, node: &Node<'_>) -> Vec<Pla
     if node.role != Role::Control && !spec.cloud.shares_volumes() {
         return Vec::new();
     }
-    let mut wanted: Vec<(&str, bool)> = vec![];
+    let mut wanted: Vec<(Purpose, bool)> = vec![];
     if spec.volumes.home != Volume::None {
-        wanted.push(("home", false));
+        wanted.push((Purpose::Home, false));
     }
     match node.role {
         Role::Control => {
-            wanted.push(("share", false));
+            wanted.push((Purpose::Share, false));
             if spec.volumes.state != Volume::None {
-                wanted.push(("state", false));
+                wanted.push((Purpose::State, false));
             }
         }
-        Role::Compute => wanted.push(("share", true)),
+        Role::Compute => wanted.push((Purpose::Share, true)),
         Role::Login => {}
     }
     let attachment = |(purpose, read_only)| PlannedAttachment {
@@ -115,7 +115,7 @@ pub fn attachments(spec: &Spec, observed: &Observed, node: &Node<'_>) -> Vec<Pla
 /// Where compute nodes find the share.
 pub fn share(spec: &Spec, observed: &Observed) -> Ref<MountSource> {
     if spec.cloud.shares_volumes() {
-        return Ref::Known(MountSource::Volume(volume_name(spec, "share")));
+        return Ref::Known(MountSource::Volume(volume_name(spec, Purpose::Share)));
     }
     let control = spec.control.node.as_str();
     // A broken one is recreated, perhaps at another address.

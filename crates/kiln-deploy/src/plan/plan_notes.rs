@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use kiln_cloud::Instance;
-use kiln_site::volume_name;
-use kiln_spec::{ImageUpdate, Node, Spec, Volume, hostlist};
+use kiln_site::{Purpose, volume_name};
+use kiln_spec::{ImageUpdate, Node, Spec, hostlist};
 
 use super::node::group_label;
 use crate::addresses::kept_addresses;
@@ -24,11 +24,11 @@ pub fn plan_notes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<St
         ));
     }
     notes.extend(addresses(spec, observed));
-    for (purpose, volume) in [("state", &spec.volumes.state), ("home", &spec.volumes.home)] {
+    for purpose in [Purpose::State, Purpose::Home] {
         let name = volume_name(spec, purpose);
         let there = observed.volumes.iter().find(|v| v.name == name);
-        if let (Volume::Manage { size_gib }, Some(there)) = (volume, there)
-            && there.size_gib != *size_gib
+        if let (Some(size_gib), Some(there)) = (purpose.size_gib(spec), there)
+            && there.size_gib != size_gib
         {
             notes.push(format!("volume {name}: stays at {} GiB; volumes are not resized", there.size_gib));
         }
@@ -51,7 +51,7 @@ fn addresses(spec: &Spec, observed: &Observed) -> Option<String> {
     let (_, address, by) = moved.first()?;
     let others = if moved.len() == 1 { "" } else { ", and so on" };
     Some(format!(
-        "{}: addresses are taken by others ({address} by {by}{others}); `kiln configure` gives these nodes new ones",
+        "{}: addresses are in use by others ({address} by {by}{others}); `kiln configure` gives these nodes new ones",
         hostlist::fold(moved.iter().map(|(name, ..)| *name))
     ))
 }

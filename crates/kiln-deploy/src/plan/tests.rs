@@ -5,7 +5,7 @@ use kiln_cloud::{
     AddressRange, Flavor, Instance, InstanceStatus, Labels, Network, NetworkPart, Rule, SecurityGroup,
     Volume, VolumeStatus, label,
 };
-use kiln_site::volume_name;
+use kiln_site::{Purpose, volume_name};
 use kiln_spec::{ImageUpdate, Node};
 
 use super::network::{cluster_group, login_group, rules};
@@ -63,8 +63,8 @@ fn whole(spec: &Spec) -> Observed {
         created: jiff::Timestamp::UNIX_EPOCH,
         built: None,
     };
-    let volume = |purpose: &str| Volume {
-        id: purpose.into(),
+    let volume = |purpose: Purpose| Volume {
+        id: purpose.name().into(),
         name: volume_name(spec, purpose),
         size_gib: 10,
         labels: Labels::new(),
@@ -89,7 +89,7 @@ fn whole(spec: &Spec) -> Observed {
     Observed {
         security_groups: vec![group(cluster_group(spec), false), group(login_group(spec), true)],
         networks: vec![network],
-        volumes: ["state", "home", "share"].map(volume).to_vec(),
+        volumes: Purpose::ALL.map(volume).to_vec(),
         instances: spec.nodes().map(instance).collect(),
         ..nothing()
     }
@@ -317,7 +317,7 @@ fn addresses_are_kept_for_nodes_that_come_and_go() {
     observed.foreign.insert(address, "port x (1)".into());
     let told = plan(&wanted, &observed, &built("old")).unwrap();
     let note = format!(
-        "burst-2: addresses are taken by others ({address} by port x (1)); `kiln configure` gives these nodes new ones"
+        "burst-2: addresses are in use by others ({address} by port x (1)); `kiln configure` gives these nodes new ones"
     );
     assert_eq!(told.notes, [note]);
     let named = format!("{file}override.burst-2.address = \"{address}\"\n");

@@ -1,66 +1,77 @@
-//! How kilnd works: it looks at the world and does what follows, over and over, until it is told to end.
+//! How kilnd works: every controller observes, plans and executes, over and over, until the daemon is told to stop.
 
+pub mod fleet;
 pub mod retry;
 pub mod tasks;
+pub mod upkeep;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::error::Result;
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 
-/// Who cannot see the world is not helped by looking more often, and nor is the world.
-const AFTER_TROUBLE: Duration = Duration::from_secs(2);
+/// After a round that failed: observing more often does not help against an outage.
+const AFTER_FAILURE: Duration = Duration::from_secs(2);
 
-pub trait Look {
+/// One concern of the daemon.
+pub trait Controller {
     /// For the log.
-    const WHAT: &'static str;
+    const NAME: &'static str;
 
-    fn look(&mut self, fleet: &Arc<Fleet>) -> impl Future<Output = Result<()>> + Send;
+    /// Observes, plans and executes once.
+    fn round(&mut self, fleet: &Arc<Fleet>) -> impl Future<Output = Result<()>> + Send;
 
-    /// After the last look.
-    fn end(&mut self) -> impl Future<Output = ()> + Send {
+    /// Returns when the next round is due. A new fleet file starts one in any case.
+    fn wait(&mut self, fleet: Option<&Fleet>) -> impl Future<Output = ()> + Send;
+
+    /// Called after the last round.
+    fn finish(&mut self) -> impl Future<Output = ()> + Send {
         async {}
     }
 }
 
-pub struct Rounds {
+/// Runs one controller.
+pub struct ControlLoop {
     pub fleet: watch::Receiver<Option<Arc<Fleet>>>,
-    /// Until it becomes true.
-    pub stop: watch::Receiver<bool>,
-    pub every: Duration,
+    pub stop: CancellationToken,
 }
 
-impl Rounds {
-    pub async fn run<L: Look>(mut self, mut looker: L) {
-        let mut told = None;
-        while !*self.stop.borrow() {
-            let current = self.fleet.borrow().clone();
-            let problem = match current {
-                Some(fleet) => looker.look(&fleet).await.err().map(|error| error.chain()),
+impl ControlLoop {
+    pub async fn run<C: Controller>(mut self, mut controller: C) {
+        let mut reported = None;
+        while !self.stop.is_cancelled() {
+            let fleet = self.fleet.borrow_and_update().clone();
+            let problem = match &fleet {
+                Some(fleet) => controller.round(fleet).await.err().map(|error| error.chain()),
                 None => None,
             };
-            let pause = if problem.is_some() { self.every.max(AFTER_TROUBLE) } else { self.every };
-            tell(L::WHAT, &mut told, problem);
-            let _ = tokio::time::timeout(pause, self.stop.wait_for(|stop| *stop)).await;
+            let pause = if problem.is_some() { AFTER_FAILURE } else { Duration::ZERO };
+            report(C::NAME, &mut reported, problem);
+            tokio::select! {
+                _ = async { tokio::join!(tokio::time::sleep(pause), controller.wait(fleet.as_deref())) } => {}
+                Ok(()) = self.fleet.changed() => {}
+                () = self.stop.cancelled() => {}
+            }
         }
-        looker.end().await;
+        controller.finish().await;
     }
 }
 
-/// An outage is told once, and its end.
-fn tell(what: &str, told: &mut Option<String>, problem: Option<String>) {
-    if *told == problem {
+/// An outage is logged once, and its end.
+fn report(name: &str, reported: &mut Option<String>, problem: Option<String>) {
+    if *reported == problem {
         return;
     }
     if let Some(problem) = &problem {
-        tracing::error!(problem, "{what}: waiting");
+        tracing::error!(problem, "{name}: waiting");
     } else {
-        tracing::info!("{what}: going on");
+        tracing::info!("{name}: going on");
     }
-    *told = problem;
+    *reported = problem;
 }
 
 #[cfg(test)]
@@ -71,39 +82,42 @@ mod tests {
     use crate::error::Error;
 
     struct Counting {
-        looks: Arc<AtomicUsize>,
-        blind: bool,
+        rounds: Arc<AtomicUsize>,
+        fails: bool,
     }
 
-    impl Look for Counting {
-        const WHAT: &'static str = "counting";
+    impl Controller for Counting {
+        const NAME: &'static str = "counting";
 
-        async fn look(&mut self, _: &Arc<Fleet>) -> Result<()> {
-            self.looks.fetch_add(1, Ordering::Relaxed);
-            if self.blind { Err(Error::Refused("cannot see".into())) } else { Ok(()) }
+        async fn round(&mut self, _: &Arc<Fleet>) -> Result<()> {
+            self.rounds.fetch_add(1, Ordering::Relaxed);
+            if self.fails { Err(Error::Refused("no answer".into())) } else { Ok(()) }
+        }
+
+        async fn wait(&mut self, _: Option<&Fleet>) {
+            tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
 
-    /// How many looks twenty seconds have, with time for a hundred.
-    async fn looks(blind: bool) -> usize {
+    /// How many rounds twenty seconds have, with time for a hundred.
+    async fn rounds(fails: bool) -> usize {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("fleet.json");
         let cloud = r#"{"kind":"local","url":"http://127.0.0.1:1","token":"t"}"#;
         std::fs::write(&path, format!(r#"{{"cluster":"c","cloud":{cloud},"nodes":{{}}}}"#)).unwrap();
         let (_fleets, fleet) = watch::channel(Some(Arc::new(Fleet::read(&path).unwrap())));
-        let (end, stop) = watch::channel(false);
-        let looks = Arc::new(AtomicUsize::new(0));
-        let every = Duration::from_millis(200);
-        let running =
-            tokio::spawn(Rounds { fleet, stop, every }.run(Counting { looks: looks.clone(), blind }));
+        let stop = CancellationToken::new();
+        let rounds = Arc::new(AtomicUsize::new(0));
+        let control_loop = ControlLoop { fleet, stop: stop.clone() };
+        let running = tokio::spawn(control_loop.run(Counting { rounds: rounds.clone(), fails }));
         tokio::time::sleep(Duration::from_secs(20)).await;
-        end.send_replace(true);
+        stop.cancel();
         running.await.unwrap();
-        looks.load(Ordering::Relaxed)
+        rounds.load(Ordering::Relaxed)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_cannot_see_looks_less_often() {
-        assert_eq!((looks(false).await / 10, looks(true).await), (10, 10));
+    async fn a_controller_that_fails_has_fewer_rounds() {
+        assert_eq!((rounds(false).await / 10, rounds(true).await), (10, 10));
     }
 }

@@ -1,9 +1,10 @@
-//! How long until another try.
+//! How long to wait before another attempt.
 
 use std::time::Duration;
 
-/// Those that failed together do not come back together. Who asked for a delay gets at least that.
-pub fn before_the_next_try(usual: Duration, asked: Option<Duration>) -> Duration {
+/// Spread at random, so that requests that failed together are not retried together. A delay that the cloud asked for is
+/// never shortened.
+pub fn delay(usual: Duration, asked: Option<Duration>) -> Duration {
     spread(usual, asked, rand::random())
 }
 
@@ -20,11 +21,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_differ_and_are_never_shorter_than_asked() {
-        let wait = |asked: Option<u64>, random| {
+    fn delays_differ_and_are_never_shorter_than_asked() {
+        let delay = |asked: Option<u64>, random| {
             spread(Duration::from_secs(8), asked.map(Duration::from_secs), random).as_secs()
         };
-        assert_eq!([0.0, 1.0].map(|random| wait(None, random)), [4, 8]);
-        assert_eq!([0.0, 1.0].map(|random| wait(Some(60), random)), [60, 75]);
+        assert_eq!([0.0, 1.0].map(|random| delay(None, random)), [4, 8]);
+        assert_eq!([0.0, 1.0].map(|random| delay(Some(60), random)), [60, 75]);
     }
 }

@@ -1,5 +1,5 @@
-//! Work that takes time and runs beside the loop that ordered it. What a piece of work is about is busy until it is over,
-//! over as many looks as that takes.
+//! Work that outlasts the round that started it. Its subjects (nodes, instances) are busy until it is over, so that later
+//! rounds leave them alone.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use tokio::task::JoinSet;
 
 use crate::error::Result;
 
-pub struct Crew {
+pub struct Tasks {
     /// What the work is, for the log.
     what: &'static str,
-    /// Each returns what it was busy with.
-    working: JoinSet<Vec<String>>,
+    /// Each task returns its subjects.
+    running: JoinSet<Vec<String>>,
     busy: HashSet<String>,
-    /// Made for this many at a time.
-    room: (usize, Arc<Semaphore>),
+    /// With the number it was made for.
+    limit: (usize, Arc<Semaphore>),
 }
 
-impl Crew {
+impl Tasks {
     pub fn new(what: &'static str) -> Self {
-        Crew { what, working: JoinSet::new(), busy: HashSet::new(), room: (0, Arc::new(Semaphore::new(0))) }
+        Tasks { what, running: JoinSet::new(), busy: HashSet::new(), limit: (0, Arc::new(Semaphore::new(0))) }
     }
 
-    /// For work of which only so much is to be done at a time.
-    pub fn room(&mut self, at_a_time: usize) -> Arc<Semaphore> {
+    /// A semaphore for work of which only so much may be done at a time, over all rounds.
+    pub fn limit(&mut self, at_a_time: usize) -> Arc<Semaphore> {
         let at_a_time = at_a_time.max(1);
-        if self.room.0 != at_a_time {
-            self.room = (at_a_time, Arc::new(Semaphore::new(at_a_time)));
+        if self.limit.0 != at_a_time {
+            self.limit = (at_a_time, Arc::new(Semaphore::new(at_a_time)));
         }
-        self.room.1.clone()
+        self.limit.1.clone()
     }
 
     pub fn is_busy_with(&self, subject: &str) -> bool {
@@ -40,7 +40,7 @@ impl Crew {
     pub fn spawn(&mut self, subjects: Vec<String>, work: impl Future<Output = Result<()>> + Send + 'static) {
         self.busy.extend(subjects.iter().cloned());
         let what = self.what;
-        self.working.spawn(async move {
+        self.running.spawn(async move {
             if let Err(error) = work.await {
                 tracing::error!(?subjects, error = error.chain(), "{what}");
             }
@@ -48,15 +48,15 @@ impl Crew {
         });
     }
 
-    /// Notes what is over.
-    pub fn reap(&mut self) {
-        while let Some(ended) = self.working.try_join_next() {
+    /// Frees the subjects of tasks that have ended.
+    pub fn collect_ended(&mut self) {
+        while let Some(ended) = self.running.try_join_next() {
             match ended {
                 Ok(subjects) => subjects.iter().for_each(|subject| _ = self.busy.remove(subject)),
                 Err(error) => {
-                    tracing::error!(%error, "a task ended early");
-                    // Whose it was is lost with it; all is looked at again.
-                    if self.working.is_empty() {
+                    tracing::error!(%error, "a task panicked");
+                    // Its subjects are lost with it, and freed when no other task runs.
+                    if self.running.is_empty() {
                         self.busy.clear();
                     }
                 }
@@ -64,9 +64,9 @@ impl Crew {
         }
     }
 
-    /// What is being asked of the cloud is let finish.
+    /// Waits for all tasks, so that no request to the cloud is cut off.
     pub async fn finish(&mut self) {
-        while self.working.join_next().await.is_some() {}
+        while self.running.join_next().await.is_some() {}
         self.busy.clear();
     }
 }

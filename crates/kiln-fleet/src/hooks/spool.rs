@@ -1,4 +1,4 @@
-//! Where a hook leaves a request that the store would not take: one file each, whole or not at all.
+//! Where a hook leaves requests when the store cannot be written: one file each, written whole or not at all.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -25,7 +25,7 @@ pub fn put(spool: &Path, requests: &[NewRequest]) -> Result<()> {
     write().map_err(io(spool))
 }
 
-/// Moves what is there into the store. A crash in between enqueues a file twice, which is harmless.
+/// Moves requests from the spool into the store. After a crash in between a file is enqueued twice, which is harmless.
 pub fn pick_up(spool: &Path, store: &Store) -> Result<usize> {
     let entries = match fs::read_dir(spool) {
         Ok(entries) => entries,
@@ -48,7 +48,7 @@ pub fn pick_up(spool: &Path, store: &Store) -> Result<usize> {
             }
             Err(error) => {
                 // Kept for a person to look at, out of the way.
-                store.log("", "spool", &file.to_string_lossy(), &format!("not understood: {error}"))?;
+                store.log("", "spool", &file.to_string_lossy(), &format!("cannot be read: {error}"))?;
                 fs::rename(&file, file.with_extension("bad")).map_err(io(&file))?;
             }
         }

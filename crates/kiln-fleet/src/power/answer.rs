@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_cloud::{Error as CloudError, Instance};
+use kiln_cloud::{Class, Instance};
 
 /// Between two tries. They go on for as long as Slurm waits for the node.
 const SHORTEST_WAIT: Duration = Duration::from_secs(1);
@@ -28,20 +28,23 @@ pub fn backoff(age: Duration) -> Duration {
 
 impl From<kiln_cloud::Result<Instance>> for Answer {
     fn from(answer: kiln_cloud::Result<Instance>) -> Self {
-        match answer {
-            Ok(instance) => Answer::Made(Box::new(instance)),
-            Err(CloudError::Quota(problem)) => Answer::NoRoom(format!("the cloud has no room: {problem}")),
-            Err(CloudError::Throttled { retry_after }) => {
-                Answer::Later { wait: retry_after, problem: "the cloud asks to slow down".into() }
-            }
+        let error = match answer {
+            Ok(instance) => return Answer::Made(Box::new(instance)),
+            Err(error) => error,
+        };
+        let problem = error.chain();
+        match error.class {
+            Class::NoRoom => Answer::NoRoom(problem),
             // A conflict: the one before is still being deleted.
-            Err(error @ (CloudError::Transient(_) | CloudError::Conflict(_))) => {
-                Answer::Later { wait: None, problem: error.to_string() }
+            Class::Busy { .. } | Class::Unanswered | Class::Conflict => {
+                Answer::Later { wait: error.retry_after(), problem }
             }
-            Err(error @ CloudError::Unauthorized(_)) => {
-                Answer::Never(format!("{error}; `kiln configure` brings valid ones"))
-            }
-            Err(error) => Answer::Never(error.to_string()),
+            Class::NoRights => Answer::Never(format!("{problem}; `kiln configure` brings valid ones")),
+            Class::NotFound { .. }
+            | Class::Refused
+            | Class::Untrusted
+            | Class::Unsupported
+            | Class::Failed => Answer::Never(problem),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Does what a request to power a node up or down needs.
+//! Carries out what was planned for requests to power nodes up and down.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use tokio::sync::{Semaphore, TryAcquireError};
 use super::answer::{Answer, backoff};
 use super::plan::left_alone;
 use crate::cloud_view;
-use crate::control_loop::retry::before_the_next_try;
+use crate::control_loop::retry;
 use crate::error::{Error, Result};
-use crate::fleet_file::{Fleet, FleetNode, Place, Surroundings};
+use crate::fleet::Fleet;
 use crate::group_pause;
-use crate::reboot::plan::IMAGE_LABEL;
 use crate::slurm::{REASON, Slurm};
 use crate::store::{CloudOperation, Request, RequestKind, Store, now};
+use kiln_wire::{FleetNode, InstanceDefaults, LaunchOption};
 
-/// Why a group pauses whose nodes boot and do not join.
+/// Why a group is paused whose nodes boot and do not join.
 const NEVER_CAME: &str = "its nodes do not come up in time";
 
 #[derive(Clone)]
-pub struct Act {
+pub struct Executor {
     pub store: Arc<Store>,
     pub slurm: Slurm,
     pub fleet: Arc<Fleet>,
 }
 
-impl Act {
-    /// Slurm is told the addresses once more: when the instances were asked for it may have been away.
+impl Executor {
+    /// Slurm is told the addresses once more: it may have been away when the instances were created.
     pub async fn done(
         &self,
         requests: &[Request],
@@ -45,20 +45,20 @@ impl Act {
         Ok(())
     }
 
-    /// What came too late. Its group is charged with it, once.
-    pub async fn give_up(&self, request: &Request, ids: &[String], room: &Semaphore) -> Result<()> {
+    /// Deletes an instance that came too late. The failure is counted for its group, once.
+    pub async fn give_up(&self, request: &Request, ids: &[String], limit: &Semaphore) -> Result<()> {
         self.store.begin(request.id, CloudOperation::Delete)?;
         group_pause::count(&self.store, &self.fleet.file, self.group(request), 1, NEVER_CAME)?;
-        self.delete(request, ids, room).await
+        self.delete(request, ids, limit).await
     }
 
-    pub async fn delete(&self, request: &Request, ids: &[String], room: &Semaphore) -> Result<()> {
-        let mut permit = room.try_acquire();
+    pub async fn delete(&self, request: &Request, ids: &[String], limit: &Semaphore) -> Result<()> {
+        let mut permit = limit.try_acquire();
         if permit.is_err() {
             // The semaphore is never closed.
-            permit = room.acquire().await.map_err(|_| TryAcquireError::Closed);
+            permit = limit.acquire().await.map_err(|_| TryAcquireError::Closed);
             if self.is_left_alone(request).await? {
-                // The next look finds the node as it is now.
+                // The next round plans from the node as it is now.
                 return Ok(());
             }
         }
@@ -77,15 +77,15 @@ impl Act {
         Ok(request.kind != RequestKind::Resume && node.as_ref().and_then(left_alone).is_some())
     }
 
-    /// The cloud took the request and then failed.
+    /// Deletes an instance that the cloud accepted and then failed to build; the next round creates another.
     pub async fn build_again(
         &self,
         request: &Request,
         id: &str,
         problem: &str,
-        room: &Semaphore,
+        limit: &Semaphore,
     ) -> Result<()> {
-        let _permit = room.acquire().await;
+        let _permit = limit.acquire().await;
         self.store.log(&request.node, "build", problem, "once more")?;
         match cloud_view::delete(&self.fleet, id).await {
             Ok(()) => Ok(()),
@@ -93,45 +93,46 @@ impl Act {
         }
     }
 
-    /// One call for all of a batch; those the cloud has no room for are asked for in the group's next place.
-    pub async fn create(&self, group: &str, requests: Vec<Request>, room: &Semaphore) -> Result<()> {
-        let _permit = room.acquire().await;
-        // Others were asked for while this batch waited for its turn.
+    /// One call for a whole batch; nodes that the cloud has no room for are tried with the group's next launch option.
+    pub async fn create(&self, group: &str, requests: Vec<Request>, limit: &Semaphore) -> Result<()> {
+        let _permit = limit.acquire().await;
+        // Later requests may have come while this batch waited for its turn.
         let requests = self.still_wanted(requests)?;
         if let Some(record) = self.store.failure_records()?.get(group).filter(|record| record.is_paused()) {
             return self.fail(&requests, &group_pause::pause_text(group, record)).await;
         }
-        let places = self.fleet.file.elastic.get(group).map(|g| g.places.clone()).unwrap_or_default();
-        let Some(surroundings) = self.fleet.file.surroundings.clone() else {
-            return self.fail(&requests, "kilnd is not told where to make instances").await;
+        let options =
+            self.fleet.file.elastic.get(group).map(|g| g.launch_options.clone()).unwrap_or_default();
+        let Some(defaults) = self.fleet.file.instance_defaults.clone() else {
+            return self.fail(&requests, "the fleet file does not say where to create instances").await;
         };
         let mut waiting = requests;
         for request in &waiting {
             self.store.begin(request.id, CloudOperation::Create)?;
         }
-        let mut no_room = String::from("the group has no place to be in");
-        // A build that failed in one place begins with the next.
+        let mut no_room = String::from("the group has no launch options");
+        // After a build that failed with one option, the next one comes first.
         let first = waiting.iter().map(|r| r.attempts as usize).min().unwrap_or(0);
-        for turn in 0..places.len() {
+        for turn in 0..options.len() {
             if waiting.is_empty() {
                 return Ok(());
             }
-            let place = &places[(first + turn) % places.len()];
+            let option = &options[(first + turn) % options.len()];
             let mut refused = Vec::new();
-            let mut made = Vec::new();
-            let answers = self.ask(&waiting, place, &surroundings).await?;
+            let mut created = Vec::new();
+            let answers = self.ask(&waiting, option, &defaults).await?;
             for (request, answer) in waiting.into_iter().zip(answers) {
                 match answer {
                     Answer::Made(instance) => {
                         tracing::info!(
                             node = request.node,
                             instance = instance.id,
-                            flavor = place.flavor,
-                            zone = place.zone,
+                            flavor = option.flavor,
+                            zone = option.zone,
                             "created"
                         );
                         self.store.count_build(request.id)?;
-                        made.push(*instance);
+                        created.push(*instance);
                     }
                     Answer::NoRoom(problem) => {
                         no_room = problem;
@@ -141,7 +142,7 @@ impl Act {
                     Answer::Never(problem) => self.fail(&[request], &problem).await?,
                 }
             }
-            self.tell_addresses(&made).await;
+            self.tell_addresses(&created).await;
             waiting = refused;
         }
         if waiting.is_empty() {
@@ -151,7 +152,7 @@ impl Act {
         self.fail(&waiting, &no_room).await
     }
 
-    /// Those that no later request of their node has overtaken.
+    /// Those that no later request of their node has superseded.
     fn still_wanted(&self, mut requests: Vec<Request>) -> Result<Vec<Request>> {
         let open = self.store.power_requests()?;
         let newest: HashMap<&str, i64> = open.iter().map(|r| (r.node.as_str(), r.id)).collect();
@@ -162,8 +163,8 @@ impl Act {
     async fn ask(
         &self,
         requests: &[Request],
-        place: &Place,
-        surroundings: &Surroundings,
+        option: &LaunchOption,
+        defaults: &InstanceDefaults,
     ) -> Result<Vec<Answer>> {
         let mut new = Vec::with_capacity(requests.len());
         for request in requests {
@@ -171,9 +172,9 @@ impl Act {
                 return Err(Error::StoreContent(format!("{} is not a node of this fleet", request.node)));
             };
             let image = self.store.target(&request.node, node.image.as_deref())?;
-            new.push(self.new_instance(&request.node, node, image.unwrap_or_default(), place, surroundings));
+            new.push(self.new_instance(&request.node, node, image.unwrap_or_default(), option, defaults));
         }
-        tracing::info!(instances = new.len(), flavor = place.flavor, zone = place.zone, "asking the cloud");
+        tracing::info!(instances = new.len(), flavor = option.flavor, zone = option.zone, "asking the cloud");
         let answers = self.fleet.cloud.create(new).await;
         Ok(answers.into_iter().map(Answer::from).collect())
     }
@@ -183,8 +184,8 @@ impl Act {
         name: &str,
         node: &FleetNode,
         image: String,
-        place: &Place,
-        around: &Surroundings,
+        option: &LaunchOption,
+        defaults: &InstanceDefaults,
     ) -> NewInstance {
         let labels = Labels::from([
             (label::CLUSTER.to_string(), self.fleet.file.cluster.clone()),
@@ -192,25 +193,25 @@ impl Act {
             (label::ROLE.to_string(), "compute".to_string()),
             (label::GROUP.to_string(), format!("compute.{}", node.group)),
             (label::TARGET_IMAGE.to_string(), image.clone()),
-            (IMAGE_LABEL.to_string(), image.clone()),
+            (label::IMAGE.to_string(), image.clone()),
         ]);
         NewInstance {
             name: name.to_string(),
             image,
-            flavor: place.flavor.clone(),
-            zone: place.zone.clone(),
+            flavor: option.flavor.clone(),
+            zone: option.zone.clone(),
             public: false,
-            network: around.network.clone(),
+            network: defaults.network.clone(),
             address: node.address,
-            security_groups: around.security_groups.clone(),
+            security_groups: defaults.security_groups.clone(),
             user_data: node.user_data.clone(),
             ssh_key: node.ssh_key.clone(),
             labels,
-            volumes: around.volumes.clone(),
+            volumes: defaults.volumes.clone(),
         }
     }
 
-    /// As soon as the cloud has said them. Slurm is told again when the instance is there.
+    /// Tells Slurm the addresses that are known already. It is told again when the instances are there.
     async fn tell_addresses(&self, instances: &[Instance]) {
         let known: Vec<(String, String)> =
             instances.iter().filter_map(|i| Some((i.name.clone(), i.address?.to_string()))).collect();
@@ -219,13 +220,13 @@ impl Act {
         }
     }
 
-    /// For good: Slurm takes its job elsewhere now instead of when it would have stopped waiting. All are of one group.
+    /// Gives requests of one group up: Slurm is told that the nodes are down, and runs their jobs elsewhere without waiting.
     pub async fn fail(&self, requests: &[Request], problem: &str) -> Result<()> {
         let Some(first) = requests.first() else { return Ok(()) };
         let nodes: Vec<&str> = requests.iter().map(|request| request.node.as_str()).collect();
         tracing::error!(?nodes, problem, "cannot power up");
         if let Err(error) = self.slurm.down(&nodes, &format!("{REASON}{problem}")).await {
-            // Not told: tried again, so that a job does not wait in vain.
+            // Slurm does not know yet: tried again, so that no job waits for a node that will not come.
             for request in requests {
                 self.later(request, None, &error.chain())?;
             }
@@ -244,8 +245,8 @@ impl Act {
 
     fn later(&self, request: &Request, wait: Option<Duration>, problem: &str) -> Result<()> {
         let age = now().duration_since(request.received).unsigned_abs();
-        let wait = before_the_next_try(backoff(age), wait);
-        // The same again is no news.
+        let wait = retry::delay(backoff(age), wait);
+        // The same problem is logged once.
         if request.error.as_deref() != Some(problem) {
             tracing::warn!(node = request.node, problem, ?wait, "power request postponed");
             self.store.log(&request.node, request.kind.word(), problem, "postponed")?;

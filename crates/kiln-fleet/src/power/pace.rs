@@ -1,15 +1,15 @@
-//! How often requests are looked at: new ones at once, those that are under way now and then.
+//! How often requests are planned for: new ones at once, those under way at intervals.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// While something is awaited.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Between two rounds while requests are under way.
+const EVERY: Duration = Duration::from_millis(500);
 
 pub struct Pace {
-    /// All that were open at the last look, also those that were not due.
+    /// All that were open in the last round, also those that were not due.
     known: HashSet<i64>,
     next: Instant,
 }
@@ -19,7 +19,7 @@ impl Pace {
         Pace { known: HashSet::new(), next: Instant::now() }
     }
 
-    /// Whether to look now, with these requests open.
+    /// Whether a round is due, with these requests open.
     pub fn is_time(&mut self, open: impl Iterator<Item = i64>, now: Instant) -> bool {
         let open: HashSet<i64> = open.collect();
         let new = !open.is_subset(&self.known);
@@ -27,7 +27,7 @@ impl Pace {
             return false;
         }
         self.known = open;
-        self.next = now + LOOK_EVERY;
+        self.next = now + EVERY;
         true
     }
 }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_request_is_looked_at_once_without_delay() {
+    fn a_new_request_starts_one_round_at_once() {
         let start = Instant::now();
         let mut pace = Pace::new();
         let mut is_time =

@@ -1,25 +1,26 @@
-//! What a request to power a node up or down needs next. Pure: the request and what was observed give the step.
+//! What a request to power a node up or down needs next. Pure: the request and what was observed give the action.
 
 use jiff::{SignedDuration, Timestamp};
 use kiln_cloud::{Instance, InstanceStatus};
 
+use super::observe::NodeObservation;
 use crate::slurm::{Node, ROUNDING};
-use crate::store::{PowerTimes, Request, RequestKind};
+use crate::store::{Request, RequestKind};
 
-/// Slurm shows that it waits for a node a moment after, or before, it calls the hook.
+/// Slurm shows that it waits for a node some time before or after it calls the hook.
 const SETTLING: SignedDuration = SignedDuration::from_secs(10);
 /// A build that ends in error is tried this many times, and at least once in each place.
 pub const BUILDS: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum Action {
     Done(&'static str),
     Create,
-    /// These instances, by id; then look again.
+    /// Delete these instances, by id; then observe again.
     Delete(Vec<String>),
-    /// The same, of a node that did not come up: its group is charged with it.
+    /// The same for a node that did not come up: the failure is counted for its group.
     GiveUp(Vec<String>),
-    /// Delete the instance that the cloud could not build, and try anew.
+    /// Delete the instance that the cloud could not build, and create another.
     BuildAgain {
         id: String,
         problem: String,
@@ -28,63 +29,50 @@ pub enum Step {
     Wait,
 }
 
-pub struct Seen<'a> {
-    /// Of this node alone.
-    pub instances: Vec<&'a Instance>,
-    pub slurm: Option<&'a Node>,
-    pub asked: PowerTimes,
-    /// Why the node's group is left alone, if it is.
-    pub paused: Option<String>,
-    /// How many places the group may be in.
-    pub places: usize,
-    /// When the youngest instance of the group was made whose node is in service.
-    pub proven: Option<Timestamp>,
-}
-
-pub fn decide(request: &Request, seen: &Seen<'_>, now: Timestamp) -> Step {
+pub fn plan(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> Action {
     match request.kind {
         RequestKind::Resume => resume(request, seen, now),
         _ => suspend(request, seen),
     }
 }
 
-fn resume(request: &Request, seen: &Seen<'_>, now: Timestamp) -> Step {
+fn resume(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> Action {
     let settled = now.duration_since(request.received) > SETTLING;
     match seen.slurm {
-        Some(node) if node.state.in_service() => return Step::Done("in service already"),
+        Some(node) if node.state.in_service() => return Action::Done("in service already"),
         Some(node) if settled && !node.has_flag("POWERING_UP") => {
-            return Step::Done("passed over: Slurm does not wait for the node any more");
+            return Action::Done("skipped: Slurm does not wait for the node any more");
         }
         _ => {}
     }
-    let unwanted = |i: &Instance| {
+    let is_unwanted = |i: &Instance| {
         let old = seen.asked.down.is_some_and(|down| i.created < down);
         old || i.status == InstanceStatus::Stopped || has_booted_before(request, seen.slurm, i)
     };
-    let doomed: Vec<&Instance> = seen.instances.iter().filter(|i| unwanted(i)).copied().collect();
-    if !doomed.is_empty() {
-        return delete(&doomed);
+    let to_delete: Vec<&Instance> = seen.instances.iter().filter(|i| is_unwanted(i)).copied().collect();
+    if !to_delete.is_empty() {
+        return delete(&to_delete);
     }
     let Some(instance) = seen.instances.first() else {
         return match &seen.paused {
-            Some(why) => Step::Fail(why.clone()),
+            Some(why) => Action::Fail(why.clone()),
             // Only a cloud that boots in a second or two has to be waited for.
-            None if now < request.received + ROUNDING => Step::Wait,
-            None => Step::Create,
+            None if now < request.received + ROUNDING => Action::Wait,
+            None => Action::Create,
         };
     };
     match &instance.status {
-        InstanceStatus::Active => Step::Done("created"),
+        InstanceStatus::Active => Action::Done("created"),
         InstanceStatus::Error { reason } => {
             let most = BUILDS.max(u32::try_from(seen.places).unwrap_or(u32::MAX));
             if request.attempts >= most {
                 let times = if most > 1 { format!(" (tried {most} times)") } else { String::new() };
-                Step::Fail(format!("the cloud could not build the instance: {reason}{times}"))
+                Action::Fail(format!("the cloud could not build the instance: {reason}{times}"))
             } else {
-                Step::BuildAgain { id: instance.id.clone(), problem: reason.clone() }
+                Action::BuildAgain { id: instance.id.clone(), problem: reason.clone() }
             }
         }
-        _ => Step::Wait,
+        _ => Action::Wait,
     }
 }
 
@@ -97,35 +85,35 @@ fn has_booted_before(request: &Request, node: Option<&Node>, instance: &Instance
     of_this_one && booted < request.received - ROUNDING
 }
 
-fn suspend(request: &Request, seen: &Seen<'_>) -> Step {
+fn suspend(request: &Request, seen: &NodeObservation<'_>) -> Action {
     // The request may have waited for long: a node that came up late takes jobs, whoever gave it up before.
     if let Some(why) = seen.slurm.and_then(left_alone) {
-        return Step::Done(why);
+        return Action::Done(why);
     }
-    // A younger one was made for a later request, if there was one: else it was being made when this one came.
+    // A younger instance was created for a later request, if there was one; else it was being created when this one came.
     let asked_since = seen.asked.up.is_some_and(|up| up > request.received);
-    let spared = |i: &Instance| asked_since && i.created > request.received;
-    let doomed: Vec<&Instance> = seen.instances.iter().filter(|i| !spared(i)).copied().collect();
-    if doomed.is_empty() {
-        return Step::Done(if request.operation.is_some() {
+    let is_kept = |i: &Instance| asked_since && i.created > request.received;
+    let to_delete: Vec<&Instance> = seen.instances.iter().filter(|i| !is_kept(i)).copied().collect();
+    if to_delete.is_empty() {
+        return Action::Done(if request.operation.is_some() {
             "deleted"
         } else {
             "there was nothing to delete"
         });
     }
-    // Where a later one came up, it is not the group's fault. Nor is it where kilnd was away, and made none.
-    let in_vain = doomed.iter().all(|i| seen.proven.is_none_or(|proven| proven < i.created));
-    match delete(&doomed) {
-        Step::Delete(ids)
-            if request.kind == RequestKind::GiveUp && request.operation.is_none() && in_vain =>
+    // Where a younger instance came up, the group is not at fault. Nor is it where kilnd was away and created none.
+    let none_came_up = to_delete.iter().all(|i| seen.proven.is_none_or(|proven| proven < i.created));
+    match delete(&to_delete) {
+        Action::Delete(ids)
+            if request.kind == RequestKind::GiveUp && request.operation.is_none() && none_came_up =>
         {
-            Step::GiveUp(ids)
+            Action::GiveUp(ids)
         }
-        step => step,
+        action => action,
     }
 }
 
-/// Why a node keeps its instance, whatever was asked before.
+/// Why a node keeps its instance, whatever was asked for before.
 pub fn left_alone(node: &Node) -> Option<&'static str> {
     if node.state.in_service() {
         return Some("left alone: Slurm has the node in service");
@@ -140,16 +128,17 @@ fn runs_jobs(node: &Node) -> bool {
     node.carries_jobs() && !node.is_down() && !OFF_OR_ON_THE_WAY.iter().any(|flag| node.has_flag(flag))
 }
 
-fn delete(doomed: &[&Instance]) -> Step {
+fn delete(to_delete: &[&Instance]) -> Action {
     let ids: Vec<String> =
-        doomed.iter().filter(|i| i.status != InstanceStatus::Deleting).map(|i| i.id.clone()).collect();
-    if ids.is_empty() { Step::Wait } else { Step::Delete(ids) }
+        to_delete.iter().filter(|i| i.status != InstanceStatus::Deleting).map(|i| i.id.clone()).collect();
+    if ids.is_empty() { Action::Wait } else { Action::Delete(ids) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::RequestState;
+    use crate::store::{PowerTimes, RequestState};
+    use kiln_cloud::testing;
 
     fn second(n: i64) -> Timestamp {
         Timestamp::from_second(n).unwrap()
@@ -174,19 +163,7 @@ mod tests {
     }
 
     fn instance(status: InstanceStatus, created: i64) -> Instance {
-        Instance {
-            id: "i".into(),
-            name: "e-0".into(),
-            status,
-            image: None,
-            flavor: "f".into(),
-            public_address: None,
-            address: None,
-            labels: kiln_cloud::Labels::new(),
-            volumes: vec![],
-            created: second(created),
-            built: None,
-        }
+        Instance { id: "i".into(), status, created: second(created), ..testing::instance("e-0") }
     }
 
     fn node(state: &str) -> Node {
@@ -200,18 +177,18 @@ mod tests {
     fn every_row_of_powering_up() {
         use InstanceStatus::{Active, Building, Deleting, Error, Stopped};
         let broken = || Error { reason: "no host".into() };
-        let delete = || Step::Delete(vec!["i".into()]);
-        // instance and its age; Slurm's state; powered down at; attempts; looked at; step
+        let delete = || Action::Delete(vec!["i".into()]);
+        // instance and its age; Slurm's state; powered down at; attempts; observed at; action
         let rows = [
-            (None, UP, None, 0, 101, Step::Wait),
-            (None, UP, None, 0, 102, Step::Create),
-            (None, UP, Some(50), 0, 102, Step::Create),
-            (Some((Building, 101)), UP, Some(50), 1, 102, Step::Wait),
-            (Some((Active, 101)), UP, Some(50), 1, 102, Step::Done("created")),
+            (None, UP, None, 0, 101, Action::Wait),
+            (None, UP, None, 0, 102, Action::Create),
+            (None, UP, Some(50), 0, 102, Action::Create),
+            (Some((Building, 101)), UP, Some(50), 1, 102, Action::Wait),
+            (Some((Active, 101)), UP, Some(50), 1, 102, Action::Done("created")),
             // Not told of it, but there: Slurm would wait for its boot.
-            (Some((Active, 40)), UP, None, 0, 102, Step::Done("created")),
+            (Some((Active, 40)), UP, None, 0, 102, Action::Done("created")),
             (Some((Active, 40)), UP, Some(50), 0, 102, delete()),
-            (Some((Deleting, 40)), UP, Some(50), 0, 102, Step::Wait),
+            (Some((Deleting, 40)), UP, Some(50), 0, 102, Action::Wait),
             (Some((Stopped, 101)), UP, Some(50), 1, 102, delete()),
             (
                 Some((broken(), 101)),
@@ -219,7 +196,7 @@ mod tests {
                 None,
                 1,
                 102,
-                Step::BuildAgain { id: "i".into(), problem: "no host".into() },
+                Action::BuildAgain { id: "i".into(), problem: "no host".into() },
             ),
             (
                 Some((broken(), 101)),
@@ -227,23 +204,23 @@ mod tests {
                 None,
                 2,
                 102,
-                Step::Fail("the cloud could not build the instance: no host (tried 2 times)".into()),
+                Action::Fail("the cloud could not build the instance: no host (tried 2 times)".into()),
             ),
-            (None, "IDLE+CLOUD", None, 0, 101, Step::Done("in service already")),
-            (None, "IDLE+CLOUD+POWERED_DOWN", None, 0, 105, Step::Create),
+            (None, "IDLE+CLOUD", None, 0, 101, Action::Done("in service already")),
+            (None, "IDLE+CLOUD+POWERED_DOWN", None, 0, 105, Action::Create),
             (
                 None,
                 "DOWN+CLOUD",
                 None,
                 0,
                 120,
-                Step::Done("passed over: Slurm does not wait for the node any more"),
+                Action::Done("skipped: Slurm does not wait for the node any more"),
             ),
         ];
-        for (there, state, down, attempts, at, step) in rows {
+        for (there, state, down, attempts, at, action) in rows {
             let instance = there.map(|(status, created)| instance(status, created));
             let slurm = node(state);
-            let seen = Seen {
+            let seen = NodeObservation {
                 instances: instance.iter().collect(),
                 slurm: Some(&slurm),
                 asked: PowerTimes { up: Some(second(100)), down: down.map(second) },
@@ -252,8 +229,8 @@ mod tests {
                 proven: None,
             };
             assert_eq!(
-                decide(&request(RequestKind::Resume, attempts), &seen, second(at)),
-                step,
+                plan(&request(RequestKind::Resume, attempts), &seen, second(at)),
+                action,
                 "{instance:?} {state}"
             );
         }
@@ -263,18 +240,18 @@ mod tests {
     fn a_node_that_is_up_and_is_to_boot_gets_a_new_instance() {
         // made, booted; asked for at 100
         for (created, booted, step) in [
-            (40, Some(55), Step::Delete(vec!["i".into()])),
-            (40, Some(39), Step::Delete(vec!["i".into()])),
+            (40, Some(55), Action::Delete(vec!["i".into()])),
+            (40, Some(39), Action::Delete(vec!["i".into()])),
             // As it is told right after the boot.
-            (102, Some(101), Step::Done("created")),
-            (40, Some(99), Step::Done("created")),
+            (102, Some(101), Action::Done("created")),
+            (40, Some(99), Action::Done("created")),
             // The boot of one before it, and one that has yet to boot.
-            (104, Some(55), Step::Done("created")),
-            (40, None, Step::Done("created")),
+            (104, Some(55), Action::Done("created")),
+            (40, None, Action::Done("created")),
         ] {
             let instance = instance(InstanceStatus::Active, created);
             let slurm = Node { booted: booted.map(second), ..node(UP) };
-            let seen = Seen {
+            let seen = NodeObservation {
                 instances: vec![&instance],
                 slurm: Some(&slurm),
                 asked: PowerTimes { up: Some(second(100)), down: None },
@@ -283,7 +260,7 @@ mod tests {
                 proven: None,
             };
             assert_eq!(
-                decide(&request(RequestKind::Resume, 0), &seen, second(105)),
+                plan(&request(RequestKind::Resume, 0), &seen, second(105)),
                 step,
                 "made {created}, booted {booted:?}"
             );
@@ -293,22 +270,22 @@ mod tests {
     #[test]
     fn every_row_of_powering_down() {
         use InstanceStatus::{Active, Deleting};
-        let delete = || Step::Delete(vec!["i".into()]);
-        let give_up = || Step::GiveUp(vec!["i".into()]);
-        let in_service = || Step::Done("left alone: Slurm has the node in service");
-        let jobs = || Step::Done("left alone: jobs run there");
+        let delete = || Action::Delete(vec!["i".into()]);
+        let give_up = || Action::GiveUp(vec!["i".into()]);
+        let in_service = || Action::Done("left alone: Slurm has the node in service");
+        let jobs = || Action::Done("left alone: jobs run there");
         let rows = [
             (RequestKind::Suspend, Some((Active, 40)), "IDLE+CLOUD+POWERING_DOWN", delete()),
             (RequestKind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD+POWERING_UP", delete()),
             (RequestKind::Suspend, Some((Active, 40)), "ALLOCATED+CLOUD", in_service()),
-            (RequestKind::Suspend, Some((Deleting, 40)), "IDLE+CLOUD+POWERED_DOWN", Step::Wait),
+            (RequestKind::Suspend, Some((Deleting, 40)), "IDLE+CLOUD+POWERED_DOWN", Action::Wait),
             // It was being made when the request came.
             (RequestKind::Suspend, Some((Active, 101)), "IDLE+CLOUD+POWERED_DOWN", delete()),
             (
                 RequestKind::Suspend,
                 None,
                 "IDLE+CLOUD+POWERED_DOWN",
-                Step::Done("there was nothing to delete"),
+                Action::Done("there was nothing to delete"),
             ),
             (RequestKind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+POWERED_DOWN", give_up()),
             (RequestKind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+NOT_RESPONDING", give_up()),
@@ -327,7 +304,7 @@ mod tests {
         for (kind, there, state, step) in rows {
             let instance = there.map(|(status, created)| instance(status, created));
             let slurm = node(state);
-            let seen = Seen {
+            let seen = NodeObservation {
                 instances: instance.iter().collect(),
                 slurm: Some(&slurm),
                 asked: PowerTimes { up: Some(second(30)), down: Some(second(100)) },
@@ -335,17 +312,17 @@ mod tests {
                 places: 1,
                 proven: None,
             };
-            assert_eq!(decide(&request(kind, 0), &seen, second(101)), step, "{kind:?} {instance:?} {state}");
+            assert_eq!(plan(&request(kind, 0), &seen, second(101)), step, "{kind:?} {instance:?} {state}");
         }
     }
 
     /// A request that lay in the spool while a later one was carried out.
     #[test]
-    fn what_was_made_for_a_later_request_is_spared() {
+    fn an_instance_of_a_later_request_is_kept() {
         let slurm = node("IDLE+CLOUD+POWERING_UP");
         let late = |created: i64, up: i64| {
             let instance = instance(InstanceStatus::Active, created);
-            let seen = Seen {
+            let seen = NodeObservation {
                 instances: vec![&instance],
                 slurm: Some(&slurm),
                 asked: PowerTimes { up: Some(second(up)), down: Some(second(100)) },
@@ -353,19 +330,19 @@ mod tests {
                 places: 1,
                 proven: None,
             };
-            decide(&request(RequestKind::Suspend, 0), &seen, second(120))
+            plan(&request(RequestKind::Suspend, 0), &seen, second(120))
         };
-        assert_eq!(late(110, 105), Step::Done("there was nothing to delete"));
-        assert_eq!(late(40, 105), Step::Delete(vec!["i".into()]));
-        assert_eq!(late(110, 30), Step::Delete(vec!["i".into()]));
+        assert_eq!(late(110, 105), Action::Done("there was nothing to delete"));
+        assert_eq!(late(40, 105), Action::Delete(vec!["i".into()]));
+        assert_eq!(late(110, 30), Action::Delete(vec!["i".into()]));
     }
 
     #[test]
-    fn a_group_is_charged_once_and_only_where_none_came_up() {
+    fn a_failure_is_counted_once_and_only_where_no_node_came_up() {
         let slurm = node("DOWN+CLOUD");
         let late = instance(InstanceStatus::Active, 40);
         let asked = |operation, proven: Option<i64>| {
-            let seen = Seen {
+            let seen = NodeObservation {
                 instances: vec![&late],
                 slurm: Some(&slurm),
                 asked: PowerTimes::default(),
@@ -373,19 +350,19 @@ mod tests {
                 places: 1,
                 proven: proven.map(second),
             };
-            decide(&Request { operation, ..request(RequestKind::GiveUp, 0) }, &seen, second(101))
+            plan(&Request { operation, ..request(RequestKind::GiveUp, 0) }, &seen, second(101))
         };
         let ids = || vec!["i".to_string()];
-        assert_eq!(asked(None, None), Step::GiveUp(ids()));
-        assert_eq!(asked(None, Some(39)), Step::GiveUp(ids()));
-        assert_eq!(asked(None, Some(41)), Step::Delete(ids()));
-        assert_eq!(asked(Some(crate::store::CloudOperation::Delete), None), Step::Delete(ids()));
+        assert_eq!(asked(None, None), Action::GiveUp(ids()));
+        assert_eq!(asked(None, Some(39)), Action::GiveUp(ids()));
+        assert_eq!(asked(None, Some(41)), Action::Delete(ids()));
+        assert_eq!(asked(Some(crate::store::CloudOperation::Delete), None), Action::Delete(ids()));
     }
 
     #[test]
-    fn a_paused_group_makes_nothing() {
+    fn a_paused_group_creates_nothing() {
         let slurm = node(UP);
-        let seen = Seen {
+        let seen = NodeObservation {
             instances: vec![],
             slurm: Some(&slurm),
             asked: PowerTimes::default(),
@@ -394,8 +371,8 @@ mod tests {
             proven: None,
         };
         assert_eq!(
-            decide(&request(RequestKind::Resume, 0), &seen, second(101)),
-            Step::Fail("no room".into())
+            plan(&request(RequestKind::Resume, 0), &seen, second(101)),
+            Action::Fail("no room".into())
         );
     }
 }

@@ -1,68 +1,133 @@
-//! The one convergent operation on a node, as a decision: what was observed and what is wanted give the step.
+//! What a request to reboot or rebuild a node needs next. Pure: the request, the target and what was observed give the action.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
 
-pub use kiln_cloud::label::IMAGE as IMAGE_LABEL;
+use super::observe::Observation;
+use crate::cloud_view::image_of;
+use crate::store::{CloudOperation, Request, RequestKind};
+
+/// A rebuild that ends in error is tried this many times.
+const BUILDS: u32 = 3;
+/// A build that takes longer is stuck, and keeps others waiting.
+const LONGEST_BUILD: Duration = Duration::from_secs(30 * 60);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// There is no instance.
-    Create,
+pub enum Action {
     Rebuild {
         image: String,
     },
     Reboot,
     Start,
-    Nothing,
-    /// The cloud is at work on it; look again.
+    /// The cloud is at work on the instance; observe again.
     Wait,
+    Finish(&'static str),
+    /// This attempt is over; worth another one later.
+    Retry(String),
+    Fail(String),
+}
+
+/// `target`: the image the node is to have.
+pub fn plan(request: &Request, target: Option<&str>, seen: &Observation) -> Action {
+    let Some(instance) = &seen.instance else {
+        let problem = "the cloud has no such instance; `kiln apply` and `kiln configure` recreate it";
+        return Action::Fail(problem.into());
+    };
+    let asked = (request.kind == RequestKind::Reboot).then_some(request.received);
+    let done = seen.begun.or(seen.done_before);
+    let needed = match (needed(instance, target, asked), target) {
+        // A rollout wants a fresh root, also of the image that is there: the node did not come up with it.
+        (Needed::Nothing, Some(image)) if request.kind == RequestKind::Rebuild && done.is_none() => {
+            Needed::Rebuild { image: image.to_string() }
+        }
+        (needed, _) => needed,
+    };
+    match (needed, done) {
+        (Needed::Time, _) if seen.elapsed > LONGEST_BUILD => Action::Fail(format!(
+            "the instance is {} for {} minutes",
+            instance.status.word(),
+            LONGEST_BUILD.as_secs() / 60
+        )),
+        (Needed::Time, _) => Action::Wait,
+        (Needed::Nothing, None) => Action::Finish("nothing to do: built since the request"),
+        // A second time would be one too many.
+        (Needed::Nothing | Needed::Reboot | Needed::Start, Some(operation)) => {
+            Action::Finish(past_tense(operation))
+        }
+        (Needed::Rebuild { .. }, Some(CloudOperation::Rebuild)) if seen.begun.is_some() => {
+            failed_build(request, instance)
+        }
+        (Needed::Rebuild { image }, _) => Action::Rebuild { image },
+        (Needed::Reboot, None) => Action::Reboot,
+        (Needed::Start, None) => Action::Start,
+    }
+}
+
+/// What would make the instance as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Needed {
+    Nothing,
+    Rebuild {
+        image: String,
+    },
+    Reboot,
+    Start,
+    /// The cloud is at work on it.
+    Time,
 }
 
 /// `reboot_asked`: when a reboot was asked for, if it was. An instance that was built since then has had it.
-pub fn decide(instance: Option<&Instance>, target: Option<&str>, reboot_asked: Option<Timestamp>) -> Step {
-    let Some(instance) = instance else {
-        return Step::Create;
-    };
+fn needed(instance: &Instance, target: Option<&str>, reboot_asked: Option<Timestamp>) -> Needed {
     let image = image_of(instance);
     let other_image = target.filter(|target| image != Some(*target));
-    let rebuild = |image: &str| Step::Rebuild { image: image.to_string() };
+    let rebuild = |image: &str| Needed::Rebuild { image: image.to_string() };
     match (&instance.status, other_image) {
-        (InstanceStatus::Building | InstanceStatus::Rebuilding | InstanceStatus::Deleting, _) => Step::Wait,
+        (InstanceStatus::Building | InstanceStatus::Rebuilding | InstanceStatus::Deleting, _) => Needed::Time,
         (_, Some(target)) => rebuild(target),
-        // What the cloud left broken gets a fresh root.
-        (InstanceStatus::Error { .. }, None) => image.map_or(Step::Reboot, rebuild),
-        (InstanceStatus::Stopped, None) => Step::Start,
+        // An instance that the cloud left broken gets a fresh root.
+        (InstanceStatus::Error { .. }, None) => image.map_or(Needed::Reboot, rebuild),
+        (InstanceStatus::Stopped, None) => Needed::Start,
         (InstanceStatus::Active, None) => match reboot_asked {
-            Some(asked) if instance.built.is_none_or(|built| built < asked) => Step::Reboot,
-            _ => Step::Nothing,
+            Some(asked) if instance.built.is_none_or(|built| built < asked) => Needed::Reboot,
+            _ => Needed::Nothing,
         },
     }
 }
 
-/// As the cloud says, or else as Kiln noted.
-pub fn image_of(instance: &Instance) -> Option<&str> {
-    instance.image.as_deref().or_else(|| instance.labels.get(IMAGE_LABEL).map(String::as_str))
+/// The cloud accepted the rebuild, and the instance still needs one.
+fn failed_build(request: &Request, instance: &Instance) -> Action {
+    let problem = match &instance.status {
+        InstanceStatus::Error { reason } => format!("the cloud could not rebuild the instance: {reason}"),
+        _ => "the instance does not have the image it was rebuilt to".into(),
+    };
+    if request.attempts < BUILDS {
+        Action::Retry(problem)
+    } else {
+        Action::Fail(format!("{problem} (tried {BUILDS} times)"))
+    }
+}
+
+fn past_tense(operation: CloudOperation) -> &'static str {
+    match operation {
+        CloudOperation::Rebuild => "rebuilt",
+        CloudOperation::Reboot => "rebooted",
+        CloudOperation::Start => "started",
+        CloudOperation::Create => "created",
+        CloudOperation::Delete => "deleted",
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::RequestState;
+    use kiln_cloud::testing;
 
     fn instance(status: InstanceStatus, image: Option<&str>, built: Option<i64>) -> Instance {
-        Instance {
-            id: "1".into(),
-            name: "n-0".into(),
-            status,
-            image: image.map(String::from),
-            flavor: "f".into(),
-            address: None,
-            public_address: None,
-            labels: kiln_cloud::Labels::new(),
-            volumes: vec![],
-            created: Timestamp::UNIX_EPOCH,
-            built: built.map(second),
-        }
+        let (image, built) = (image.map(String::from), built.map(second));
+        Instance { status, image, built, ..testing::instance("n-0") }
     }
 
     fn second(n: i64) -> Timestamp {
@@ -73,40 +138,103 @@ mod tests {
     fn every_row_of_the_table() {
         use InstanceStatus::{Active, Building, Deleting, Error, Rebuilding, Stopped};
         let broken = || Error { reason: "no host".into() };
-        let to = |image: &str| Step::Rebuild { image: image.into() };
+        let to = |image: &str| Needed::Rebuild { image: image.into() };
         // status, image, built; target, reboot asked at; step
         let rows = [
             (Active, Some("old"), Some(5), Some("new"), Some(10), to("new")),
             (Active, Some("old"), Some(15), Some("new"), Some(10), to("new")),
             (Active, Some("old"), Some(5), Some("new"), None, to("new")),
-            (Active, Some("new"), Some(5), Some("new"), Some(10), Step::Reboot),
-            (Active, Some("new"), None, Some("new"), Some(10), Step::Reboot),
-            (Active, Some("new"), Some(15), Some("new"), Some(10), Step::Nothing),
-            (Active, Some("new"), Some(5), Some("new"), None, Step::Nothing),
-            (Active, Some("old"), Some(5), None, Some(10), Step::Reboot),
-            (Active, None, Some(5), None, Some(10), Step::Reboot),
+            (Active, Some("new"), Some(5), Some("new"), Some(10), Needed::Reboot),
+            (Active, Some("new"), None, Some("new"), Some(10), Needed::Reboot),
+            (Active, Some("new"), Some(15), Some("new"), Some(10), Needed::Nothing),
+            (Active, Some("new"), Some(5), Some("new"), None, Needed::Nothing),
+            (Active, Some("old"), Some(5), None, Some(10), Needed::Reboot),
+            (Active, None, Some(5), None, Some(10), Needed::Reboot),
             (Active, None, Some(5), Some("new"), Some(10), to("new")),
-            (Stopped, Some("new"), Some(5), Some("new"), Some(10), Step::Start),
+            (Stopped, Some("new"), Some(5), Some("new"), Some(10), Needed::Start),
             (Stopped, Some("old"), Some(5), Some("new"), Some(10), to("new")),
             (broken(), Some("new"), None, Some("new"), Some(10), to("new")),
             (broken(), Some("old"), None, None, Some(10), to("old")),
-            (broken(), None, None, None, Some(10), Step::Reboot),
-            (Rebuilding, Some("new"), None, Some("new"), Some(10), Step::Wait),
-            (Building, Some("old"), None, Some("new"), Some(10), Step::Wait),
-            (Deleting, Some("old"), None, Some("new"), Some(10), Step::Wait),
+            (broken(), None, None, None, Some(10), Needed::Reboot),
+            (Rebuilding, Some("new"), None, Some("new"), Some(10), Needed::Time),
+            (Building, Some("old"), None, Some("new"), Some(10), Needed::Time),
+            (Deleting, Some("old"), None, Some("new"), Some(10), Needed::Time),
         ];
         for (status, image, built, target, asked, step) in rows {
             let instance = instance(status, image, built);
-            let decided = decide(Some(&instance), target, asked.map(second));
-            assert_eq!(decided, step, "{instance:?} {target:?} {asked:?}");
+            let found = needed(&instance, target, asked.map(second));
+            assert_eq!(found, step, "{instance:?} {target:?} {asked:?}");
         }
-        assert_eq!(decide(None, Some("new"), None), Step::Create);
     }
 
     #[test]
-    fn where_the_cloud_is_silent_the_label_speaks() {
+    fn the_label_counts_where_the_cloud_shows_no_image() {
         let mut silent = instance(InstanceStatus::Active, None, Some(5));
-        silent.labels.insert(IMAGE_LABEL.into(), "new".into());
-        assert_eq!(decide(Some(&silent), Some("new"), Some(second(10))), Step::Reboot);
+        silent.labels.insert(kiln_cloud::label::IMAGE.into(), "new".into());
+        assert_eq!(needed(&silent, Some("new"), Some(second(10))), Needed::Reboot);
+    }
+
+    fn request(kind: RequestKind, attempts: u32) -> Request {
+        Request {
+            id: 1,
+            kind,
+            node: "n-0".into(),
+            image: None,
+            received: second(10),
+            state: RequestState::Working,
+            attempts,
+            error: None,
+            next_try: second(10),
+            operation: None,
+            began: None,
+            finished: None,
+            jobs: None,
+        }
+    }
+
+    #[test]
+    fn what_was_done_is_not_done_twice() {
+        use CloudOperation::{Reboot, Rebuild};
+        use InstanceStatus::{Active, Error, Rebuilding};
+        use RequestKind as Kind;
+        let broken = || Error { reason: "no host".into() };
+        let to = |image: &str| Action::Rebuild { image: image.into() };
+        let failed = "the cloud could not rebuild the instance: no host";
+        let last = format!("{failed} (tried 3 times)");
+        // kind, attempts; status, image; begun, done before; action
+        let rows = [
+            (Kind::Reboot, 1, Active, "new", None, None, Action::Reboot),
+            (Kind::Reboot, 1, Active, "new", Some(Reboot), None, Action::Finish("rebooted")),
+            (Kind::Reboot, 2, Active, "new", None, Some(Rebuild), Action::Finish("rebuilt")),
+            (Kind::Reboot, 1, Active, "old", None, None, to("new")),
+            // A new target since the earlier attempt.
+            (Kind::Reboot, 2, Active, "old", None, Some(Rebuild), to("new")),
+            (Kind::Reboot, 1, Rebuilding, "new", Some(Rebuild), None, Action::Wait),
+            (Kind::Reboot, 1, broken(), "new", Some(Rebuild), None, Action::Retry(failed.into())),
+            (Kind::Reboot, 3, broken(), "new", Some(Rebuild), None, Action::Fail(last)),
+            // A fresh root of the same image.
+            (Kind::Rebuild, 1, Active, "new", None, None, to("new")),
+            (Kind::Rebuild, 1, Active, "new", Some(Rebuild), None, Action::Finish("rebuilt")),
+        ];
+        for (kind, attempts, status, image, begun, done_before, action) in rows {
+            let instance = Some(instance(status, Some(image), Some(5)));
+            let seen = Observation { instance, begun, done_before, elapsed: Duration::ZERO };
+            assert_eq!(plan(&request(kind, attempts), Some("new"), &seen), action, "{:?}", seen.instance);
+        }
+    }
+
+    #[test]
+    fn a_node_without_an_instance_and_an_endless_build_fail() {
+        let seen = |instance| Observation {
+            instance,
+            begun: None,
+            done_before: None,
+            elapsed: LONGEST_BUILD + Duration::from_secs(1),
+        };
+        let reboot = request(RequestKind::Reboot, 1);
+        let building = instance(InstanceStatus::Rebuilding, Some("new"), None);
+        for observation in [seen(None), seen(Some(building))] {
+            assert!(matches!(plan(&reboot, Some("new"), &observation), Action::Fail(_)));
+        }
     }
 }

@@ -7,21 +7,21 @@ use super::plan::Verdict;
 use super::plan::rules::{Action, judge};
 use crate::cloud_view;
 use crate::error::{Error, Result};
-use crate::fleet_file::Fleet;
+use crate::fleet::Fleet;
 use crate::group_pause;
 use crate::slurm::Slurm;
 use crate::store::{CloudOperation, Store};
 
 #[derive(Clone)]
-pub struct Actor {
+pub struct Executor {
     pub store: Arc<Store>,
     pub slurm: Slurm,
     pub fleet: Arc<Fleet>,
 }
 
-impl Actor {
+impl Executor {
     /// `seen`: the node as it was when the verdict was given; `None` for an instance that is no node's.
-    pub async fn carry_out(&self, verdict: &Verdict, seen: Option<Observation>) -> Result<()> {
+    pub async fn execute(&self, verdict: &Verdict, seen: Option<Observation>) -> Result<()> {
         if let Some(seen) = seen
             && !self.still_holds(verdict, seen).await?
         {

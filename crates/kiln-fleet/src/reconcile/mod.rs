@@ -1,7 +1,7 @@
-//! The reconciler: looks at Slurm and at the cloud, and mends what does not agree.
+//! The reconciler: compares Slurm with the cloud and repairs what does not agree.
 //!
-//! It takes no input: events only wake it, and every look reads the world anew. If either side cannot be read it acts on
-//! nothing. [`plan::rules`] has the table of what it looks for.
+//! It takes no input: events only wake it, and every round reads both sides again. If either cannot be read, nothing is done.
+//! [`plan::rules`] has the table of what may be wrong.
 
 mod execute;
 mod observe;
@@ -14,10 +14,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use crate::control_loop::tasks::Crew;
-use crate::error::Result;
-use crate::fleet_file::Fleet;
+use crate::control_loop::Controller;
+use crate::control_loop::tasks::Tasks;
+use crate::error::{Error, Result};
+use crate::fleet::Fleet;
 use crate::group_pause;
 use crate::slurm::Slurm;
 use crate::store::{Finding, Store, now};
@@ -27,70 +29,66 @@ pub use observe::node::{Observation, Pause, Stray};
 pub use plan::rules::{Action, RULES, Times, table};
 pub use plan::{Verdict, World, plan};
 
-/// Events come in flocks; one look serves them all.
-const FLOCK: Duration = Duration::from_secs(5);
+/// Requests are often settled in groups; one round serves them all.
+const BATCH: Duration = Duration::from_secs(5);
 
 pub struct Reconciler {
-    pub store: Arc<Store>,
-    pub slurm: Slurm,
-    pub fleet: watch::Receiver<Option<Arc<Fleet>>>,
-    pub stop: watch::Receiver<bool>,
+    store: Arc<Store>,
+    slurm: Slurm,
     /// Where the published bundles are.
-    pub share: PathBuf,
+    share: PathBuf,
+    stop: CancellationToken,
+    /// Changes when a request is finished or has failed.
+    settled: watch::Receiver<u64>,
+    tasks: Tasks,
+    /// Why the last round could not observe both sides.
+    problem: Option<String>,
 }
 
 impl Reconciler {
-    /// Until `stop` becomes true.
-    pub async fn run(mut self) {
-        let mut settled = self.store.settled();
-        let mut blind = None;
-        let mut crew = Crew::new("cannot reconcile");
-        while !*self.stop.borrow() {
-            let current = self.fleet.borrow_and_update().clone();
-            settled.borrow_and_update();
-            let every = match &current {
-                Some(fleet) => {
-                    let problem = self.look(fleet, &mut crew).await.err().map(|e| e.chain());
-                    self.tell(&mut blind, problem);
-                    Duration::from_secs(fleet.file.patience.reconcile.max(1))
-                }
-                None => FLOCK,
-            };
-            let (mut stop, fleet) = (self.stop.clone(), &mut self.fleet);
-            let woken = async {
-                tokio::select! {
-                    _ = fleet.changed() => {}
-                    _ = settled.changed() => tokio::time::sleep(FLOCK.min(every)).await,
-                    () = tokio::time::sleep(every) => {}
-                }
-            };
-            tokio::select! {
-                () = woken => {}
-                _ = stop.wait_for(|stop| *stop) => {}
-            }
-        }
-        crew.finish().await;
+    pub fn new(store: Arc<Store>, slurm: Slurm, share: PathBuf, stop: CancellationToken) -> Self {
+        let (settled, tasks) = (store.settled(), Tasks::new("cannot reconcile"));
+        Reconciler { store, slurm, share, stop, settled, tasks, problem: None }
+    }
+}
+
+impl Controller for Reconciler {
+    const NAME: &'static str = "reconciling Slurm and the cloud";
+
+    async fn round(&mut self, fleet: &Arc<Fleet>) -> Result<()> {
+        self.settled.borrow_and_update();
+        let outcome = self.reconcile(fleet).await;
+        self.record(outcome.as_ref().err().map(Error::chain))?;
+        outcome
     }
 
-    /// Being blind is told once, and its end.
-    fn tell(&self, before: &mut Option<String>, problem: Option<String>) {
-        if let Err(error) = self.store.note_look(problem.as_deref()) {
-            tracing::error!(error = error.chain(), "cannot note a look");
+    async fn wait(&mut self, fleet: Option<&Fleet>) {
+        let every = fleet.map_or(BATCH, |fleet| Duration::from_secs(fleet.file.timing.reconcile.max(1)));
+        tokio::select! {
+            Ok(()) = self.settled.changed() => tokio::time::sleep(BATCH.min(every)).await,
+            () = tokio::time::sleep(every) => {}
         }
-        if *before == problem {
-            return;
-        }
-        let outcome = problem.clone().unwrap_or_else(|| "sees both again".to_string());
-        tracing::warn!(outcome, "reconciler");
-        let why = "Slurm and the cloud must both be readable";
-        if let Err(error) = self.store.log("", "look", why, &outcome) {
-            tracing::error!(error = error.chain(), "cannot write an event");
-        }
-        *before = problem;
     }
 
-    /// One look at the world and what follows from it. What takes its time does not keep the next look from the others.
-    async fn look(&self, fleet: &Arc<Fleet>, crew: &mut Crew) -> Result<()> {
+    async fn finish(&mut self) {
+        self.tasks.finish().await;
+    }
+}
+
+impl Reconciler {
+    /// Records every round, and an event when an outage begins or ends.
+    fn record(&mut self, problem: Option<String>) -> Result<()> {
+        self.store.note_look(problem.as_deref())?;
+        if self.problem != problem {
+            let outcome = problem.as_deref().unwrap_or("both can be read again");
+            self.store.log("", "look", "Slurm and the cloud must both be readable", outcome)?;
+            self.problem = problem;
+        }
+        Ok(())
+    }
+
+    /// One round. Actions that take time do not keep the next round from other nodes.
+    async fn reconcile(&mut self, fleet: &Arc<Fleet>) -> Result<()> {
         let world = World::observe(&self.store, &self.slurm, fleet, &self.share).await?;
         self.clear_ended_failures(&world)?;
         let before = self.store.findings()?;
@@ -99,27 +97,27 @@ impl Reconciler {
         self.keep(&before, &verdicts, at)?;
         let mut nodes: HashMap<String, Observation> =
             world.nodes.into_iter().map(|o| (o.node.clone(), o)).collect();
-        let actor =
-            execute::Actor { store: self.store.clone(), slurm: self.slurm.clone(), fleet: fleet.clone() };
-        let room = crew.room(fleet.file.concurrency);
-        crew.reap();
+        let executor =
+            execute::Executor { store: self.store.clone(), slurm: self.slurm.clone(), fleet: fleet.clone() };
+        let limit = self.tasks.limit(fleet.file.concurrency);
+        self.tasks.collect_ended();
         for verdict in verdicts.into_iter().filter(|v| v.is_due(at)) {
-            if crew.is_busy_with(&verdict.subject) {
+            if self.tasks.is_busy_with(&verdict.subject) {
                 continue;
             }
-            let (actor, room) = (actor.clone(), room.clone());
+            let (executor, limit) = (executor.clone(), limit.clone());
             let (seen, stop) = (nodes.remove(&verdict.subject), self.stop.clone());
-            crew.spawn(vec![verdict.subject.clone()], async move {
+            self.tasks.spawn(vec![verdict.subject.clone()], async move {
                 // The semaphore is never closed.
-                let _permit = room.acquire().await;
-                if *stop.borrow() { Ok(()) } else { actor.carry_out(&verdict, seen).await }
+                let _permit = limit.acquire().await;
+                if stop.is_cancelled() { Ok(()) } else { executor.execute(&verdict, seen).await }
             });
         }
         Ok(())
     }
 
     fn clear_ended_failures(&self, world: &World) -> Result<()> {
-        for (group, node) in group_pause::over(&world.nodes, &self.store.failure_records()?) {
+        for (group, node) in group_pause::recovered(&world.nodes, &self.store.failure_records()?) {
             self.store.clear_failures(group)?;
             tracing::info!(group, node, "nodes come up again");
             let why = format!("{node} came into service");
@@ -128,7 +126,7 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Writes only what changed: most looks find what the last one found.
+    /// Writes only what changed: most rounds find what the last one found.
     fn keep(&self, before: &[Finding], verdicts: &[Verdict], at: Timestamp) -> Result<()> {
         let known: HashMap<(&str, &str), &str> =
             before.iter().map(|f| ((f.subject.as_str(), f.rule.as_str()), f.text.as_str())).collect();
@@ -146,7 +144,7 @@ impl Reconciler {
     }
 }
 
-/// Looks without acting: what is so now, with the ages that kilnd has seen.
+/// Observes and plans without acting, for people: what is so now, with the ages that kilnd has recorded.
 pub async fn look_only(
     store: &Store,
     slurm: &Slurm,

@@ -1,10 +1,11 @@
 //! Does what the planner of rollouts says, and writes it down.
 
 use crate::error::{Error, Result};
-use crate::fleet_file::Fleet;
-use crate::rollout::{Action, CANCELLED, NodeStep, Rollout, RolloutNode, Strategy};
+use crate::fleet::Fleet;
+use crate::rollout::{Action, CANCELLED};
 use crate::slurm::{Node, REASON, Slurm, Submission};
 use crate::store::{NewRequest, Request, RequestKind, Store, now};
+use kiln_wire::rollout::{NodeStep, Rollout, RolloutNode, Strategy};
 
 pub struct Executor<'a> {
     pub store: &'a Store,

@@ -5,34 +5,40 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_cloud::InstanceStatus;
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::execute::Executor;
 use crate::cloud_view;
-use crate::control_loop::Look;
+use crate::cloud_view::image_of;
+use crate::control_loop::Controller;
 use crate::error::{Error, Result};
-use crate::fleet_file::Fleet;
-use crate::reboot::plan::image_of;
-use crate::rollout::{JobSeen, Limits, NodeStep, Rollout, Seen, plan};
+use crate::fleet::Fleet;
+use crate::rollout::{JobSeen, Limits, Seen, plan};
 use crate::slurm::{Job, Slurm};
 use crate::store::{Request, Store, now};
+use kiln_wire::rollout::{NodeStep, Rollout};
 
 pub struct Rollouts {
     pub store: Arc<Store>,
     pub slurm: Slurm,
-    pub stop: watch::Receiver<bool>,
+    pub every: Duration,
+    pub stop: CancellationToken,
 }
 
-impl Look for Rollouts {
-    const WHAT: &'static str = "rollouts";
+impl Controller for Rollouts {
+    const NAME: &'static str = "rollouts";
 
-    async fn look(&mut self, fleet: &Arc<Fleet>) -> Result<()> {
+    async fn round(&mut self, fleet: &Arc<Fleet>) -> Result<()> {
         turn(&self.store, &self.slurm, fleet, &self.stop).await
+    }
+
+    async fn wait(&mut self, _: Option<&Fleet>) {
+        tokio::time::sleep(self.every).await;
     }
 }
 
 /// One look at the world and what follows from it.
-async fn turn(store: &Store, slurm: &Slurm, fleet: &Fleet, stop: &watch::Receiver<bool>) -> Result<()> {
+async fn turn(store: &Store, slurm: &Slurm, fleet: &Fleet, stop: &CancellationToken) -> Result<()> {
     let open = store.open_rollouts()?;
     if open.is_empty() {
         return Ok(());
@@ -47,7 +53,7 @@ async fn turn(store: &Store, slurm: &Slurm, fleet: &Fleet, stop: &watch::Receive
             concurrency: fleet.file.concurrency,
         };
         for action in plan(executor.rollout, &seen, limits, now()) {
-            if *stop.borrow() {
+            if stop.is_cancelled() {
                 return Ok(());
             }
             executor.execute(action).await?;

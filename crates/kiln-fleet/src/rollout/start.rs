@@ -7,19 +7,16 @@ use kiln_slurm::Release;
 use kiln_spec::hostlist;
 
 use crate::cloud_view;
+use crate::cloud_view::image_of;
 use crate::error::{Error, Result};
-use crate::fleet_file::{Fleet, FleetFile};
-use crate::reboot::plan::image_of;
-use crate::rollout::{
-    NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState, Strategy,
-};
+use crate::fleet::Fleet;
 use crate::slurm::{Node, Slurm};
 use crate::store::{Store, now};
-
-const HAS_IMAGE: &str = "has its image already";
-const IS_OFF: &str = "is off, and comes up on its image";
-/// Why nodes are skipped that need nothing.
-pub const WELL_AS_IT_IS: [&str; 2] = [HAS_IMAGE, IS_OFF];
+use kiln_wire::FleetFile;
+use kiln_wire::rollout::{
+    HAS_IMAGE, IS_OFF, NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState,
+    Strategy,
+};
 
 /// Writes a rollout down; the daemon carries it out.
 pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Options) -> Result<RolloutId> {
@@ -29,7 +26,7 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
     let partitions = partition_of_nodes(slurm, file, &options).await?;
     check_user(slurm, &options, &partitions).await?;
     let chosen = choose(file, &options, &partitions)?;
-    let fleet = Fleet { cloud: file.cloud()?, file: file.clone(), written: None };
+    let fleet = Fleet::connect(file.clone())?;
     let instances = cloud_view::instances(&fleet).await?;
     let states = slurm.nodes().await?;
     let nodes: Vec<RolloutNode> = chosen

@@ -1,20 +1,11 @@
 //! What happened, for people to read.
 
 use jiff::Timestamp;
+use kiln_wire::Event;
 use rusqlite::params;
-use serde::{Deserialize, Serialize};
 
 use super::{Store, millis, now, time};
 use crate::error::Result;
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
-    pub time: Timestamp,
-    pub node: String,
-    pub what: String,
-    pub why: String,
-    pub outcome: String,
-}
 
 /// Older ones are dropped as new ones come.
 const KEPT: i64 = 50_000;

@@ -1,30 +1,14 @@
-//! Elastic groups that the cloud refused something: how often in a row, and until when they are left alone.
+//! Elastic groups whose nodes fail to come up: how often in a row, and until when the group is paused. The table keeps its
+//! first name, `troubles`.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use kiln_wire::health::FailureRecord;
 use rusqlite::params;
-use serde::{Deserialize, Serialize};
 
 use super::{Store, millis, now, time};
 use crate::error::Result;
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailureRecord {
-    /// In a row.
-    pub failures: u32,
-    pub paused_until: Option<Timestamp>,
-    /// In the cloud's words.
-    pub problem: String,
-    #[serde(default)]
-    pub last_failure: Timestamp,
-}
-
-impl FailureRecord {
-    pub fn is_paused(&self) -> bool {
-        self.paused_until.is_some_and(|until| until > now())
-    }
-}
 
 impl Store {
     /// By group.

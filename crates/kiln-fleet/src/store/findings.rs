@@ -1,4 +1,4 @@
-//! What the reconciler sees that should not be, and since when.
+//! What the reconciler found wrong, and since when.
 
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension as _, params};
@@ -9,7 +9,7 @@ use crate::error::Result;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// A node, or an instance that is no node's.
+    /// A node, or an instance that belongs to no node.
     pub subject: String,
     /// Name of the rule.
     pub rule: String,
@@ -96,11 +96,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lasts_keeps_its_age() {
+    fn a_finding_that_lasts_keeps_its_age() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("store.db")).unwrap();
         let gone = ("n-0".to_string(), "gone", "no instance".to_string());
-        let stray = ("n-1".to_string(), "stray", "nobody's".to_string());
+        let stray = ("n-1".to_string(), "stray", "belongs to no node".to_string());
         store.set_findings(&[gone.clone(), stray]).unwrap();
         let first = store.findings().unwrap();
         store.note_action("n-0", "gone").unwrap();

@@ -22,8 +22,6 @@ use tokio::sync::watch;
 
 use crate::error::{Error, Result};
 
-pub use events::Event;
-pub use failures::FailureRecord;
 pub use findings::Finding;
 pub use requests::{CloudOperation, NewRequest, PowerTimes, Request, RequestKind, RequestState};
 
@@ -37,13 +35,13 @@ pub struct Store {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Store {
-    /// Made if it is not there.
+    /// Creates the file if it is missing.
     pub fn open(path: &Path) -> Result<Store> {
         Self::open_with_patience(path, PATIENCE)
     }
 
-    /// For one who writes a line and is gone: bringing the log into the file, which the last to leave does otherwise,
-    /// is left to the daemon. What was written is on the disk all the same.
+    /// For a process that writes a line and exits: it leaves the checkpoint of the write-ahead log to the daemon. What it has
+    /// written is on the disk.
     pub fn open_for_a_moment(path: &Path, patience: Duration) -> Result<Store> {
         let store = Self::open_with_patience(path, patience)?;
         store.lock().set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -106,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opening_twice_is_harmless() {
+    fn two_processes_may_have_it_open() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store.db");
         let first = Store::open(&path).unwrap();
@@ -116,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_store_is_called_damaged() {
+    fn a_damaged_store_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("store.db");
         std::fs::write(&path, "this is no database, and long enough to be taken for a header".repeat(100))
@@ -135,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_cannot_be_reached_says_so() {
+    fn a_store_that_cannot_be_opened_is_reported() {
         let error = Store::open(Path::new("/nonexistent/store.db")).err().unwrap();
         assert!(matches!(error, Error::OpenStore { .. }), "{error}");
     }

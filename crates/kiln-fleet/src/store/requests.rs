@@ -109,7 +109,7 @@ impl Request {
 pub struct PowerTimes {
     /// To power it up.
     pub up: Option<Timestamp>,
-    /// To power it down, or gave it up: an instance older than that is no longer its.
+    /// To power it down, or when it gave the node up: an instance older than that is no longer wanted.
     pub down: Option<Timestamp>,
 }
 
@@ -156,7 +156,7 @@ impl Store {
         }
         let mut connection = self.lock();
         let at = millis(now());
-        // Looking costs no write; the daemon does it all day.
+        // Most of the time nothing waits, and finding that out must cost no write.
         let waiting: bool = connection
             .prepare(&format!(
                 "SELECT EXISTS (SELECT 1 FROM requests WHERE state = 'queued' AND next_try <= ? AND NOT {POWER})"
@@ -184,7 +184,7 @@ impl Store {
         Ok(requests)
     }
 
-    /// At the daemon's start nobody works on anything: what was in work is taken up again.
+    /// Called when the daemon starts: requests that the last one had in work are queued again.
     pub fn requeue_unfinished(&self) -> Result<usize> {
         Ok(self.lock().execute("UPDATE requests SET state = 'queued' WHERE state = 'working'", [])?)
     }
@@ -206,7 +206,7 @@ impl Store {
         Ok(())
     }
 
-    /// The cloud has taken the order for an instance: one more that may fail to be built.
+    /// Counts an instance that the cloud has accepted and may still fail to build.
     pub fn count_build(&self, id: i64) -> Result<()> {
         self.lock().execute("UPDATE requests SET attempts = attempts + 1 WHERE id = ?", [id])?;
         Ok(())
@@ -221,7 +221,7 @@ impl Store {
         Ok(())
     }
 
-    /// Drops what is over for long.
+    /// Drops requests that have been over for long.
     pub fn prune(&self) -> Result<usize> {
         let dropped = self.lock().execute(
             "DELETE FROM requests WHERE state IN ('done', 'failed') AND finished < ?",
@@ -251,12 +251,12 @@ impl Store {
         self.requests("state IN ('queued', 'working')")
     }
 
-    /// Open ones to power nodes up or down, in the order in which Slurm asked: what lay in the spool comes late.
+    /// Open requests to power nodes up or down, in the order in which Slurm asked: those from the spool are stored late.
     pub fn power_requests(&self) -> Result<Vec<Request>> {
         self.requests(&format!("state IN ('queued', 'working') AND {POWER}"))
     }
 
-    /// Of these nodes, as far as Slurm has asked for either.
+    /// When Slurm last asked for each of these nodes.
     pub fn power_times<'a>(
         &self,
         nodes: impl Iterator<Item = &'a str>,
@@ -370,7 +370,7 @@ mod tests {
         let (_dir, store) = store();
         assert_eq!(store.enqueue(&[reboot("a"), reboot("a")]).unwrap(), 1);
         let first = store.claim(9).unwrap();
-        // It may be about the boot that is just going on, or not: it is kept, but waits.
+        // It may be about the boot that is going on, or about another one: it is kept, and waits.
         assert_eq!(store.enqueue(&[reboot("a")]).unwrap(), 1);
         assert!(store.claim(9).unwrap().is_empty());
         store.finish(first[0].id).unwrap();
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_word_is_not_repeated() {
+    fn only_the_last_request_of_a_node_is_not_repeated() {
         let (_dir, store) = store();
         let at = |second: i64| Timestamp::from_second(second).unwrap();
         let ask = |kind, second| store.enqueue(&[NewRequest::new(kind, "e", at(second))]).unwrap();
@@ -387,7 +387,7 @@ mod tests {
             [ask(RequestKind::GiveUp, 3), ask(RequestKind::Resume, 4), ask(RequestKind::Resume, 5)],
             [1, 1, 0]
         );
-        // It lay in the spool.
+        // Stored late, from the spool.
         ask(RequestKind::Suspend, 3);
         let order: Vec<RequestKind> = store.power_requests().unwrap().iter().map(|r| r.kind).collect();
         assert_eq!(
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_for_long_is_dropped() {
+    fn old_requests_are_dropped() {
         let (_dir, store) = store();
         store.enqueue(&[reboot("a"), reboot("b"), reboot("c")]).unwrap();
         let ids: Vec<i64> = store.claim(2).unwrap().iter().map(|r| r.id).collect();
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_in_work_is_taken_up_again() {
+    fn a_restart_queues_what_was_in_work() {
         let (_dir, store) = store();
         store.enqueue(&[reboot("a")]).unwrap();
         let id = store.claim(1).unwrap()[0].id;

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, Params, Row, TransactionBehav
 
 use super::{Store, millis, now, time};
 use crate::error::{Error, Result};
-use crate::rollout::{NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutState};
+use kiln_wire::rollout::{NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutState};
 
 impl Store {
     /// The image a node should have: the fleet's, unless a rollout took the node back from exactly that one.
@@ -38,7 +38,7 @@ impl Store {
         Ok(())
     }
 
-    /// Refused if a node is in another rollout that is not over; one that is skipped there or here is in nobody's
+    /// Refused if a node is in another rollout that is not over. A node that is skipped in either rollout is in nobody's
     /// way. A new rollout ends its nodes' pins.
     pub fn add_rollout(&self, options: &Options, nodes: &[RolloutNode]) -> Result<RolloutId> {
         let mut connection = self.lock();
@@ -154,7 +154,7 @@ fn decode<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rollout::NodeStep;
+    use kiln_wire::rollout::NodeStep;
 
     fn node(name: &str) -> RolloutNode {
         let (previous, target) = (Some("old".into()), Some("new".into()));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollout_comes_back_as_it_was_put() {
+    fn a_rollout_is_read_as_it_was_written() {
         let (_dir, store) = store();
         let id = store.add_rollout(&Options::default(), &[node("b"), node("a")]).unwrap();
         let mut changed = node("a");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skipped_node_is_in_nobodys_way() {
+    fn a_skipped_node_may_be_in_another_rollout() {
         let (_dir, store) = store();
         let skipped = RolloutNode { step: NodeStep::Skipped { reason: "has its image".into() }, ..node("a") };
         store.add_rollout(&Options::default(), &[skipped.clone(), node("b")]).unwrap();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_not_read_again_and_again() {
+    fn rollouts_that_are_over_are_not_read() {
         let (_dir, store) = store();
         let over = store.add_rollout(&Options::default(), &[node("a")]).unwrap();
         assert!(store.change_rollout(over, &RolloutState::Running, &RolloutState::Done).unwrap());
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_changed_meanwhile_is_kept() {
+    fn a_state_that_changed_meanwhile_is_not_overwritten() {
         let (_dir, store) = store();
         let id = store.add_rollout(&Options::default(), &[node("a")]).unwrap();
         assert!(store.change_rollout(id, &RolloutState::Running, &RolloutState::Paused).unwrap());

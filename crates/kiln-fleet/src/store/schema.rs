@@ -1,4 +1,4 @@
-//! The shape of the store. A migration, once released, is never changed; a new one is added behind it.
+//! The tables of the store. A migration, once released, is never changed; a new one is added behind it.
 
 use std::path::Path;
 

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kiln_fleet::store::Request;
-use kiln_fleet::{DaemonConfig, FleetFile, Slurm, Store, daemon, hooks};
-use tokio::sync::watch;
+use kiln_fleet::{DaemonConfig, Slurm, Store, daemon, hooks};
+use kiln_wire::FleetFile;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::cloud::PretendCloud;
 use crate::slurm::PretendSlurm;
@@ -18,7 +19,7 @@ pub struct Lab {
     pub slurm: PretendSlurm,
     pub store: Store,
     dir: tempfile::TempDir,
-    daemon: Option<(watch::Sender<bool>, JoinHandle<()>)>,
+    daemon: Option<(CancellationToken, JoinHandle<()>)>,
 }
 
 impl Lab {
@@ -68,14 +69,15 @@ impl Lab {
             poll: Duration::from_millis(20),
             rollout_poll: Duration::from_millis(100),
         };
-        let (stop, stopping) = watch::channel(false);
-        let task = tokio::spawn(async move { daemon::serve(config, stopping).await.unwrap() });
+        let stop = CancellationToken::new();
+        let serving = daemon::serve(config, stop.clone());
+        let task = tokio::spawn(async move { serving.await.unwrap() });
         self.daemon = Some((stop, task));
     }
 
     pub async fn stop(&mut self) {
         let (stop, task) = self.daemon.take().unwrap();
-        stop.send_replace(true);
+        stop.cancel();
         tokio::time::timeout(Duration::from_secs(5), task).await.unwrap().unwrap();
     }
 

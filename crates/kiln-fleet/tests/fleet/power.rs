@@ -110,7 +110,7 @@ async fn what_is_given_up_while_it_waits_for_its_turn_is_not_made() {
     lab.slurm.node("e-9", "DOWN+CLOUD+POWERED_DOWN", "None");
     lab.call(|paths| hooks::give_up(paths, "e-9"));
     let open = || lab.store.open_requests().unwrap().into_iter().filter(|r| r.node == "e-9").count();
-    until("the request to power up is overtaken", || open() == 1).await;
+    until("the request to power up is superseded", || open() == 1).await;
     lab.cloud.hold(None);
     lab.settled("e-9").await;
     lab.stop().await;

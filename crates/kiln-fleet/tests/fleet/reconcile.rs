@@ -149,7 +149,8 @@ async fn a_node_in_work_is_left_alone_until_the_work_is_done() {
 /// However long a rollout is paused.
 #[tokio::test]
 async fn of_a_rollouts_nodes_only_those_in_work_are_left_alone() {
-    use kiln_fleet::{NodeStep, Options, start};
+    use kiln_fleet::start;
+    use kiln_wire::rollout::{NodeStep, Options};
     let mut lab = lab(false).await;
     lab.fleet_file("new", QUICK);
     let id = start(&lab.store, &lab.fleet(), &lab.commands(), Options::default()).await.unwrap();

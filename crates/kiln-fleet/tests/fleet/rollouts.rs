@@ -1,7 +1,8 @@
 //! Rollouts from start to end; the test plays slurmctld and the nodes.
 
 use kiln_cloud::InstanceStatus;
-use kiln_fleet::{NodeStep, Options, RolloutId, RolloutReport, RolloutState, Strategy, report, start};
+use kiln_fleet::{report, start};
+use kiln_wire::rollout::{NodeStep, Options, RolloutId, RolloutReport, RolloutState, Strategy};
 
 use crate::lab::{Lab, until};
 

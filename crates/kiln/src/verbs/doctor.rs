@@ -1,7 +1,7 @@
 //! `kiln doctor`
 
 use clap::Args;
-use kiln_fleet::NodeDossier;
+use kiln_wire::health::NodeDossier;
 
 use crate::age;
 use crate::cluster;
@@ -53,7 +53,7 @@ fn page(d: &NodeDossier) -> String {
     for request in &d.requests {
         let problem = request.error.as_ref().map(|e| format!(", last problem: {e}")).unwrap_or_default();
         let age = age::between(request.received, d.observed);
-        lines.push(format!("request  {}, {}, {age} old{problem}", request.kind.word(), request.state.word()));
+        lines.push(format!("request  {}, {}, {age} old{problem}", request.kind, request.state));
     }
     lines.push(format!("verdict  {}", verdict(d)));
     lines.push(format!("Kiln     {}", next(d)));

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use kiln_fleet::{FleetFile, Options, RolloutId, Slurm, Sources, Store};
-use kiln_wire::paths;
+use kiln_fleet::{Slurm, Sources, Store};
+use kiln_wire::rollout::{Options, RolloutId};
+use kiln_wire::{EventList, FleetFile, Format as _, Version, paths};
 
 use crate::context::Context;
 use crate::exit::Exit;
@@ -58,7 +59,8 @@ impl Fleet {
             }
             Fleet::Events { node, since, most } => {
                 let since = since.unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-                context.printer.json(&store.events_since(node.as_deref(), since, most)?)?;
+                let events = store.events_since(node.as_deref(), since, most)?;
+                context.printer.json(&EventList { format: Version, events })?;
                 return Ok(Exit::Ok);
             }
             Fleet::Start => start(context, &store)?,
@@ -86,7 +88,7 @@ fn look<T>(
 fn start(context: &Context, store: &Store) -> anyhow::Result<RolloutId> {
     let mut json = Vec::new();
     std::io::stdin().read_to_end(&mut json).context("cannot read standard input")?;
-    let options: Options = serde_json::from_slice(&json).context("these are not options of a rollout")?;
+    let options = Options::from_json(&json)?;
     let file = FleetFile::read(Path::new(paths::FLEET_FILE))?;
     context.block_on(async { Ok(kiln_fleet::start(store, &file, &Slurm::default(), options).await?) })
 }

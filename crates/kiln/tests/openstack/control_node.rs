@@ -8,7 +8,6 @@ use std::time::Duration;
 use kiln_deploy::Deployment;
 use kiln_fleet::{DaemonConfig, Slurm, Store, daemon, hooks};
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +17,7 @@ pub struct ControlNode {
     runtime: Runtime,
     dir: tempfile::TempDir,
     store: Store,
-    daemon: Option<(watch::Sender<bool>, JoinHandle<()>)>,
+    daemon: Option<(CancellationToken, JoinHandle<()>)>,
 }
 
 /// The file that `configure` brings to the control node.
@@ -63,8 +62,9 @@ impl ControlNode {
             poll: Duration::from_millis(50),
             rollout_poll: Duration::from_secs(1),
         };
-        let (stop, stopping) = watch::channel(false);
-        let task = self.runtime.spawn(async move { daemon::serve(config, stopping).await.unwrap() });
+        let stop = CancellationToken::new();
+        let serving = daemon::serve(config, stop.clone());
+        let task = self.runtime.spawn(async move { serving.await.unwrap() });
         self.daemon = Some((stop, task));
     }
 
@@ -112,7 +112,7 @@ impl ControlNode {
 
     pub fn end(mut self) {
         let (stop, task) = self.daemon.take().unwrap();
-        stop.send_replace(true);
+        stop.cancel();
         self.runtime.block_on(task).unwrap();
     }
 }

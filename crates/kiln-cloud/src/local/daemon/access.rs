@@ -26,7 +26,7 @@ impl Daemon {
             .iter()
             .find(|grant| grant.token_sha256 == digest)
             .map(|grant| Caller::Cluster(grant.cluster.clone()))
-            .ok_or_else(|| Error::Unauthorized("unknown token".into()))
+            .ok_or_else(|| Error::no_rights("unknown token"))
     }
 }
 
@@ -40,17 +40,13 @@ impl Caller {
 
     /// What belongs to others does not exist for this caller.
     pub fn check<'a, T: Record + Labelled>(&self, thing: &'a T) -> Result<&'a T> {
-        if self.may_see(thing) {
-            Ok(thing)
-        } else {
-            Err(Error::NotFound { kind: T::KIND, name: thing.id().to_string() })
-        }
+        if self.may_see(thing) { Ok(thing) } else { Err(Error::not_found(T::KIND, thing.id().to_string())) }
     }
 
     pub fn check_root(&self) -> Result<()> {
         match self {
             Caller::Root => Ok(()),
-            Caller::Cluster(own) => Err(Error::Unauthorized(format!("the token is for cluster {own} only"))),
+            Caller::Cluster(own) => Err(Error::no_rights(format!("the token is for cluster {own} only"))),
         }
     }
 

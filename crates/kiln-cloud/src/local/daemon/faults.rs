@@ -33,13 +33,13 @@ impl Fault {
     fn error(&self) -> Error {
         let message = self.message.clone().unwrap_or_else(|| "injected fault".into());
         match self.status {
-            429 => Error::Throttled { retry_after: self.retry_after.map(Duration::from_secs) },
-            401 => Error::Unauthorized(message),
-            403 => Error::Quota(message),
-            409 => Error::Conflict(message),
-            400 => Error::Invalid(message),
-            500 => Error::Failed(message),
-            _ => Error::Transient(message),
+            429 => Error::busy(self.retry_after.map(Duration::from_secs)),
+            401 => Error::no_rights(message),
+            403 => Error::no_room(message),
+            409 => Error::conflict(message),
+            400 => Error::refused(message),
+            500 => Error::failed(message),
+            _ => Error::unanswered(message),
         }
     }
 }

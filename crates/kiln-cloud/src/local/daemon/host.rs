@@ -24,7 +24,7 @@ const WANTED: [(&str, u64); 3] = [
 pub fn prepare() -> Result<()> {
     let mut before = recall();
     for (path, wanted) in WANTED {
-        let failed = |e: std::io::Error| Error::Failed(format!("{path}: {e}"));
+        let failed = |e: std::io::Error| Error::failed(format!("cannot use {path}")).because(e);
         let value = read(path).map_err(failed)?;
         if value < wanted {
             before.entry(path.to_string()).or_insert(value);

@@ -25,7 +25,7 @@ impl Daemon {
         let _only_one = lock(&only_one);
         let mut record = self.record(caller, instance)?;
         if record.phase != Phase::Ready || cgroup::populated(&self.instance_cgroup(instance)) {
-            return Err(Error::Conflict(format!("instance {} is not stopped", record.name)));
+            return Err(Error::conflict(format!("instance {} is not stopped", record.name)));
         }
         let upper = self.make_upper(&record)?;
         let below: u64 = record.layers.iter().map(|l| layers::size(&self.layer_dir(l))).sum();
@@ -61,7 +61,7 @@ impl Daemon {
             }
             caller.check(record)?;
             if source::is_source(&record.image) && self.is_making_source() {
-                return Err(Error::Conflict("a source image is being made, perhaps from this one".into()));
+                return Err(Error::conflict("a source image is being made, perhaps from this one"));
             }
             world.images.remove(id)?;
         }
@@ -71,7 +71,7 @@ impl Daemon {
 }
 
 fn sync(dir: &std::path::Path) -> Result<()> {
-    let failed = |e: std::io::Error| Error::Failed(format!("cannot sync {}: {e}", dir.display()));
+    let failed = |e: std::io::Error| Error::failed(format!("cannot sync {}", dir.display())).because(e);
     let file = std::fs::File::open(dir).map_err(failed)?;
     rustix::fs::syncfs(&file).map_err(|e| failed(e.into()))
 }

@@ -62,7 +62,7 @@ impl Daemon {
         check_ssh_key(&new.ssh_key)?;
         let mut world = self.world();
         if world.instances.iter().any(|i| i.name == new.name && i.cluster() == new.labels.cluster()) {
-            return Err(Error::Conflict(format!("there is an instance {} already", new.name)));
+            return Err(Error::conflict(format!("there is an instance {} already", new.name)));
         }
         let layers = world.images.get(&new.image)?.layers.clone();
         let network = caller.check(world.networks.get(&new.network)?)?;
@@ -101,7 +101,7 @@ impl Daemon {
         let mut world = self.world();
         let mut record = caller.check(world.instances.get(id)?)?.clone();
         if record.phase == Phase::Deleting {
-            return Err(Error::Conflict(format!("instance {} is being deleted", record.name)));
+            return Err(Error::conflict(format!("instance {} is being deleted", record.name)));
         }
         record.layers.clone_from(&world.images.get(&new.image)?.layers);
         record.image = new.image;
@@ -162,14 +162,14 @@ impl World {
 
 fn check_user_data(user_data: &str) -> Result<()> {
     if user_data.len() > USER_DATA_MAX {
-        return Err(Error::Invalid(format!("user data is longer than {USER_DATA_MAX} bytes")));
+        return Err(Error::refused(format!("user data is longer than {USER_DATA_MAX} bytes")));
     }
     Ok(())
 }
 
 fn check_ssh_key(key: &str) -> Result<()> {
     if key.trim().lines().count() > 1 {
-        return Err(Error::Invalid("an SSH key is one line".into()));
+        return Err(Error::refused("an SSH key is one line"));
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ impl Daemon {
         let built = self.try_build(&record);
         let phase = match built {
             Ok(()) => Phase::Ready,
-            Err(error) => Phase::Failed { reason: error.to_string() },
+            Err(error) => Phase::Failed { reason: error.chain() },
         };
         tracing::info!(name = record.name, id, ?phase, took = ?started.elapsed(), "built");
         let settled = self.update(id, |current| {
@@ -75,7 +75,7 @@ impl Daemon {
         let keeper = plan.cgroup.join("supervisor");
         cgroup::create(&keeper)?;
         let log = dir.join("supervisor.log");
-        let failed = |e: std::io::Error| Error::Failed(format!("cannot start the supervisor: {e}"));
+        let failed = |e: std::io::Error| Error::failed("cannot start the supervisor").because(e);
         let output = OpenOptions::new()
             .create(true)
             .write(true)
@@ -105,7 +105,7 @@ impl Daemon {
         store::make_dir(&dir)?;
         // It is the guest's `/`: its mode is seen inside.
         std::fs::set_permissions(&dir, Permissions::from_mode(0o755))
-            .map_err(|e| Error::Failed(format!("{}: {e}", dir.display())))?;
+            .map_err(|e| Error::failed(format!("cannot use {}", dir.display())).because(e))?;
         Ok(dir)
     }
 
@@ -217,10 +217,10 @@ impl Daemon {
         match &record.phase {
             Phase::Ready => {}
             Phase::Failed { reason } => {
-                return Err(Error::Conflict(format!("instance {} is broken: {reason}", record.name)));
+                return Err(Error::conflict(format!("instance {} is broken: {reason}", record.name)));
             }
             Phase::Building | Phase::Rebuilding | Phase::Deleting => {
-                return Err(Error::Conflict(format!("instance {} is being built or deleted", record.name)));
+                return Err(Error::conflict(format!("instance {} is being built or deleted", record.name)));
             }
         }
         change(&record)?;
@@ -266,12 +266,12 @@ fn await_first_sign(group: &Path, log: &Path) -> Result<()> {
             let console = log.with_file_name("console.log");
             let console = std::fs::read_to_string(console).unwrap_or_default();
             let last = console.lines().last().unwrap_or_default();
-            return Err(Error::Failed(
+            return Err(Error::failed(
                 format!("the instance did not boot: {} {last}", said.trim()).trim_end().to_string(),
             ));
         }
         if Instant::now() >= end {
-            return Err(Error::Failed("the instance shows no sign of life".into()));
+            return Err(Error::failed("the instance shows no sign of life"));
         }
         std::thread::sleep(Duration::from_millis(10));
     }

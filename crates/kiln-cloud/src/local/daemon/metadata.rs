@@ -14,7 +14,7 @@ use crate::{Error, Network, Result};
 impl Daemon {
     /// The answer to a request for `path` from an instance's address.
     pub fn metadata(&self, from: Ipv4Addr, path: &str) -> Result<String> {
-        let missing = || Error::NotFound { kind: "metadata", name: path.to_string() };
+        let missing = || Error::not_found("metadata", path.to_string());
         let (record, network) = {
             let world = self.world();
             let mut alive = world.instances.iter().filter(|i| i.phase != Phase::Deleting);

@@ -189,7 +189,7 @@ impl Daemon {
 fn check_root(root: &Path) -> Result<()> {
     let text = root.to_str().unwrap_or("");
     if !root.is_absolute() || text.is_empty() || text.contains([':', ',', '\\', '"', '\n', ' ']) {
-        return Err(Error::Invalid(format!("{} cannot be the root of a local cloud", root.display())));
+        return Err(Error::refused(format!("{} cannot be the root of a local cloud", root.display())));
     }
     Ok(())
 }

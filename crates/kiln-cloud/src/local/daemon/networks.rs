@@ -44,7 +44,7 @@ impl Daemon {
         let network = {
             let mut world = self.world();
             if world.networks.iter().any(|n| n.name == new.name && n.cluster() == new.labels.cluster()) {
-                return Err(Error::Conflict(format!("there is a network {} already", new.name)));
+                return Err(Error::conflict(format!("there is a network {} already", new.name)));
             }
             let mut taken: Vec<_> = world.networks.iter().map(|n| n.cidr).collect();
             taken.extend(routes);
@@ -80,7 +80,7 @@ impl Daemon {
             let mut world = self.world();
             caller.check(world.networks.get(id)?)?;
             if let Some(user) = world.instances.iter().find(|i| i.network == id) {
-                return Err(Error::Conflict(format!("instance {} is on the network", user.name)));
+                return Err(Error::conflict(format!("instance {} is on the network", user.name)));
             }
             // First from the records, under the lock, so that no instance can join what is going.
             world.networks.remove(id)?;
@@ -133,7 +133,7 @@ impl Daemon {
         names::check_name(&new.name)?;
         let mut world = self.world();
         if world.groups.iter().any(|g| g.name == new.name && g.cluster() == new.labels.cluster()) {
-            return Err(Error::Conflict(format!("there is a security group {} already", new.name)));
+            return Err(Error::conflict(format!("there is a security group {} already", new.name)));
         }
         let group =
             SecurityGroup { id: names::new_id(), name: new.name, labels: new.labels, rules: new.rules };
@@ -145,7 +145,7 @@ impl Daemon {
         let mut world = self.world();
         caller.check(world.groups.get(id)?)?;
         if let Some(user) = world.instances.iter().find(|i| i.security_groups.iter().any(|g| g == id)) {
-            return Err(Error::Conflict(format!("instance {} is in the security group", user.name)));
+            return Err(Error::conflict(format!("instance {} is in the security group", user.name)));
         }
         world.groups.remove(id)
     }
@@ -160,16 +160,16 @@ impl World {
         };
         match wanted {
             Some(IpAddr::V4(a)) if !is_host(network.cidr, a) => {
-                Err(Error::Invalid(format!("{a} is not an address of {}", network.cidr)))
+                Err(Error::refused(format!("{a} is not an address of {}", network.cidr)))
             }
-            Some(IpAddr::V4(a)) if taken(a) => Err(Error::Conflict(format!("{a} is taken"))),
+            Some(IpAddr::V4(a)) if taken(a) => Err(Error::conflict(format!("{a} is taken"))),
             Some(IpAddr::V4(a)) => Ok(a),
-            Some(a) => Err(Error::Invalid(format!("{a} is not an IPv4 address"))),
+            Some(a) => Err(Error::refused(format!("{a} is not an IPv4 address"))),
             None => network
                 .cidr
                 .hosts()
                 .find(|a| !taken(*a))
-                .ok_or_else(|| Error::Quota(format!("no address left in {}", network.cidr))),
+                .ok_or_else(|| Error::no_room(format!("no address left in {}", network.cidr))),
         }
     }
 }
@@ -186,7 +186,7 @@ fn is_host(cidr: Ipv4Net, address: Ipv4Addr) -> bool {
 
 /// Held while something is changed that all roots of the host share.
 pub fn lock_host() -> Result<std::fs::File> {
-    let failed = |e: std::io::Error| Error::Failed(format!("cannot lock /run: {e}"));
+    let failed = |e: std::io::Error| Error::failed("cannot lock /run").because(e);
     let file = std::fs::File::open("/run").map_err(failed)?;
     flock(&file, FlockOperation::LockExclusive).map_err(|e| failed(e.into()))?;
     Ok(file)
@@ -214,10 +214,10 @@ fn overlaps(a: Ipv4Net, b: Ipv4Net) -> bool {
 fn choose(wanted: Option<Ipv4Net>, taken: &[Ipv4Net], mark: &str) -> Result<Ipv4Net> {
     if let Some(cidr) = wanted {
         if !(8..=29).contains(&cidr.prefix_len()) || cidr != cidr.trunc() {
-            return Err(Error::Invalid(format!("{cidr} cannot be a network here")));
+            return Err(Error::refused(format!("{cidr} cannot be a network here")));
         }
         if let Some(other) = taken.iter().find(|t| overlaps(cidr, **t)) {
-            return Err(Error::Conflict(format!("{cidr} overlaps {other}, which this host uses")));
+            return Err(Error::conflict(format!("{cidr} overlaps {other}, which this host uses")));
         }
         return Ok(cidr);
     }
@@ -226,12 +226,13 @@ fn choose(wanted: Option<Ipv4Net>, taken: &[Ipv4Net], mark: &str) -> Result<Ipv4
     (0..=255u8)
         .map(|n| Ipv4Net::new_assert(Ipv4Addr::new(10, 213, start.wrapping_add(n), 0), 24))
         .find(|cidr| !taken.iter().any(|t| overlaps(*cidr, *t)))
-        .ok_or_else(|| Error::Quota("no free network left in 10.213.0.0/16".into()))
+        .ok_or_else(|| Error::no_room("no free network left in 10.213.0.0/16"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Class;
 
     #[test]
     fn routes_are_read() {
@@ -244,15 +245,18 @@ mod tests {
     fn a_free_network_is_chosen() {
         let taken = ["10.213.255.0/24".parse().unwrap(), "10.213.0.1/32".parse().unwrap()];
         assert_eq!(choose(None, &taken, "ff00").unwrap().to_string(), "10.213.1.0/24");
-        assert!(matches!(choose(None, &["10.0.0.0/8".parse().unwrap()], "00"), Err(Error::Quota(_))));
+        assert!(matches!(
+            choose(None, &["10.0.0.0/8".parse().unwrap()], "00"),
+            Err(Error { class: Class::NoRoom, .. })
+        ));
     }
 
     #[test]
     fn a_wanted_network_must_be_free_and_proper() {
         let want = |s: &str| choose(Some(s.parse().unwrap()), &["10.1.2.0/24".parse().unwrap()], "00");
         assert!(want("10.1.3.0/24").is_ok());
-        assert!(matches!(want("10.1.0.0/16"), Err(Error::Conflict(_))));
-        assert!(matches!(want("10.1.3.1/24"), Err(Error::Invalid(_))));
-        assert!(matches!(want("10.1.3.0/30"), Err(Error::Invalid(_))));
+        assert!(matches!(want("10.1.0.0/16"), Err(Error { class: Class::Conflict, .. })));
+        assert!(matches!(want("10.1.3.1/24"), Err(Error { class: Class::Refused, .. })));
+        assert!(matches!(want("10.1.3.0/30"), Err(Error { class: Class::Refused, .. })));
     }
 }

@@ -73,7 +73,7 @@ pub async fn serve(root: &Path) -> Result<()> {
     std::thread::spawn(move || daemon.tidy(&rubbish));
     tracing::info!(root = %root.display(), port, "serving");
     tokio::select! {
-        result = axum::serve(listener, service(routes::api(Arc::clone(&server)))) => result.map_err(|e| Error::Failed(e.to_string()))?,
+        result = axum::serve(listener, service(routes::api(Arc::clone(&server)))) => result.map_err(|e| Error::failed("the daemon cannot serve").because(e))?,
         () = server.end.notified() => tracing::info!("retired"),
         () = idle(&server.daemon) => tracing::info!("nothing to do"),
         () = terminated() => tracing::info!("told to end"),
@@ -132,7 +132,7 @@ impl Server {
 async fn listen_for_instances(gateway: Ipv4Addr, port: u16, router: axum::Router) -> Result<AbortHandle> {
     let listener = TcpListener::bind((gateway, port))
         .await
-        .map_err(|e| Error::Failed(format!("cannot listen on {gateway}:{port}: {e}")))?;
+        .map_err(|e| Error::failed(format!("cannot listen on {gateway}:{port}")).because(e))?;
     let task = tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, service(router)).await {
             tracing::error!(%error, "gateway");
@@ -144,12 +144,12 @@ async fn listen_for_instances(gateway: Ipv4Addr, port: u16, router: axum::Router
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match spawn_blocking(work).await {
         Ok(result) => result,
-        Err(error) => Err(Error::Failed(format!("the daemon stumbled: {error}"))),
+        Err(error) => Err(Error::failed("the daemon stumbled").because(error)),
     }
 }
 
 fn take_lock(root: &Path) -> Result<std::fs::File> {
-    let failed = |e: std::io::Error| Error::Failed(format!("{}: {e}", root.display()));
+    let failed = |e: std::io::Error| Error::failed(format!("cannot use {}", root.display())).because(e);
     let mut file = std::fs::OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -172,7 +172,7 @@ fn take_lock(root: &Path) -> Result<std::fs::File> {
             Ok(file)
         }
         Err(rustix::io::Errno::WOULDBLOCK) => {
-            Err(Error::Conflict(format!("a daemon serves {} already", root.display())))
+            Err(Error::conflict(format!("a daemon serves {} already", root.display())))
         }
         Err(e) => Err(failed(e.into())),
     }
@@ -202,7 +202,7 @@ async fn listen(root: &Path, file: &str, first: u16) -> Result<(TcpListener, u16
     if let Some(port) = std::fs::read_to_string(&path).ok().and_then(|p| p.trim().parse::<u16>().ok()) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             .await
-            .map_err(|e| Error::Failed(format!("cannot listen on port {port}: {e}")))?;
+            .map_err(|e| Error::failed(format!("cannot listen on port {port}")).because(e))?;
         return Ok((listener, port));
     }
     for port in first..first + 200 {
@@ -211,7 +211,7 @@ async fn listen(root: &Path, file: &str, first: u16) -> Result<(TcpListener, u16
             return Ok((listener, port));
         }
     }
-    Err(Error::Failed("cannot find a free port".into()))
+    Err(Error::failed("cannot find a free port"))
 }
 
 async fn idle(daemon: &Daemon) {

@@ -40,7 +40,7 @@ fn host_key_unit(family: &Family) -> String {
 /// What is known of the system that a request names.
 fn family_of(request: &SourceRequest) -> Result<&'static Family> {
     let system = System::of(&request.suite);
-    let unknown = || Error::Unsupported(format!("the local cloud cannot make an image of {}", request.suite));
+    let unknown = || Error::unsupported(format!("the local cloud cannot make an image of {}", request.suite));
     system.map(Family::of_system).ok_or_else(unknown)
 }
 
@@ -149,7 +149,7 @@ impl Daemon {
             let layer = self.layer_dir(&id);
             if dir != layer {
                 fs::rename(&dir, &layer)
-                    .map_err(|e| Error::Failed(format!("cannot move {}: {e}", dir.display())))?;
+                    .map_err(|e| Error::failed(format!("cannot move {}", dir.display())).because(e))?;
             }
             layers.push(id);
         }
@@ -175,7 +175,7 @@ impl Daemon {
     fn bootstrap(&self, family: &Family, suite: &str, dir: &Path) -> Result<()> {
         let argv = (family.bootstrap.command)(suite);
         let program = argv.first().map_or("", String::as_str);
-        let failed = |e: std::io::Error| Error::Failed(format!("cannot run {program}: {e}"));
+        let failed = |e: std::io::Error| Error::failed(format!("cannot run {program}")).because(e);
         let mut command = Command::new(program);
         command
             .args(&argv[1..])
@@ -198,9 +198,10 @@ impl Daemon {
             }
         }
         if !child.wait().map_err(failed)?.success() {
-            return Err(Error::Failed(format!("{program} failed: {}", last.join("\n"))));
+            return Err(Error::failed(format!("{program} failed: {}", last.join("\n"))));
         }
-        generalize(family, dir).map_err(|e| Error::Failed(format!("cannot prepare {}: {e}", dir.display())))
+        generalize(family, dir)
+            .map_err(|e| Error::failed(format!("cannot prepare {}", dir.display())).because(e))
     }
 }
 
@@ -212,8 +213,8 @@ fn system_digest(family: &Family, suite: &str) -> String {
 
 /// By size and time: reading a hundred megabytes on every request would be felt.
 fn program_digest(executable: &Path) -> Result<String> {
-    let data =
-        fs::metadata(executable).map_err(|e| Error::Failed(format!("{}: {e}", executable.display())))?;
+    let data = fs::metadata(executable)
+        .map_err(|e| Error::failed(format!("cannot use {}", executable.display())).because(e))?;
     let facts = format!("{} {}.{} {}", data.len(), data.mtime(), data.mtime_nsec(), identity_unit());
     Ok(names::sha256_hex(facts.as_bytes()))
 }
@@ -259,5 +260,5 @@ fn install_program(dir: &Path, executable: &Path) -> Result<()> {
             units.join("multi-user.target.wants/kiln-identity.service"),
         )
     };
-    install().map_err(|e| Error::Failed(format!("cannot install {}: {e}", executable.display())))
+    install().map_err(|e| Error::failed(format!("cannot install {}", executable.display())).because(e))
 }

@@ -17,7 +17,7 @@ pub fn make_dir(path: &Path) -> Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .map_err(|e| Error::Failed(format!("cannot make {}: {e}", path.display())))
+        .map_err(|e| Error::failed(format!("cannot make {}", path.display())).because(e))
 }
 
 /// Replaces a file in one step: after a crash it is the old one or the new one. Readable by root only.
@@ -31,7 +31,7 @@ pub fn write_file(path: &Path, content: &[u8]) -> Result<()> {
         fs::rename(&temporary, path)?;
         sync_parent(path)
     };
-    write().map_err(|e| Error::Failed(format!("cannot write {}: {e}", path.display())))
+    write().map_err(|e| Error::failed(format!("cannot write {}", path.display())).because(e))
 }
 
 fn sync_parent(path: &Path) -> io::Result<()> {
@@ -42,14 +42,15 @@ fn sync_parent(path: &Path) -> io::Result<()> {
 }
 
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec_pretty(value).map_err(|e| Error::Failed(e.to_string()))?;
+    let text = serde_json::to_vec_pretty(value)
+        .map_err(|e| Error::failed(format!("cannot write {}", path.display())).because(e))?;
     write_file(path, &text)
 }
 
 pub fn remove_file(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            Err(Error::Failed(format!("cannot remove {}: {e}", path.display())))
+            Err(Error::failed(format!("cannot remove {}", path.display())).because(e))
         }
         _ => Ok(()),
     }
@@ -59,7 +60,7 @@ pub fn remove_file(path: &Path) -> Result<()> {
 pub fn remove_tree(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            Err(Error::Failed(format!("cannot remove {}: {e}", path.display())))
+            Err(Error::failed(format!("cannot remove {}", path.display())).because(e))
         }
         _ => Ok(()),
     }
@@ -81,21 +82,23 @@ impl<T: Record> Table<T> {
     pub fn load(dir: PathBuf) -> Result<Self> {
         make_dir(&dir)?;
         let mut rows = BTreeMap::new();
-        let entries = fs::read_dir(&dir).map_err(|e| Error::Failed(format!("{}: {e}", dir.display())))?;
+        let entries = fs::read_dir(&dir)
+            .map_err(|e| Error::failed(format!("cannot use {}", dir.display())).because(e))?;
         for path in entries.flatten().map(|e| e.path()) {
             if path.extension().is_none_or(|e| e != "json") {
                 continue;
             }
-            let text = fs::read(&path).map_err(|e| Error::Failed(format!("{}: {e}", path.display())))?;
+            let text = fs::read(&path)
+                .map_err(|e| Error::failed(format!("cannot use {}", path.display())).because(e))?;
             let row: T = serde_json::from_slice(&text)
-                .map_err(|e| Error::Failed(format!("{}: {e}", path.display())))?;
+                .map_err(|e| Error::failed(format!("cannot use {}", path.display())).because(e))?;
             rows.insert(row.id().to_string(), row);
         }
         Ok(Table { dir, rows })
     }
 
     pub fn get(&self, id: &str) -> Result<&T> {
-        self.rows.get(id).ok_or_else(|| Error::NotFound { kind: T::KIND, name: id.to_string() })
+        self.rows.get(id).ok_or_else(|| Error::not_found(T::KIND, id.to_string()))
     }
 
     pub fn put(&mut self, row: T) -> Result<()> {
@@ -126,6 +129,7 @@ impl<T: Record> Table<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Class;
     use crate::local::daemon::records::VolumeRecord;
 
     #[test]
@@ -139,7 +143,7 @@ mod tests {
 
         let mut table: Table<VolumeRecord> = Table::load(dir.path().to_path_buf()).unwrap();
         assert_eq!(table.get("v1").unwrap().name, "state");
-        assert!(matches!(table.get("v2"), Err(Error::NotFound { kind: "volume", .. })));
+        assert!(matches!(table.get("v2"), Err(Error { class: Class::NotFound { kind: "volume" }, .. })));
         table.remove("v1").unwrap();
         let table: Table<VolumeRecord> = Table::load(dir.path().to_path_buf()).unwrap();
         assert!(table.is_empty());

@@ -24,14 +24,14 @@ impl Daemon {
         names::check_name(&new.name)?;
         let mut world = self.world();
         if world.volumes.iter().any(|v| v.name == new.name) {
-            return Err(Error::Conflict(format!("there is a volume {} already", new.name)));
+            return Err(Error::conflict(format!("there is a volume {} already", new.name)));
         }
         let record =
             VolumeRecord { id: names::new_id(), name: new.name, size_gib: new.size_gib, labels: new.labels };
         let data = self.volume_dir(&record.id).join("data");
         store::make_dir(&data)?;
         std::fs::set_permissions(&data, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-            .map_err(|e| Error::Failed(format!("{}: {e}", data.display())))?;
+            .map_err(|e| Error::failed(format!("cannot use {}", data.display())).because(e))?;
         world.volumes.put(record.clone())?;
         Ok(record.show(Vec::new()))
     }
@@ -41,7 +41,7 @@ impl Daemon {
             let mut world = self.world();
             caller.check(world.volumes.get(id)?)?;
             if let Some(user) = world.attached_to(id).first() {
-                return Err(Error::Conflict(format!("the volume is attached to instance {user}")));
+                return Err(Error::conflict(format!("the volume is attached to instance {user}")));
             }
             world.volumes.remove(id)?;
         }

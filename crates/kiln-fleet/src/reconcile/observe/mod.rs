@@ -10,13 +10,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kiln_cloud::{Instance, label};
 
+use kiln_wire::FleetNode;
+
 use super::plan::World;
 use crate::cloud_view::is_ours;
 use crate::error::{Error, Result};
-use crate::fleet_file::{Fleet, FleetNode};
-use crate::rollout::RolloutNode;
+use crate::fleet::Fleet;
 use crate::slurm::{Node, Slurm};
 use crate::store::{CloudOperation, RequestKind, Store, now};
+use kiln_wire::rollout::RolloutNode;
 use node::{Observation, Pause, Stray};
 
 /// How long either side may take to answer when somebody waits for it.
@@ -157,7 +159,7 @@ fn assemble(
         }
     }
     // Nodes are given the time to apply them, and to say so.
-    let grace = Duration::from_secs(fleet.file.patience.grace);
+    let grace = Duration::from_secs(fleet.file.timing.grace);
     let bundles = notes.bundles.as_ref().filter(|(_, at)| *at + grace <= now());
     let nodes = fleet.file.nodes.iter().map(|(name, node)| {
         let group = fleet.file.elastic.get(&node.group);

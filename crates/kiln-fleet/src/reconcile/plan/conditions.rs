@@ -7,7 +7,7 @@ use kiln_wire::bundle_tag;
 
 use super::super::observe::node::{Observation, Stray};
 use super::rules::{Action, Found};
-use crate::reboot::plan::image_of;
+use crate::cloud_view::image_of;
 use crate::slurm::REASON;
 use crate::store::CloudOperation;
 

@@ -66,7 +66,7 @@ pub fn plan(world: &World, before: &[Finding], times: &Times, now: Timestamp) ->
 
 /// What was done in vain is tried again, but not at every look.
 fn due(rule: &Rule, since: Timestamp, acted: Option<Timestamp>, times: &Times) -> Timestamp {
-    let again = Duration::from_secs(times.patience.grace.max(times.patience.reconcile));
+    let again = Duration::from_secs(times.timing.grace.max(times.timing.reconcile));
     let first = since + rule.grace.time(times);
     acted.map_or(first, |acted| first.max(acted + again))
 }

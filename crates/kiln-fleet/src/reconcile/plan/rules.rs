@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
+use kiln_wire::{FleetFile, Timing};
+
 use super::super::observe::node::{Observation, Stray};
 use super::conditions;
-use crate::fleet_file::{FleetFile, Patience};
 
 pub struct Rule {
     /// As in `kiln status` and `kiln events`.
@@ -91,14 +92,14 @@ pub enum Grace {
 /// How long things are let be, in seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
-    pub patience: Patience,
+    pub timing: Timing,
     /// Slurm's own `ResumeTimeout`.
     pub resume_timeout: u64,
 }
 
 impl Times {
     pub fn of(file: &FleetFile) -> Self {
-        Times { patience: file.patience, resume_timeout: file.resume_timeout }
+        Times { timing: file.timing, resume_timeout: file.resume_timeout }
     }
 }
 
@@ -106,16 +107,16 @@ impl Grace {
     pub fn time(self, times: &Times) -> Duration {
         Duration::from_secs(match self {
             Grace::None => 0,
-            Grace::Look => times.patience.reconcile,
-            Grace::Usual => times.patience.grace,
-            Grace::Boot => times.resume_timeout + times.patience.grace,
-            Grace::Newcomer => times.patience.newcomer,
+            Grace::Look => times.timing.reconcile,
+            Grace::Usual => times.timing.grace,
+            Grace::Boot => times.resume_timeout + times.timing.grace,
+            Grace::Newcomer => times.timing.newcomer,
         })
     }
 
-    /// For the documentation, with the usual patience.
+    /// For the documentation, with the usual timing.
     pub fn words(self) -> String {
-        let usual = Times { patience: Patience::default(), resume_timeout: 0 };
+        let usual = Times { timing: Timing::default(), resume_timeout: 0 };
         let seconds = self.time(&usual).as_secs();
         match (self, seconds) {
             (Grace::None, _) => "at once".into(),

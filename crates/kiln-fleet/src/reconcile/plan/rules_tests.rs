@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use kiln_cloud::{Instance, InstanceStatus, Labels};
+use kiln_cloud::{Instance, InstanceStatus, testing};
 use kiln_slurm::parse_node_states;
 
 use super::super::super::observe::node::{Observation, Pause, Stray};
@@ -20,16 +20,11 @@ fn second(n: i64) -> Timestamp {
 fn instance(id: &str, status: InstanceStatus, created: i64) -> Instance {
     Instance {
         id: id.into(),
-        name: "n-0".into(),
         status,
         image: Some("new".into()),
-        flavor: "f".into(),
-        public_address: None,
         address: format!("10.0.0.{created}").parse().ok(),
-        labels: Labels::new(),
-        volumes: vec![],
         created: second(created),
-        built: None,
+        ..testing::instance("n-0")
     }
 }
 
@@ -316,8 +311,8 @@ fn reasons_are_kilns_own() {
 
 #[test]
 fn grace_is_given_once_and_an_action_is_not_repeated_at_every_look() {
-    let patience = Patience { reconcile: 30, grace: 120, ..Patience::default() };
-    let times = Times { patience, resume_timeout: 300 };
+    let timing = Timing { reconcile: 30, grace: 120, ..Timing::default() };
+    let times = Times { timing, resume_timeout: 300 };
     let world = World { nodes: vec![elastic("IDLE+CLOUD+POWERED_DOWN").with(Active)], strays: vec![] };
     let look = |before: &[Finding], at: i64| plan(&world, before, &times, second(at)).remove(0);
     let first = look(&[], 1000);
@@ -345,7 +340,7 @@ fn what_is_only_reported_is_never_due() {
         nodes: vec![node("IDLE").with(Active).but(|o| o.image = Some("newer".into()))],
         strays: vec![],
     };
-    let times = Times { patience: Patience::default(), resume_timeout: 300 };
+    let times = Times { timing: Timing::default(), resume_timeout: 300 };
     let verdict = plan(&world, &[], &times, second(0)).remove(0);
     assert!(verdict.due.is_none() && !verdict.is_due(second(9_999_999)));
 }

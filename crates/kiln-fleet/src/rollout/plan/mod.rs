@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{NodeStep, Options, Rollout, RolloutNode, RolloutState, Strategy};
 use crate::slurm::{JobState, Node};
+use kiln_wire::rollout::{NodeStep, Options, Rollout, RolloutNode, RolloutState, Strategy};
 use node::{JobSeen, Seen, Terms, Verdict, judge};
 
 /// A node is handed to Slurm at most this many times.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::{NodeStep, RolloutNode};
 use crate::slurm::{JobState, Node};
 use crate::store::{Request, RequestState};
+use kiln_wire::rollout::{NodeStep, RolloutNode};
 
 /// Slurm keeps whole seconds.
 const ROUNDING: Duration = Duration::from_secs(2);

@@ -1,5 +1,6 @@
 //! `kiln rebuild`
 
+mod estimate;
 mod view;
 mod watch;
 
@@ -8,10 +9,11 @@ use std::collections::BTreeMap;
 use anyhow::anyhow;
 use clap::{Args, Subcommand, ValueEnum};
 use kiln_deploy::Rollouts;
-use kiln_fleet::{
-    NodeStep, Options, RolloutId, RolloutReport, RolloutState, Strategy, WELL_AS_IT_IS, step_text,
-};
 use kiln_spec::hostlist;
+use kiln_wire::Version;
+use kiln_wire::rollout::{
+    HAS_IMAGE, IS_OFF, NodeStep, Options, RolloutId, RolloutReport, RolloutState, Strategy, step_text,
+};
 
 use crate::cluster;
 use crate::context::Context;
@@ -165,6 +167,7 @@ impl Start {
         let all =
             if nodes.is_empty() { spec.compute.iter().map(|g| g.nodes.len()).sum() } else { nodes.len() };
         Ok(Options {
+            format: Version,
             partitions: self.partitions,
             nodes,
             job_name: self.job_name,
@@ -212,7 +215,7 @@ fn nothing_to_do(context: &Context, started: &RolloutReport) -> anyhow::Result<E
     let mut others: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for node in &started.rollout.nodes {
         if let NodeStep::Skipped { reason } = &node.step
-            && !WELL_AS_IT_IS.contains(&reason.as_str())
+            && ![HAS_IMAGE, IS_OFF].contains(&reason.as_str())
         {
             others.entry(reason).or_default().push(&node.node);
         }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::estimate::estimate;
 use jiff::Timestamp;
-use kiln_fleet::{NodeStep, RolloutNode, RolloutReport, estimate};
+use kiln_wire::rollout::{NodeStep, RolloutNode, RolloutReport};
 
 /// Narrower, a bar says nothing.
 const BAR: usize = 40;
@@ -97,7 +98,7 @@ fn clock(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kiln_fleet::{Options, Rollout, RolloutState};
+    use kiln_wire::rollout::{Options, Rollout, RolloutState};
 
     fn second(n: i64) -> Timestamp {
         Timestamp::from_second(n).expect("a time")

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kiln_deploy::Rollouts;
-use kiln_fleet::{RolloutId, RolloutNode, RolloutReport, step_text};
+use kiln_wire::rollout::{RolloutId, RolloutNode, RolloutReport, step_text};
 
 use super::view::view;
 use crate::context::Context;

@@ -97,7 +97,7 @@ impl FromRequestParts<Arc<Server>> for Caller {
             .get(header::AUTHORIZATION)
             .and_then(|value| value.to_str().ok())
             .and_then(|value| value.strip_prefix("Bearer "))
-            .ok_or_else(|| Failure(Error::Unauthorized("a token is needed".into())))?;
+            .ok_or_else(|| Failure(Error::no_rights("a token is needed")))?;
         server.daemon.caller(token).map_err(Failure)
     }
 }
@@ -178,7 +178,7 @@ async fn answer_metadata(
     uri: axum::http::Uri,
 ) -> std::result::Result<String, Failure> {
     let IpAddr::V4(from) = peer.ip() else {
-        return Err(Failure(Error::NotFound { kind: "metadata", name: uri.path().into() }));
+        return Err(Failure(Error::not_found("metadata", uri.path())));
     };
     let path = uri.path().to_string();
     server.perform("metadata", move |d| d.metadata(from, &path)).await.map(|Json(text)| text)

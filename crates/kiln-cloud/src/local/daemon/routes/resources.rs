@@ -68,7 +68,7 @@ pub async fn volumes(
         .perform("volumes", move |d| match (query.cluster, query.name) {
             (_, Some(name)) => Ok(d.volume_by_name(&caller, &name).into_iter().collect()),
             (Some(cluster), None) => Ok(d.volumes(&caller, &cluster)),
-            (None, None) => Err(Error::Invalid("a cluster or a name is needed".into())),
+            (None, None) => Err(Error::refused("a cluster or a name is needed")),
         })
         .await
 }

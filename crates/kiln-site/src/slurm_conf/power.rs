@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use kiln_spec::{Elastic, Group, Node, Partition, Spec, hostlist};
 
-use crate::fleet;
+use kiln_wire::paths::hook;
+
 use crate::inputs::Inventory;
 
 /// How long a deleted instance may linger. Until it is over Slurm does not power the node up again.
@@ -22,13 +23,13 @@ pub fn parameters(spec: &Spec) -> Vec<(&'static str, String)> {
     // Also where no group is elastic: Slurm forgets over a restart of slurmctld that a node is being rebooted, unless
     // it could power nodes up and down.
     let mut own = vec![
-        ("ResumeProgram", fleet::RESUME.to_string()),
-        ("SuspendProgram", fleet::SUSPEND.into()),
+        ("ResumeProgram", hook::RESUME.to_string()),
+        ("SuspendProgram", hook::SUSPEND.into()),
         ("SuspendTime", longest_idle(spec).map_or("INFINITE".into(), |idle| idle.as_secs().to_string())),
     ];
     if elastic {
         own.extend([
-            ("ResumeFailProgram", fleet::RESUME_FAIL.to_string()),
+            ("ResumeFailProgram", hook::RESUME_FAIL.to_string()),
             ("SuspendTimeout", SUSPEND_TIMEOUT_SECONDS.to_string()),
             // No limit: kilnd itself asks the cloud for as many at a time as it takes.
             ("ResumeRate", "0".into()),

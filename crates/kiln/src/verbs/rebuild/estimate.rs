@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{NodeStep, Rollout, RolloutNode, RolloutState};
+use kiln_wire::rollout::{NodeStep, Rollout, RolloutNode, RolloutState};
 
 /// `None` until a node is done, and for a rollout that is not going forward.
 pub fn estimate(rollout: &Rollout, now: Timestamp) -> Option<Timestamp> {
@@ -53,7 +53,7 @@ fn width(rollout: &Rollout) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rollout::Options;
+    use kiln_wire::rollout::Options;
 
     fn second(n: i64) -> Timestamp {
         Timestamp::from_second(n).unwrap()

@@ -1,26 +1,53 @@
 //! slurmdbd and its MariaDB, on the state volume.
 
-use kiln_spec::Spec;
+use kiln_wire::Resource;
+use kiln_wire::make::{command, directory, file, service};
 
-use crate::bundle::Resource;
-use crate::inputs::{Inventory, Secrets};
-use crate::make::{command, directory, file, service};
-use crate::storage;
+use super::slurm::SLURM_CONF;
+use super::{Context, OpenTo, Port, Service, Unit, munge};
+use crate::secret::{Form, Secret};
+use crate::volumes::{Purpose, only_when_mounted};
+
+pub const ACCOUNTING: Service = Service {
+    name: "accounting",
+    software: |_| &["mariadb", "slurmdbd"],
+    units: &[Unit::new(MARIADB).saves_on_stop(), Unit::new(SLURMDBD).saves_on_stop()],
+    volumes: &[Purpose::State],
+    ports: &[Port { tcp: 6819, open_to: OpenTo::Cluster }],
+    secrets: &[DATABASE_PASSWORD],
+    // The data that a new installation begins with.
+    leftovers: &["/var/lib/mysql"],
+    resources,
+    ..Service::EMPTY
+};
+
+pub const DATABASE_PASSWORD: Secret = Secret {
+    name: "database-password",
+    purpose: "slurmdbd's access to its database",
+    form: Form::Hex,
+    on_nodes: true,
+};
+
+const MARIADB: &str = "mariadb.service";
+const SLURMDBD: &str = "slurmdbd.service";
 
 const DATA: &str = "/var/lib/state/mysql";
 /// The database is prepared here and moved into place whole, so that a cut does not leave half of one.
 const DATA_NEW: &str = "/var/lib/state/mysql.new";
 const DATABASE: &str = "slurm_acct_db";
 
-pub fn resources(spec: &Spec, inventory: &Inventory, secrets: &Secrets) -> Vec<Resource> {
-    let control = &spec.control.node;
-    let memory = inventory.nodes.get(control).map_or(2048, |facts| facts.memory_mib);
+fn resources(context: &Context<'_>) -> Vec<Resource> {
+    let family = context.family;
+    let control = &context.spec.control.node;
+    let memory = context.inventory.nodes.get(control).map_or(2048, |facts| facts.memory_mib);
     // Half of the table data of a busy site fits; the rest of the node is slurmctld's.
     let buffer_pool = (memory / 4).clamp(128, 16 * 1024);
-    let password = &secrets.database_password;
+    let password = context.secrets.value(&DATABASE_PASSWORD);
+    let settings = format!("{}/60-kiln.cnf", family.paths.mariadb);
+    let mariadb = service(family.unit(MARIADB), &[&format!("file:{settings}")]);
 
     let server = file(
-        "/etc/mysql/mariadb.conf.d/60-kiln.cnf",
+        settings,
         format!(
             "# Written by Kiln: what slurmdbd asks of its database.\n[mariadbd]\ndatadir={DATA}\nbind-address=127.0.0.1\n\
              innodb_buffer_pool_size={buffer_pool}M\ninnodb_log_file_size=64M\ninnodb_lock_wait_timeout=900\n\
@@ -75,38 +102,16 @@ pub fn resources(spec: &Spec, inventory: &Inventory, secrets: &Secrets) -> Vec<R
         ),
         Resource::Command(command("database in place", &["mv", "-T", DATA_NEW, DATA]).unless(&is_installed)),
         directory(DATA, "mysql", 0o700),
-        Resource::File(storage::drop_in("mariadb.service")),
-        Resource::Service(storage::resident(
-            spec,
-            service("mariadb.service", &["file:/etc/mysql/mariadb.conf.d/60-kiln.cnf"]),
-        )),
+        Resource::File(only_when_mounted(family.unit(MARIADB))),
+        Resource::Service(mariadb),
         Resource::Command(grant),
         Resource::File(slurmdbd.owned_by("slurm", 0o600).secret()),
-        Resource::File(storage::drop_in("slurmdbd.service")),
-        Resource::Service(storage::resident(
-            spec,
-            service("slurmdbd.service", &["file:/etc/slurm/slurmdbd.conf", "file:/etc/munge/munge.key"]),
-        )),
+        Resource::File(only_when_mounted(SLURMDBD)),
+        Resource::Service(service(SLURMDBD, &["file:/etc/slurm/slurmdbd.conf", munge::KEY_ID])),
         // slurmctld refuses its very first start when slurmdbd does not answer yet.
         // And nothing answers before slurm.conf is one that Slurm can read.
         Resource::Command(
-            command("slurmdbd answers", &answers)
-                .unless(&answers)
-                .when_changed(&["file:/etc/slurm/slurm.conf"])
-                .retry(120),
+            command("slurmdbd answers", &answers).unless(&answers).when_changed(&[SLURM_CONF]).retry(120),
         ),
     ]
-}
-
-/// Where only users with an account may submit, rebuild jobs need one too: Slurm's own user is no exception.
-pub fn account_of_slurm(spec: &Spec) -> Option<Resource> {
-    let enforced = spec.slurm.config.keys().any(|key| key.eq_ignore_ascii_case("AccountingStorageEnforce"));
-    let known = "sacctmgr --noheader --parsable2 show associations user=slurm format=user | grep -qx slurm";
-    let add = command(
-        "an account for rebuild jobs",
-        &["sacctmgr", "--immediate", "add", "user", "slurm", "account=root"],
-    );
-    // slurmctld has to register the cluster first.
-    (enforced && !spec.rebuild.is_empty())
-        .then(|| Resource::Command(add.unless(&["sh", "-c", known]).retry(60)))
 }

@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use kiln_spec::{ExtraFile, Role, Spec};
 use sha2::{Digest as _, Sha256};
 
-use crate::bundle::Resource;
-use crate::common::site_file;
-use crate::make::command;
+use kiln_wire::Resource;
+use kiln_wire::make::command;
+
+use crate::services::site_file;
 
 const DIRECTORY: &str = "/etc/slurm/";
 

@@ -1,13 +1,18 @@
 //! slurm.conf, the file administrators will read line by line.
 
+pub mod other_files;
+mod power;
+mod timeouts;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kiln_spec::{ConfigValue, Group, Partition, Spec, hostlist};
 
+use kiln_wire::paths::hook;
+pub use timeouts::{longest_resume_timeout, resume_timeout};
+
 use crate::inputs::Inventory;
-use crate::timeouts::resume_timeout;
-use crate::{fleet, power};
 
 /// Parameters that `scontrol reconfigure` does not apply: a change of one of them restarts slurmctld (and
 /// slurmd where it matters to it), which harms no job.
@@ -70,6 +75,8 @@ const ADDITIVE: &[&str] = &[
 ];
 
 pub const STATE: &str = "/var/lib/state/slurmctld";
+pub const SLURMCTLD_PORT: u16 = 6817;
+pub const SLURMD_PORT: u16 = 6818;
 
 pub struct SlurmConf {
     /// The whole file.
@@ -138,8 +145,8 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         own.push(("CredType", "cred/munge".into()));
     }
     own.extend([
-        ("SlurmctldPort", "6817".to_string()),
-        ("SlurmdPort", "6818".into()),
+        ("SlurmctldPort", SLURMCTLD_PORT.to_string()),
+        ("SlurmdPort", SLURMD_PORT.to_string()),
         // Nodes fetch this file from slurmctld; only the control node and login nodes hold a copy.
         // And it is slurmctld, not the node itself, that has a node rebooted.
         ("SlurmctldParameters", "enable_configless,reboot_from_controller".into()),
@@ -177,7 +184,7 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
     if !spec.rebuild.is_empty() {
         let concurrency = spec.concurrency;
         own.extend([
-            ("RebootProgram", fleet::REBOOT.to_string()),
+            ("RebootProgram", hook::REBOOT.to_string()),
             // How long a rebuild may take, until Slurm gives the node up.
             ("ResumeTimeout", resume_timeout(spec).as_secs().to_string()),
             // Slurm itself holds back rebuild jobs beyond what the cloud builds at a time.

@@ -1,0 +1,100 @@
+//! What a round reads: Slurm once, the cloud once, the store.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kiln_cloud::Instance;
+
+use super::plan::{Action, plan};
+use crate::cloud_view;
+use crate::error::Result;
+use crate::fleet::Fleet;
+use crate::group_pause::pause_text;
+use crate::slurm::{Node, Slurm};
+use crate::store::{PowerTimes, Request, RequestKind, Store, now};
+use kiln_wire::health::FailureRecord;
+
+/// Everything that was observed in one round.
+pub struct Observation {
+    instances: BTreeMap<String, Vec<Instance>>,
+    nodes: BTreeMap<String, Node>,
+    asked: BTreeMap<String, PowerTimes>,
+    records: BTreeMap<String, FailureRecord>,
+    /// By group: when the youngest instance was created whose node is in service.
+    proven: BTreeMap<String, Timestamp>,
+}
+
+impl Observation {
+    pub async fn read(store: &Store, slurm: &Slurm, fleet: &Fleet, due: &[Request]) -> Result<Observation> {
+        let (nodes, instances) = tokio::join!(slurm.nodes(), async { cloud_view::by_node(fleet).await });
+        let (nodes, instances) = (nodes?, instances?);
+        Ok(Observation {
+            proven: proven(fleet, &nodes, &instances),
+            nodes,
+            instances,
+            asked: store.power_times(due.iter().map(|request| request.node.as_str()))?,
+            records: store.failure_records()?,
+        })
+    }
+
+    /// The addresses of nodes that were to be powered up and have an instance.
+    pub fn addresses(&self, requests: &[Request]) -> Vec<(String, String)> {
+        let up = requests.iter().filter(|request| request.kind == RequestKind::Resume);
+        let address = |node: &String| self.instances.get(node)?.first()?.address;
+        up.filter_map(|r| Some((r.node.clone(), address(&r.node)?.to_string()))).collect()
+    }
+
+    pub fn plan(&self, request: &Request, fleet: &Fleet) -> Action {
+        let Some(node) = fleet.file.nodes.get(&request.node) else {
+            return Action::Done("not a node of this fleet");
+        };
+        let group = fleet.file.elastic.get(&node.group);
+        let paused = self
+            .records
+            .get(&node.group)
+            .filter(|t| t.is_paused())
+            .map(|record| pause_text(&node.group, record));
+        let seen = NodeObservation {
+            instances: self.instances.get(&request.node).into_iter().flatten().collect(),
+            slurm: self.nodes.get(&request.node),
+            asked: self.asked.get(&request.node).copied().unwrap_or_default(),
+            paused,
+            places: group.map_or(1, |group| group.launch_options.len()),
+            proven: self.proven.get(&node.group).copied(),
+        };
+        plan(request, &seen, now())
+    }
+}
+
+/// What was observed of one request's node.
+pub struct NodeObservation<'a> {
+    /// All of this node.
+    pub instances: Vec<&'a Instance>,
+    pub slurm: Option<&'a Node>,
+    pub asked: PowerTimes,
+    /// Why the node's group is paused, if it is.
+    pub paused: Option<String>,
+    /// How many places (flavor and zone) the group may use.
+    pub places: usize,
+    /// When the youngest instance of the group was created whose node is in service.
+    pub proven: Option<Timestamp>,
+}
+
+fn proven(
+    fleet: &Fleet,
+    nodes: &BTreeMap<String, Node>,
+    instances: &BTreeMap<String, Vec<Instance>>,
+) -> BTreeMap<String, Timestamp> {
+    let mut youngest = BTreeMap::new();
+    for (name, node) in fleet.file.nodes.iter().filter(|(_, n)| fleet.file.elastic.contains_key(&n.group)) {
+        let serves = nodes.get(name).is_some_and(|n| n.state.in_service());
+        let Some(created) =
+            instances.get(name).filter(|_| serves).and_then(|all| all.first()).map(|i| i.created)
+        else {
+            continue;
+        };
+        let known = youngest.entry(node.group.clone()).or_insert(created);
+        *known = created.max(*known);
+    }
+    youngest
+}

@@ -1,0 +1,226 @@
+//! Carries out one request: observes, plans, records and acts until it is done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kiln_cloud::{Class, Instance, Rebuild, label};
+use tokio_util::sync::CancellationToken;
+
+use super::observe::{self, Observation};
+use super::plan::{Action, plan};
+use crate::control_loop::retry;
+use crate::error::{Error, Result};
+use crate::fleet::Fleet;
+use crate::slurm::{ROUNDING, Slurm};
+use crate::store::{CloudOperation, Request, RequestKind, Store, now};
+use kiln_wire::FleetNode;
+
+/// Begins the reason of a node that is drained because its request failed; a later request that succeeds ends that drain.
+const FAILED: &str = "kiln: rebuild failed: ";
+/// How long a cloud may be out of reach before a person has to know.
+const OUTAGE: Duration = Duration::from_secs(15 * 60);
+/// How many attempts a request has in any case, also one that had to wait for the daemon.
+const LEAST_ATTEMPTS: u32 = 5;
+const POLL: Duration = Duration::from_millis(500);
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+#[derive(Clone)]
+pub struct Executor {
+    pub store: Arc<Store>,
+    pub slurm: Slurm,
+    pub stop: CancellationToken,
+}
+
+/// How one attempt ended.
+enum Outcome {
+    Done(&'static str),
+    /// Worth another attempt.
+    Retry {
+        wait: Option<Duration>,
+        problem: String,
+    },
+    Failed(String),
+    /// The daemon stops; the request stays open and is taken up at the next start.
+    Stopped,
+}
+
+impl Executor {
+    pub async fn execute(&self, fleet: &Fleet, request: &Request) {
+        let attempt = match fleet.file.nodes.get(&request.node) {
+            Some(node) => self.attempt(fleet, node, request).await,
+            None => Ok(Outcome::Failed("not a node of this fleet".into())),
+        };
+        if let Err(error) = self.settle(request, attempt.unwrap_or_else(|e| triage(&e))).await {
+            tracing::error!(node = request.node, error = error.chain(), "cannot record how a request ended");
+        }
+    }
+
+    async fn settle(&self, request: &Request, outcome: Outcome) -> Result<()> {
+        let node = request.node.as_str();
+        let what = request.kind.word();
+        match outcome {
+            Outcome::Stopped => Ok(()),
+            Outcome::Done(outcome) => {
+                tracing::info!(node, outcome, "request done");
+                self.store.log(node, what, "request", outcome)?;
+                self.store.finish(request.id)?;
+                self.undrain(node).await;
+                Ok(())
+            }
+            Outcome::Retry { wait, problem } => {
+                let waited = now().duration_since(request.received).unsigned_abs();
+                if waited > OUTAGE && request.attempts >= LEAST_ATTEMPTS {
+                    return self.give_up(request, &problem).await;
+                }
+                let wait = retry::delay(backoff(request.attempts), wait);
+                tracing::warn!(node, problem, ?wait, "request postponed");
+                self.store.log(node, what, &problem, "postponed")?;
+                self.store.postpone(request.id, wait, &problem)
+            }
+            Outcome::Failed(problem) => self.give_up(request, &problem).await,
+        }
+    }
+
+    async fn give_up(&self, request: &Request, problem: &str) -> Result<()> {
+        let node = request.node.as_str();
+        tracing::error!(node, problem, "request failed");
+        self.store.log(node, request.kind.word(), problem, "failed")?;
+        self.store.fail(request.id, problem)?;
+        let reason = format!("{FAILED}{problem}");
+        if let Err(error) = self.slurm.drain(node, &reason).await {
+            tracing::error!(node, error = error.chain(), "cannot drain");
+            self.store.log(node, "drain", &reason, &error.chain())?;
+        }
+        Ok(())
+    }
+
+    /// Ends the drain of an earlier failure.
+    async fn undrain(&self, node: &str) {
+        match self.slurm.undrain(node, FAILED).await {
+            Ok(true) => tracing::info!(node, "back in service after an earlier failure"),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(node, error = error.chain(), "cannot end an earlier drain"),
+        }
+    }
+
+    async fn attempt(&self, fleet: &Fleet, node: &FleetNode, request: &Request) -> Result<Outcome> {
+        let target = match request.kind {
+            RequestKind::Rebuild => request.image.clone(),
+            _ => self.store.target(&request.node, node.image.as_deref())?,
+        };
+        if request.kind == RequestKind::Reboot {
+            // Slurm works out a node's boot time from whole seconds of clock and uptime, up to two too early; one
+            // before its request would be no reboot to it. Only a cloud quicker than that has to be waited for.
+            let age = now().duration_since(request.received).unsigned_abs();
+            self.pause(ROUNDING.saturating_sub(age)).await;
+        }
+        if observe::is_outdated(&self.slurm, request).await? {
+            return Ok(Outcome::Done("skipped: Slurm does not wait for this reboot any more"));
+        }
+        let start = tokio::time::Instant::now();
+        let mut begun = None;
+        let mut instance = observe::find(fleet, &request.node).await?;
+        while !self.stop.is_cancelled() {
+            instance = observe::refresh(fleet, instance).await?;
+            let done_before = match (&instance, begun) {
+                (Some(instance), None) => observe::done_before(&self.slurm, request, instance).await,
+                _ => None,
+            };
+            let seen =
+                Observation { instance: instance.clone(), begun, done_before, elapsed: start.elapsed() };
+            match (plan(request, target.as_deref(), &seen), &instance) {
+                (Action::Wait, _) => self.pause(POLL).await,
+                (Action::Finish(outcome), _) => return Ok(Outcome::Done(outcome)),
+                (Action::Retry(problem), _) => return Ok(Outcome::Retry { wait: None, problem }),
+                (Action::Fail(problem), _) => return Ok(Outcome::Failed(problem)),
+                (Action::Rebuild { image }, Some(instance)) => {
+                    self.begin(request, CloudOperation::Rebuild, &image)?;
+                    fleet.cloud.rebuild(&instance.id, rebuild(node, instance, image)).await?;
+                    begun = Some(CloudOperation::Rebuild);
+                }
+                (Action::Reboot, Some(instance)) => {
+                    self.begin(request, CloudOperation::Reboot, "")?;
+                    fleet.cloud.reboot(&instance.id, true).await?;
+                    begun = Some(CloudOperation::Reboot);
+                }
+                (Action::Start, Some(instance)) => {
+                    self.begin(request, CloudOperation::Start, "")?;
+                    fleet.cloud.start(&instance.id).await?;
+                    begun = Some(CloudOperation::Start);
+                }
+                // The plan asks nothing of an instance that is not there.
+                (Action::Rebuild { .. } | Action::Reboot | Action::Start, None) => {}
+            }
+        }
+        Ok(Outcome::Stopped)
+    }
+
+    fn begin(&self, request: &Request, operation: CloudOperation, image: &str) -> Result<()> {
+        tracing::info!(node = request.node, operation = operation.word(), image, "asking the cloud");
+        self.store.begin(request.id, operation)?;
+        self.store.log(&request.node, operation.word(), image, "begun")
+    }
+
+    async fn pause(&self, time: Duration) {
+        self.stop.run_until_cancelled(tokio::time::sleep(time)).await;
+    }
+}
+
+/// The instance keeps its labels.
+fn rebuild(node: &FleetNode, instance: &Instance, image: String) -> Rebuild {
+    let mut labels = instance.labels.clone();
+    labels.insert(label::TARGET_IMAGE.into(), image.clone());
+    labels.insert(label::IMAGE.into(), image.clone());
+    Rebuild { image, user_data: node.user_data.clone(), ssh_key: node.ssh_key.clone(), labels }
+}
+
+fn triage(error: &Error) -> Outcome {
+    let problem = error.chain();
+    let Error::Cloud(error) = error else {
+        // The store or the disk: not the node's fault.
+        return Outcome::Retry { wait: None, problem };
+    };
+    match error.class {
+        // A conflict: the cloud is busy with the instance on somebody else's account.
+        Class::Busy { .. } | Class::Unanswered | Class::Conflict => {
+            Outcome::Retry { wait: error.retry_after(), problem }
+        }
+        Class::NoRights => Outcome::Failed(format!("{problem}; `kiln configure` brings valid ones")),
+        Class::NotFound { .. }
+        | Class::NoRoom
+        | Class::Refused
+        | Class::Untrusted
+        | Class::Unsupported
+        | Class::Failed => Outcome::Failed(problem),
+    }
+}
+
+fn backoff(attempts: u32) -> Duration {
+    FIRST_WAIT.saturating_mul(2u32.saturating_pow(attempts.saturating_sub(1))).min(LONGEST_WAIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_up_to_a_minute() {
+        let waits: Vec<u64> = (1..8).map(|n| backoff(n).as_secs()).collect();
+        assert_eq!(waits, [2, 4, 8, 16, 32, 60, 60]);
+    }
+
+    #[test]
+    fn reasons_are_kilns_own() {
+        assert!(FAILED.starts_with(crate::slurm::REASON));
+    }
+
+    #[test]
+    fn errors_are_sorted_by_what_can_be_done() {
+        let again = |e| matches!(triage(&Error::Cloud(e)), Outcome::Retry { .. });
+        assert!(again(kiln_cloud::Error::busy(None)));
+        assert!(again(kiln_cloud::Error::conflict("being built")));
+        assert!(!again(kiln_cloud::Error::refused("no such image")));
+        assert!(!again(kiln_cloud::Error::no_room("full")));
+    }
+}
