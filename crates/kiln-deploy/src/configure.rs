@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_image::Event;
 use kiln_site::{Bundle, NodeKeys, Site, site};
-use kiln_slurm::{NodeState, parse_node_states};
+use kiln_slurm::parse_nodes;
 use kiln_spec::Role;
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::ApplyReport;
@@ -218,9 +218,10 @@ fn is_asleep(instance: &Instance) -> bool {
     !matches!(instance.status, Active | Building | Rebuilding)
 }
 
-pub(crate) async fn slurm_states(ssh: &Ssh, control: &Host) -> Result<Vec<NodeState>> {
+/// What Slurm says of each node, by name.
+pub(crate) async fn slurm_nodes(ssh: &Ssh, control: &Host) -> Result<BTreeMap<String, kiln_slurm::Node>> {
     let text = ssh.run(control, &["scontrol", "show", "node", "--oneliner"], b"").await?;
-    Ok(parse_node_states(&text))
+    Ok(parse_nodes(&text))
 }
 
 async fn push(task: &Task<'_>, host: &Host, bundle: &Bundle) -> Result<ApplyReport> {

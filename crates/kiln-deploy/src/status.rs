@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_distro::Family;
 use kiln_site::services;
-use kiln_slurm::NodeState;
+use kiln_slurm::State;
 use kiln_spec::{Node, Role};
 use kiln_wire::health::{FindingReport, FleetHealth, GroupFailures, NodeHealth};
 use serde::Serialize;
 
-use crate::configure::slurm_states;
+use crate::configure::slurm_nodes;
 use crate::deployment::Deployment;
 use crate::error::Result;
 use crate::observe::Observed;
@@ -124,8 +124,8 @@ impl Deployment<'_> {
             Ok(health) => Answer::from(health),
             // kilnd has not been told of the cluster yet, or not well; Slurm may still answer.
             Err(kilnd_error) => match self.ask_slurm(observed).await {
-                Ok(states) => Answer {
-                    states: states.into_iter().map(|s| (s.node.clone(), SlurmSays::from(s))).collect(),
+                Ok(nodes) => Answer {
+                    states: nodes.into_iter().map(|(name, node)| (name, SlurmSays::from(node))).collect(),
                     kilnd_error: Some(kilnd_error.to_string()),
                     ..Answer::default()
                 },
@@ -150,9 +150,9 @@ impl Deployment<'_> {
         }
     }
 
-    async fn ask_slurm(&self, observed: &Observed) -> Result<Vec<NodeState>> {
+    async fn ask_slurm(&self, observed: &Observed) -> Result<BTreeMap<String, kiln_slurm::Node>> {
         let hosts = self.hosts(observed, std::iter::once(self.spec.control.node.as_str()))?;
-        slurm_states(&self.ssh()?, &hosts[0]).await
+        slurm_nodes(&self.ssh()?, &hosts[0]).await
     }
 }
 
@@ -178,9 +178,9 @@ impl From<FleetHealth> for Answer {
     }
 }
 
-impl From<NodeState> for SlurmSays {
-    fn from(state: NodeState) -> Self {
-        SlurmSays { short: state.short(), in_order: state.in_service(), reason: state.reason }
+impl From<kiln_slurm::Node> for SlurmSays {
+    fn from(node: kiln_slurm::Node) -> Self {
+        SlurmSays { short: node.state.to_string(), in_order: node.state.in_service(), reason: node.reason }
     }
 }
 
@@ -261,9 +261,10 @@ fn not_active(units: &[&str], said: &str) -> Vec<String> {
 }
 
 fn out_of_service(state: &str) -> String {
-    if state.contains("powering_up") {
+    let seen = State::parse(state);
+    if seen.is_powering_up() {
         "being powered up".into()
-    } else if state.contains("powering_down") || state.contains("power_down") {
+    } else if seen.is_going_down() {
         "being powered down".into()
     } else {
         format!("Slurm: {state}")

@@ -327,3 +327,25 @@ fn reference_is_current() {
         "docs/reference/cli.md is not current: run `KILN_UPDATE=1 cargo test -p kiln --test cli`"
     );
 }
+
+/// Output that a page shows is compared with what is printed, by the suite `readme` of the end-to-end tests.
+#[test]
+fn sessions_are_only_on_pages_that_are_run() {
+    const RUN: [&str; 3] = ["README.md", "docs/operations.md", "docs/rebuild.md"];
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let docs = std::fs::read_dir(root.join("docs")).expect("a directory").flatten();
+    let docs = docs.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "md"));
+    for path in docs.chain([root.join("README.md"), root.join("ARCHITECTURE.md")]) {
+        let text = std::fs::read_to_string(&path).expect("a page");
+        let is_run = RUN.iter().any(|page| path.ends_with(page));
+        let mut session = false;
+        for (at, line) in text.lines().enumerate() {
+            if let Some(kind) = line.strip_prefix("```") {
+                session = kind == "console";
+            }
+            let shows = line.starts_with("$ ") || line.starts_with("    $ ") || line == "```console";
+            let place = format!("{}:{}", path.display(), at + 1);
+            assert!(!shows || (session && is_run), "{place}: this session is not run");
+        }
+    }
+}

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use kiln_fleet::{Slurm, Sources, Store};
+use kiln_fleet::{Sources, Store};
+use kiln_slurm::Slurm;
 use kiln_wire::rollout::{Options, RolloutId};
 use kiln_wire::{EventList, FleetFile, Format as _, Version, paths};
 
