@@ -80,7 +80,7 @@ impl Deployment<'_> {
                 Err(Error::Stopped) => return Err(Error::Stopped),
                 // It gets its bundle when it boots again.
                 Err(_) if self.has_left(host).await => {
-                    (self.progress)(Event::done(&host.name, "powered down meanwhile"));
+                    (self.progress)(Event::done(&host.name, "powered down in the meantime"));
                 }
                 Err(error) => {
                     (self.progress)(Event::failed(&host.name, "not configured"));
@@ -92,7 +92,7 @@ impl Deployment<'_> {
             self.wait_for_slurm(&ssh, &hosts).await?;
         }
         for (node, status) in asleep {
-            (self.progress)(Event::failed(&node, format!("left out: it is {status}")));
+            (self.progress)(Event::failed(&node, format!("skipped: it is {status}")));
             failures.push(format!("  {}", Error::NotActive { node, status }));
         }
         if !failures.is_empty() {
