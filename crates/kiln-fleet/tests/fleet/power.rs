@@ -1,6 +1,6 @@
 //! Powering nodes up and down: what is asked of the cloud, and what Slurm is told.
 
-use kiln_cloud::label;
+use kiln_cloud::{Error, label};
 use kiln_fleet::hooks;
 use kiln_fleet::store::{CloudOperation, NewRequest, RequestKind, RequestState};
 
@@ -19,10 +19,10 @@ async fn lab(nodes: usize) -> Lab {
     };
     let all = (0..nodes).map(node).collect::<Vec<_>>().join(",");
     let text = format!(
-        r#"{{"cluster":"c","cloud":{{"kind":"local","url":"{}","token":"t"}},"nodes":{{{all}}},
+        r#"{{"cluster":"c","cloud":{},"nodes":{{{all}}},
         "surroundings":{{"network":"n","security_groups":[],"volumes":[]}},
         "elastic":{{"e":{{"places":[{{"flavor":"f","zone":"a"}},{{"flavor":"f","zone":"b"}}]}}}}}}"#,
-        lab.cloud.url
+        lab.cloud.access()
     );
     std::fs::write(lab.path("fleet.json"), text).unwrap();
     for at in 0..nodes {
@@ -74,7 +74,7 @@ async fn asked_twice_it_is_made_once() {
 #[tokio::test]
 async fn a_cloud_without_room_is_asked_in_each_place_and_then_left_alone() {
     let mut lab = lab(2).await;
-    lab.cloud.fill(Some(r#"{"code":"quota","message":"quota exceeded"}"#));
+    lab.cloud.refuse("create", Error::no_room("quota exceeded"));
     resume(&lab, "e-0");
     lab.start();
     assert_eq!(lab.settled("e-0").await.state, RequestState::Failed);
@@ -92,7 +92,7 @@ async fn a_cloud_without_room_is_asked_in_each_place_and_then_left_alone() {
 #[tokio::test]
 async fn a_hundred_nodes_without_room_are_asked_for_once() {
     let mut lab = lab(100).await;
-    lab.cloud.fill(Some(r#"{"code":"quota","message":"quota exceeded"}"#));
+    lab.cloud.refuse("create", Error::no_room("quota exceeded"));
     resume(&lab, "e-[0-99]");
     lab.start();
     assert_eq!(lab.settled("e-99").await.state, RequestState::Failed);
@@ -103,7 +103,7 @@ async fn a_hundred_nodes_without_room_are_asked_for_once() {
 #[tokio::test]
 async fn what_is_given_up_while_it_waits_for_its_turn_is_not_made() {
     let mut lab = lab(11).await;
-    lab.cloud.hold(Some("create"));
+    lab.cloud.hold("create");
     resume(&lab, "e-[0-10]");
     lab.start();
     until("the first are asked for", || lab.cloud.calls() == ["create 10"]).await;
@@ -111,7 +111,7 @@ async fn what_is_given_up_while_it_waits_for_its_turn_is_not_made() {
     lab.call(|paths| hooks::give_up(paths, "e-9"));
     let open = || lab.store.open_requests().unwrap().into_iter().filter(|r| r.node == "e-9").count();
     until("the request to power up is superseded", || open() == 1).await;
-    lab.cloud.hold(None);
+    lab.cloud.release("create");
     lab.settled("e-9").await;
     lab.stop().await;
     assert_eq!(lab.cloud.calls(), ["create 10"]);
@@ -121,13 +121,13 @@ async fn what_is_given_up_while_it_waits_for_its_turn_is_not_made() {
 #[tokio::test]
 async fn what_is_given_up_while_it_is_being_made_goes_again() {
     let mut lab = lab(1).await;
-    lab.cloud.hold(Some("create"));
+    lab.cloud.hold("create");
     resume(&lab, "e-0");
     lab.start();
     until("it is asked for", || !lab.cloud.calls().is_empty()).await;
     lab.slurm.node("e-0", "DOWN+CLOUD+POWERED_DOWN", "None");
     lab.call(|paths| hooks::give_up(paths, "e-0"));
-    lab.cloud.hold(None);
+    lab.cloud.release("create");
     lab.settled("e-0").await;
     lab.stop().await;
     assert_eq!(lab.cloud.calls(), ["create 1", "delete e-0"]);
@@ -155,12 +155,12 @@ async fn a_node_that_got_a_job_while_others_were_being_deleted_is_kept() {
         lab.cloud.put(node, |_| {});
         lab.slurm.node(node, "IDLE+CLOUD+POWERING_DOWN", "None");
     }
-    lab.cloud.hold(Some("e-0"));
+    lab.cloud.hold("delete e-0");
     lab.call(|paths| hooks::suspend(paths, "e-[0-1]"));
     lab.start();
     until("the first is being deleted", || lab.cloud.calls() == ["delete e-0"]).await;
     lab.slurm.node("e-1", "ALLOCATED+CLOUD", "None");
-    lab.cloud.hold(None);
+    lab.cloud.release("delete e-0");
     lab.settled("e-1").await;
     lab.stop().await;
     assert!(!lab.cloud.has("e-0") && lab.cloud.has("e-1"), "{:?}", lab.cloud.calls());
@@ -242,7 +242,7 @@ async fn each_group_is_charged_with_its_own_failures() {
     let mut lab = lab(3).await;
     edit(&lab, r#""e-0":{"group":"e""#, r#""e-0":{"group":"f""#);
     edit(&lab, r#""elastic":{"#, r#""elastic":{"f":{"places":[{"flavor":"f"}]},"#);
-    lab.cloud.break_builds();
+    lab.cloud.break_builds(Some("no host"));
     resume(&lab, "e-[0-2]");
     lab.start();
     lab.settled("e-0").await;
@@ -257,11 +257,11 @@ async fn a_cloud_that_is_busy_is_no_reason_to_go_elsewhere() {
     let mut lab = lab(1).await;
     edit(&lab, r#"{"flavor":"f","zone":"a"}"#, r#"{"flavor":"cheap"}"#);
     edit(&lab, r#"{"flavor":"f","zone":"b"}"#, r#"{"flavor":"dear"}"#);
-    lab.cloud.fill(Some(r#"{"code":"conflict","message":"still being deleted"}"#));
+    lab.cloud.refuse("create", Error::conflict("still being deleted"));
     resume(&lab, "e-0");
     lab.start();
     until("it was tried three times", || lab.cloud.calls().len() == 3).await;
-    lab.cloud.fill(None);
+    lab.cloud.heal("create");
     let request = lab.settled("e-0").await;
     lab.stop().await;
     assert_eq!((lab.cloud.instance("e-0").flavor.as_str(), request.attempts), ("cheap", 1));

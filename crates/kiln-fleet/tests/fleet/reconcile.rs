@@ -1,6 +1,6 @@
 //! The reconciler's loop: when it acts, and when it does not.
 
-use kiln_cloud::{InstanceStatus, label};
+use kiln_cloud::{Error, InstanceStatus, label};
 use kiln_fleet::store::CloudOperation;
 
 use crate::lab::{Lab, until};
@@ -50,13 +50,13 @@ async fn where_all_agrees_nothing_is_done() {
 async fn while_the_cloud_cannot_be_read_nothing_is_done() {
     let mut lab = lab(false).await;
     lab.cloud.lose("n-0");
-    lab.cloud.blind(true);
+    lab.cloud.refuse("list", Error::unanswered("the database is away"));
     lab.start();
     looked(&lab).await;
     let (_, problem) = lab.store.last_look().unwrap().unwrap();
     assert!(problem.unwrap().contains("the database is away"));
     assert!(updates(&lab).is_empty() && lab.store.findings().unwrap().is_empty());
-    lab.cloud.blind(false);
+    lab.cloud.heal("list");
     until("the node is set down", || !updates(&lab).is_empty()).await;
     assert!(
         updates(&lab)[0]
@@ -116,7 +116,7 @@ async fn what_is_nobodys_goes_once_and_what_is_not_ours_stays() {
 #[tokio::test]
 async fn a_deletion_that_hangs_keeps_nobody_waiting() {
     let mut lab = lab(true).await;
-    lab.cloud.hold(Some("n-0"));
+    lab.cloud.hold("delete n-0");
     lab.cloud.put("n-0", |_| {});
     lab.start();
     until("it is to go", || lab.cloud.calls() == ["delete n-0"]).await;
@@ -125,7 +125,7 @@ async fn a_deletion_that_hangs_keeps_nobody_waiting() {
     until("another one goes", || !lab.cloud.has("n-1")).await;
     looked(&lab).await;
     assert_eq!(lab.cloud.calls(), ["delete n-0", "delete n-1"], "and it is asked for once");
-    lab.cloud.hold(None);
+    lab.cloud.release("delete n-0");
     until("it is gone after all", || !lab.cloud.has("n-0")).await;
     lab.stop().await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_cloud::InstanceStatus;
+use kiln_cloud::{Error, InstanceStatus};
 use kiln_fleet::store::{NewRequest, RequestKind, RequestState};
 
 use crate::lab::{Lab, until};
@@ -42,7 +42,7 @@ async fn a_new_target_needs_no_restart() {
 #[tokio::test]
 async fn a_restart_does_not_rebuild_again() {
     let mut lab = Lab::new().await;
-    lab.cloud.build_slowly(Duration::from_secs(2));
+    lab.cloud.build_time(Duration::from_secs(2));
     lab.start();
     lab.hook("n-0");
     until("the rebuild has begun", || lab.cloud.instance("n-0").status == InstanceStatus::Rebuilding).await;
@@ -57,7 +57,7 @@ async fn a_restart_does_not_rebuild_again() {
 #[tokio::test]
 async fn a_refusal_drains_the_node() {
     let mut lab = Lab::new().await;
-    lab.cloud.refuse();
+    lab.cloud.refuse("rebuild", Error::refused("image new is gone"));
     lab.start();
     lab.hook("n-0");
     let request = lab.settled("n-0").await;
@@ -81,7 +81,7 @@ async fn an_administrators_drain_is_left_alone() {
     lab.hook("n-0");
     assert_eq!(lab.settled("n-0").await.state, RequestState::Done);
     lab.stop().await;
-    lab.cloud.refuse();
+    lab.cloud.refuse("rebuild", Error::refused("image new is gone"));
     lab.target("other");
     lab.start();
     lab.hook("n-0");
