@@ -272,7 +272,7 @@ async fn a_cloud_that_is_busy_is_no_reason_to_go_elsewhere() {
 
 /// An operator's `sbatch --reboot`, of which 22.05 tells the resume hook.
 #[tokio::test]
-async fn a_node_that_is_up_and_is_to_boot_is_made_anew() {
+async fn a_node_that_is_up_and_is_to_boot_gets_a_new_instance() {
     let mut lab = lab(1).await;
     lab.cloud.put("e-0", |_| {});
     lab.slurm.node("e-0", UP, "2020-01-01T00:00:00");

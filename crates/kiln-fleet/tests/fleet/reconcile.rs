@@ -5,7 +5,7 @@ use kiln_fleet::store::CloudOperation;
 
 use crate::lab::{Lab, until};
 
-/// A look every second, and a second of grace.
+/// A round every second, and a second of grace.
 const QUICK: &str = r#","resume_timeout":1,"patience":{"reconcile":1,"grace":1}"#;
 const ELASTIC: &str = r#","elastic":{"g":{"places":[]}}"#;
 const OFF: &str = "IDLE+CLOUD+POWERED_DOWN";
@@ -24,8 +24,8 @@ async fn lab(elastic: bool) -> Lab {
     lab
 }
 
-/// Two whole looks have gone by.
-async fn looked(lab: &Lab) {
+/// Two whole rounds have gone by.
+async fn two_rounds(lab: &Lab) {
     for _ in 0..2 {
         let before = lab.store.last_look().unwrap();
         until("the reconciler looks", || lab.store.last_look().unwrap() != before).await;
@@ -40,7 +40,7 @@ fn updates(lab: &Lab) -> Vec<String> {
 async fn where_all_agrees_nothing_is_done() {
     let mut lab = lab(true).await;
     lab.start();
-    looked(&lab).await;
+    two_rounds(&lab).await;
     assert!(lab.store.findings().unwrap().is_empty());
     assert!(lab.cloud.calls().is_empty() && updates(&lab).is_empty());
     lab.stop().await;
@@ -52,7 +52,7 @@ async fn while_the_cloud_cannot_be_read_nothing_is_done() {
     lab.cloud.lose("n-0");
     lab.cloud.refuse("list", Error::unanswered("the database is away"));
     lab.start();
-    looked(&lab).await;
+    two_rounds(&lab).await;
     let (_, problem) = lab.store.last_look().unwrap().unwrap();
     assert!(problem.unwrap().contains("the database is away"));
     assert!(updates(&lab).is_empty() && lab.store.findings().unwrap().is_empty());
@@ -74,7 +74,7 @@ async fn a_cloud_that_does_not_show_the_control_node_is_not_believed() {
         lab.cloud.lose(id);
     }
     lab.start();
-    looked(&lab).await;
+    two_rounds(&lab).await;
     assert!(updates(&lab).is_empty());
     lab.stop().await;
 }
@@ -87,7 +87,7 @@ async fn while_slurm_cannot_be_read_nothing_is_done() {
         std::fs::remove_file(lab.slurm.dir.join("nodes").join(node)).unwrap();
     }
     lab.start();
-    looked(&lab).await;
+    two_rounds(&lab).await;
     assert!(lab.cloud.calls().is_empty());
     for node in crate::lab::NODES {
         lab.slurm.node(node, OFF, NEVER);
@@ -97,7 +97,7 @@ async fn while_slurm_cannot_be_read_nothing_is_done() {
 }
 
 #[tokio::test]
-async fn what_is_nobodys_goes_once_and_what_is_not_ours_stays() {
+async fn an_instance_without_a_node_is_deleted_once_and_others_stay() {
     let mut lab = lab(false).await;
     lab.cloud.put("stray", |_| {});
     lab.cloud.put("login", |i| _ = i.labels.insert(label::ROLE.into(), "login".into()));
@@ -105,7 +105,7 @@ async fn what_is_nobodys_goes_once_and_what_is_not_ours_stays() {
     lab.cloud.put("another-clusters", |i| _ = i.labels.insert(label::CLUSTER.into(), "d".into()));
     lab.start();
     until("the stray one is gone", || !lab.cloud.has("stray")).await;
-    looked(&lab).await;
+    two_rounds(&lab).await;
     assert_eq!(lab.cloud.calls(), ["delete stray"]);
     let event = lab.store.events(Some("stray (stray)"), 9).unwrap().remove(0);
     assert_eq!((event.what.as_str(), event.outcome.as_str()), ("delete instance stray", "done"));
@@ -114,16 +114,16 @@ async fn what_is_nobodys_goes_once_and_what_is_not_ours_stays() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_hangs_keeps_nobody_waiting() {
+async fn a_deletion_that_hangs_does_not_delay_others() {
     let mut lab = lab(true).await;
     lab.cloud.hold("delete n-0");
     lab.cloud.put("n-0", |_| {});
     lab.start();
     until("it is to go", || lab.cloud.calls() == ["delete n-0"]).await;
-    looked(&lab).await;
+    two_rounds(&lab).await;
     lab.cloud.put("n-1", |_| {});
     until("another one goes", || !lab.cloud.has("n-1")).await;
-    looked(&lab).await;
+    two_rounds(&lab).await;
     assert_eq!(lab.cloud.calls(), ["delete n-0", "delete n-1"], "and it is asked for once");
     lab.cloud.release("delete n-0");
     until("it is gone after all", || !lab.cloud.has("n-0")).await;
@@ -138,7 +138,7 @@ async fn a_node_in_work_is_left_alone_until_the_work_is_done() {
     let later = jiff::Timestamp::now() + std::time::Duration::from_secs(3600);
     lab.store.enqueue(&[NewRequest::new(RequestKind::Reboot, "n-0", later)]).unwrap();
     lab.start();
-    looked(&lab).await;
+    two_rounds(&lab).await;
     assert!(lab.cloud.calls().is_empty() && lab.store.findings().unwrap().is_empty());
     let id = lab.store.open_requests().unwrap()[0].id;
     lab.store.finish(id).unwrap();
@@ -165,7 +165,7 @@ async fn of_a_rollouts_nodes_only_those_in_work_are_left_alone() {
     }
     lab.start();
     until("both are set down", || updates(&lab).len() >= 2).await;
-    looked(&lab).await;
+    two_rounds(&lab).await;
     let updates = updates(&lab);
     let about = |node: &str| updates.iter().any(|call| call.contains(&format!("nodename={node} state=down")));
     assert_eq!(["n-0", "n-1", "n-2"].map(about), [true, false, true], "{updates:?}");
@@ -178,7 +178,7 @@ async fn a_node_that_somebody_drained_is_left_alone() {
     lab.cloud.put("n-0", |i| i.status = InstanceStatus::Stopped);
     lab.slurm.node("n-0", "IDLE+DRAIN", "None Reason=bad fan [root@2020-01-01T00:00:00]");
     lab.start();
-    looked(&lab).await;
+    two_rounds(&lab).await;
     assert!(lab.cloud.calls().is_empty() && updates(&lab).is_empty());
     lab.stop().await;
 }

@@ -31,7 +31,7 @@ async fn a_new_target_needs_no_restart() {
     lab.hook("n-[0-1]");
     lab.settled("n-1").await;
     lab.target("newer-still");
-    // Several looks of the daemon's.
+    // Several rounds of the daemon.
     tokio::time::sleep(Duration::from_millis(200)).await;
     lab.hook("n-1");
     lab.settled("n-1").await;

@@ -128,7 +128,7 @@ async fn pausing_and_aborting_leave_nodes_untouched() {
     let id = begin(&lab, Options::default()).await;
     jobs(&lab, 3).await;
     kiln_fleet::pause(&lab.store, id).unwrap();
-    until("all jobs are called off", || report(&lab.store, id).unwrap().pending == 3).await;
+    until("all jobs are cancelled", || report(&lab.store, id).unwrap().pending == 3).await;
     kiln_fleet::resume(&lab.store, id).unwrap();
     jobs(&lab, 6).await;
     kiln_fleet::abort(&lab.store, id).unwrap();
@@ -169,7 +169,7 @@ async fn jobs_are_submitted_as_a_user_who_may() {
 
 /// Drained an hour after the rollout began, and before its turn came.
 #[tokio::test]
-async fn what_somebody_drains_meanwhile_is_left_out() {
+async fn a_node_that_is_drained_meanwhile_is_skipped() {
     const BAD: &str = "None Reason=bad DIMM [root@2020-01-01T00:00:00]";
     for elastic in [true, false] {
         let mut lab = Lab::new().await;
