@@ -2,11 +2,13 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod access;
 mod cloud;
+mod driver;
 mod error;
 mod http;
 pub mod local;
+#[cfg(feature = "testing")]
+pub mod memory;
 pub mod openstack;
 pub mod rate;
 pub mod retry;
@@ -14,7 +16,6 @@ pub mod retry;
 pub mod testing;
 mod types;
 
-pub use access::Access;
-pub use cloud::Cloud;
+pub use cloud::{Access, Cloud};
 pub use error::{Class, Error, Result};
 pub use types::*;

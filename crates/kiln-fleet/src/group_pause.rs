@@ -48,7 +48,7 @@ pub fn recovered<'a>(
     let proves = |o: &&Observation| {
         let Some(record) = records.get(&o.group) else { return false };
         let since = |i: &kiln_cloud::Instance| i.created > record.last_failure;
-        o.state().is_some_and(kiln_slurm::NodeState::in_service)
+        o.state().is_some_and(kiln_slurm::State::in_service)
             && o.instance().is_some_and(|i| i.status == InstanceStatus::Active && since(i))
     };
     nodes.iter().filter(proves).map(|o| (o.group.as_str(), o.node.as_str())).collect()

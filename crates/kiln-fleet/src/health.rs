@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use kiln_slurm::{Slurm, State};
 use kiln_wire::Version;
 use kiln_wire::health::{
     Console, FindingReport, FleetHealth, GroupFailures, InstanceReport, NodeDossier, NodeHealth,
@@ -11,7 +12,6 @@ use kiln_wire::health::{
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::reconcile::{Observation, Verdict, look_only};
-use crate::slurm::Slurm;
 use crate::store::{Request, Store, now};
 
 const CONSOLE_LINES: usize = 15;
@@ -92,17 +92,17 @@ impl Sources<'_> {
 
 fn node_health(o: &Observation, finding: Option<FindingReport>) -> NodeHealth {
     let state = o.state();
-    let off = o.elastic && o.is_off() && !o.is_down() && !o.has("DRAIN");
+    let off = o.elastic && state.is_some_and(State::is_off_and_available);
     NodeHealth {
         node: o.node.clone(),
         group: o.group.clone(),
         elastic: o.elastic,
-        slurm: state.map(kiln_slurm::NodeState::short),
-        reason: state.and_then(|s| s.reason.clone()),
-        reason_by: state.and_then(|s| s.reason_by.clone()),
+        slurm: state.map(State::to_string),
+        reason: o.slurm.as_ref().and_then(|n| n.reason.clone()),
+        reason_by: o.slurm.as_ref().and_then(|n| n.reason_by.clone()),
         booted: o.slurm.as_ref().and_then(|n| n.booted),
         carries_jobs: o.carries_jobs(),
-        in_order: state.is_some_and(kiln_slurm::NodeState::in_service) || off,
+        in_order: state.is_some_and(State::in_service) || off,
         instances: o.instances.iter().map(instance_report).collect(),
         left_alone: o.hands_off(),
         finding,

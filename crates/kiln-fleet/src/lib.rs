@@ -15,7 +15,6 @@ mod power;
 mod reboot;
 pub mod reconcile;
 mod rollout;
-mod slurm;
 pub mod store;
 
 pub use daemon::{DaemonConfig, run};
@@ -23,5 +22,4 @@ pub use error::{Error, Result};
 pub use fleet::Fleet;
 pub use health::Sources;
 pub use rollout::{abort, list, pause, report, resume, start};
-pub use slurm::{Job, JobState, Node, Slurm};
 pub use store::Store;

@@ -1,6 +1,5 @@
 //! Slurm's hooks. Each validates, enqueues and returns: a slow hook stalls slurmctld.
 
-mod resume_file;
 pub mod spool;
 
 use std::path::Path;
@@ -45,7 +44,9 @@ pub fn reboot(paths: HookPaths<'_>, nodes: &str) -> Result<Accepted> {
 /// that is of no elastic group is never powered down, so nothing else can be meant.
 pub fn resume(paths: HookPaths<'_>, nodes: &str, resume_file: Option<&Path>) -> Result<Accepted> {
     // Slurm deletes the file a moment later.
-    let jobs = resume_file.and_then(|path| std::fs::read(path).ok()).map(|text| resume_file::jobs(&text));
+    let jobs = resume_file
+        .and_then(|path| std::fs::read(path).ok())
+        .map(|text| kiln_slurm::resume_file::jobs(&text));
     let jobs = jobs.unwrap_or_default();
     accept(paths, "resume hook", nodes, |fleet, node, received| {
         let kind = if fleet.is_some_and(|f| !f.is_elastic(node)) {

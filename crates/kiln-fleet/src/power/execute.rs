@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_cloud::{Instance, Labels, NewInstance, label};
+use kiln_slurm::{REASON, Slurm};
 use tokio::sync::{Semaphore, TryAcquireError};
 
 use super::answer::{Answer, backoff};
 use super::plan::left_alone;
 use crate::cloud_view;
 use crate::control_loop::retry;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, chain};
 use crate::fleet::Fleet;
 use crate::group_pause;
-use crate::slurm::{REASON, Slurm};
 use crate::store::{CloudOperation, Request, RequestKind, Store, now};
 use kiln_wire::{FleetNode, InstanceDefaults, LaunchOption};
 
@@ -216,7 +216,7 @@ impl Executor {
         let known: Vec<(String, String)> =
             instances.iter().filter_map(|i| Some((i.name.clone(), i.address?.to_string()))).collect();
         if let Err(error) = self.slurm.tell_addresses(&known).await {
-            tracing::warn!(error = error.chain(), "cannot tell Slurm the addresses");
+            tracing::warn!(error = chain(&error), "cannot tell Slurm the addresses");
         }
     }
 
@@ -228,7 +228,7 @@ impl Executor {
         if let Err(error) = self.slurm.down(&nodes, &format!("{REASON}{problem}")).await {
             // Slurm does not know yet: tried again, so that no job waits for a node that will not come.
             for request in requests {
-                self.later(request, None, &error.chain())?;
+                self.later(request, None, &chain(&error))?;
             }
             return Ok(());
         }

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_slurm::Slurm;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -21,7 +22,6 @@ use crate::control_loop::Controller;
 use crate::control_loop::tasks::Tasks;
 use crate::error::Result;
 use crate::fleet::Fleet;
-use crate::slurm::Slurm;
 use crate::store::{NewRequest, Request, RequestKind, Store, now};
 use execute::Executor;
 use observe::Observation;

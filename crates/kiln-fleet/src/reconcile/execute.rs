@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use kiln_slurm::Slurm;
+
 use super::observe::node::Observation;
 use super::plan::Verdict;
 use super::plan::rules::{Action, judge};
@@ -9,7 +11,6 @@ use crate::cloud_view;
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::group_pause;
-use crate::slurm::Slurm;
 use crate::store::{CloudOperation, Store};
 
 #[derive(Clone)]
@@ -54,15 +55,15 @@ impl Executor {
 
     async fn perform(&self, subject: &str, action: &Action) -> Result<()> {
         match action {
-            Action::Down { reason } => self.slurm.down(&[subject], reason).await,
-            Action::Drain { reason } => self.slurm.drain(subject, reason).await,
-            Action::Resume => self.slurm.resume(subject).await,
+            Action::Down { reason } => Ok(self.slurm.down(&[subject], reason).await?),
+            Action::Drain { reason } => Ok(self.slurm.drain(subject, reason).await?),
+            Action::Resume => Ok(self.slurm.resume(subject).await?),
             Action::Charge { problem } => {
                 let group = self.fleet.file.nodes.get(subject).map_or("", |node| node.group.as_str());
                 group_pause::count(&self.store, &self.fleet.file, group, 1, problem)
             }
-            Action::PowerDown => self.slurm.power_down_force(subject).await,
-            Action::PowerUp => self.slurm.power_up(subject).await,
+            Action::PowerDown => Ok(self.slurm.power_down_force(subject).await?),
+            Action::PowerUp => Ok(self.slurm.power_up(subject).await?),
             Action::Start { instance } => {
                 self.store.note_operation(subject, CloudOperation::Start)?;
                 Ok(self.fleet.cloud.start(instance).await.map(drop)?)

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kiln_slurm::Slurm;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +22,6 @@ use crate::control_loop::tasks::Tasks;
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::group_pause;
-use crate::slurm::Slurm;
 use crate::store::{Finding, Store, now};
 
 pub use observe::Glimpse;

@@ -1,9 +1,10 @@
 //! Does what the planner of rollouts says, and writes it down.
 
-use crate::error::{Error, Result};
+use kiln_slurm::{Node, REASON, Slurm, Submission};
+
+use crate::error::{Error, Result, chain};
 use crate::fleet::Fleet;
 use crate::rollout::{Action, CANCELLED};
-use crate::slurm::{Node, REASON, Slurm, Submission};
 use crate::store::{NewRequest, Request, RequestKind, Store, now};
 use kiln_wire::rollout::{NodeStep, Rollout, RolloutNode, Strategy};
 
@@ -27,12 +28,12 @@ impl Executor<'_> {
             Action::CancelPending { node, job } => {
                 // The answer is seen at the next look, whichever way it went.
                 self.change(&node, |n| n.remark = Some(CANCELLED.into()))?;
-                self.slurm.cancel_pending(job).await
+                Ok(self.slurm.cancel_pending(job).await?)
             }
             Action::Cancel { node, job } => {
                 // Most often it is over already, which scancel calls an error.
                 if let Err(error) = self.slurm.cancel(job).await {
-                    tracing::debug!(node, job, error = error.chain(), "cannot cancel");
+                    tracing::debug!(node, job, error = chain(&error), "cannot cancel");
                 }
                 Ok(())
             }
@@ -43,7 +44,7 @@ impl Executor<'_> {
             },
             Action::Drain { node, reason } => {
                 let outcome = self.slurm.drain(&node, &reason).await;
-                let word = outcome.as_ref().map_or_else(Error::chain, |()| "drained".into());
+                let word = outcome.as_ref().map_or_else(|error| chain(error), |()| "drained".into());
                 self.store.log(&node, "drain", &reason, &word)
             }
             Action::Undrain { node } => {
@@ -156,13 +157,13 @@ impl Executor<'_> {
         self.submitted(name, outcome)
     }
 
-    fn submitted(&mut self, name: &str, outcome: Result<NodeStep>) -> Result<()> {
+    fn submitted(&mut self, name: &str, outcome: kiln_slurm::Result<NodeStep>) -> Result<()> {
         match outcome {
             Ok(step) => self.step(name, step, None),
             // Slurm is away, not against it: the whole rollout waits.
-            Err(error) if is_outage(&error) => Err(error),
+            Err(error @ kiln_slurm::Error::Unreachable { .. }) => Err(error.into()),
             Err(error) => {
-                let reason = format!("Slurm did not take it: {}", error.chain());
+                let reason = format!("Slurm did not take it: {}", chain(&error));
                 self.step(name, NodeStep::Failed { reason }, None)
             }
         }
@@ -251,10 +252,4 @@ impl Executor<'_> {
         let found = self.rollout.nodes.iter_mut().find(|n| n.node == name);
         found.ok_or_else(|| Error::StoreContent(format!("rollout {id} has no node {name}")))
     }
-}
-
-fn is_outage(error: &Error) -> bool {
-    const SIGNS: [&str; 6] =
-        ["contact slurm", "timed out", "no answer", "onnection", "ommunication", "temporarily"];
-    matches!(error, Error::Slurm { message, .. } if SIGNS.iter().any(|sign| message.contains(sign)))
 }

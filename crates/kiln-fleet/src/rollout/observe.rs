@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_cloud::InstanceStatus;
+use kiln_slurm::{Job, Slurm};
 use tokio_util::sync::CancellationToken;
 
 use super::execute::Executor;
@@ -14,7 +15,6 @@ use crate::control_loop::Controller;
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::rollout::{JobSeen, Limits, Seen, plan};
-use crate::slurm::{Job, Slurm};
 use crate::store::{Request, Store, now};
 use kiln_wire::rollout::{NodeStep, Rollout};
 
@@ -64,7 +64,7 @@ async fn turn(store: &Store, slurm: &Slurm, fleet: &Fleet, stop: &CancellationTo
 
 struct World {
     instances: BTreeMap<String, kiln_cloud::Instance>,
-    nodes: BTreeMap<String, crate::slurm::Node>,
+    nodes: BTreeMap<String, kiln_slurm::Node>,
     requests: BTreeMap<String, Request>,
     jobs: Vec<Job>,
 }

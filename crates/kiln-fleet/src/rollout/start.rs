@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_slurm::Release;
+use kiln_slurm::{Node, Release, Slurm};
 use kiln_spec::hostlist;
 
 use crate::cloud_view;
 use crate::cloud_view::image_of;
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
-use crate::slurm::{Node, Slurm};
 use crate::store::{Store, now};
 use kiln_wire::FleetFile;
 use kiln_wire::rollout::{
@@ -65,11 +64,8 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
 
 /// In these releases the job waits for ever, unless it has some constraint.
 fn check_release(release: Release, options: &Options) -> Result<()> {
-    let within = |from: Release, to: Release| (from..=to).contains(&release);
-    let broken = within(Release::new(23, 2, 0), Release::new(23, 2, 8))
-        || within(Release::new(23, 11, 0), Release::new(23, 11, 4));
     let constrained = |o: &String| o.starts_with("--constraint") || o.starts_with("-C");
-    if broken && !options.sbatch_options.iter().any(constrained) {
+    if !release.reboots_for_jobs() && !options.sbatch_options.iter().any(constrained) {
         return Err(Error::Refused(format!(
             "Slurm {release} does not carry out `sbatch --reboot`: use the drain strategy, or give the jobs a \
              --constraint that all nodes satisfy"
@@ -195,7 +191,7 @@ fn reason_to_skip(
         return None;
     }
     if let Some(node) = slurm.filter(|n| n.is_drained_by_kiln()) {
-        return (!node.is_empty()).then(|| "Kiln has drained it, and jobs still run there".into());
+        return (!node.state.is_empty()).then(|| "Kiln has drained it, and jobs still run there".into());
     }
     if !options.force && target.is_none() {
         return Some("no image is recorded for it".into());
@@ -285,13 +281,8 @@ mod tests {
     #[test]
     fn what_kiln_drained_is_tried_again_unless_jobs_run_there() {
         let node = |base: &str, reason: &str| Node {
-            state: kiln_slurm::NodeState {
-                node: "a".into(),
-                base: base.into(),
-                flags: vec!["DRAIN".into()],
-                reason: Some(reason.into()),
-                ..kiln_slurm::NodeState::default()
-            },
+            state: kiln_slurm::State::parse(&format!("{base}+DRAIN")),
+            reason: Some(reason.into()),
             ..Node::default()
         };
         let skip = |node: &Node| reason_to_skip(&Options::default(), Some("new"), Some("new"), Some(node));

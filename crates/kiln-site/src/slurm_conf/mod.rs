@@ -7,72 +7,13 @@ mod timeouts;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use kiln_slurm::config::{self, Takes};
 use kiln_spec::{ConfigValue, Group, Partition, Spec, hostlist};
 
 use kiln_wire::paths::hook;
 pub use timeouts::{longest_resume_timeout, resume_timeout};
 
 use crate::inputs::Inventory;
-
-/// Parameters that `scontrol reconfigure` does not apply: a change of one of them restarts slurmctld (and
-/// slurmd where it matters to it), which harms no job.
-const NEEDS_RESTART: &[&str] = &[
-    "accountingstorageenforce",
-    "accountingstoragehost",
-    "accountingstoragetype",
-    "authtype",
-    "authinfo",
-    "corespecplugin",
-    "credtype",
-    "grestypes",
-    "jobacctgathertype",
-    "jobcomptype",
-    "jobcontainertype",
-    "maxjobcount",
-    "maxnodecount",
-    "plugindir",
-    "powerplugin",
-    "preempttype",
-    "prioritytype",
-    "proctracktype",
-    "schedulertype",
-    "selecttype",
-    "selecttypeparameters",
-    "slurmctldhost",
-    "slurmctldparameters",
-    "slurmctldport",
-    "slurmdport",
-    "slurmuser",
-    "statesavelocation",
-    "switchtype",
-    "taskplugin",
-    "topologyplugin",
-];
-
-/// What slurmd itself only reads when it starts.
-const SLURMD_NEEDS_RESTART: &[&str] = &[
-    "authtype",
-    "corespecplugin",
-    "credtype",
-    "grestypes",
-    "jobacctgathertype",
-    "jobcontainertype",
-    "plugindir",
-    "proctracktype",
-    "slurmdport",
-    "taskplugin",
-];
-
-/// Kiln's own values of these stay when the file adds more.
-const ADDITIVE: &[&str] = &[
-    "licenses",
-    "priorityflags",
-    "privatedata",
-    "schedulerparameters",
-    "slurmctldparameters",
-    "slurmdparameters",
-    "suspendexcnodes",
-];
 
 pub const STATE: &str = "/var/lib/state/slurmctld";
 pub const SLURMCTLD_PORT: u16 = 6817;
@@ -105,15 +46,15 @@ pub fn slurm_conf(spec: &Spec, inventory: &Inventory) -> SlurmConf {
         text.push('\n');
     });
 
-    let only = |keys: &[&str]| -> String {
+    let only = |least: Takes| -> String {
         parameters
             .iter()
-            .filter(|(key, _)| keys.contains(&key.to_lowercase().as_str()))
+            .filter(|(key, _)| config::takes(key) >= least)
             .fold(String::new(), |text, (key, value)| text + key + "=" + value + "\n")
     };
     SlurmConf {
-        restart: only(NEEDS_RESTART) + &nodes.join("\n") + "\n",
-        slurmd_restart: only(SLURMD_NEEDS_RESTART),
+        restart: only(Takes::SlurmctldRestart) + &nodes.join("\n") + "\n",
+        slurmd_restart: only(Takes::AllRestart),
         text,
     }
 }
@@ -211,7 +152,7 @@ fn merge(own: Vec<(&str, String)>, site: &BTreeMap<String, ConfigValue>) -> Vec<
     let find = |key: &str| site.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v);
     let mut merged: Vec<(String, String)> = Vec::new();
     for (key, value) in own {
-        let additive = ADDITIVE.contains(&key.to_lowercase().as_str());
+        let additive = config::is_list(key);
         match find(key) {
             Some(ConfigValue::Removed) if !additive => {}
             Some(ConfigValue::Set(_) | ConfigValue::List(_)) if additive => {

@@ -1,8 +1,15 @@
 //! `[compute.NAME]`: a group of compute nodes.
 
-use crate::ImageUpdate;
+use std::time::Duration;
+
+use super::reconcile::at_least;
+use crate::diagnostic::Findings;
+use crate::merge;
+use crate::validate::names;
+use crate::validate::nodes::check_flavor;
 use crate::written::table::table;
 use crate::written::{At, List, Named, Scalar, Text};
+use crate::{Elastic, ImageUpdate};
 
 table! {
     /// A group of equal compute nodes.
@@ -54,4 +61,38 @@ table! {
         /// Fixed IPv4 address inside the cloud's `subnet`, which must be set.
         "address" => address: Text, otherwise "Kiln or the cloud chooses one";
     }
+}
+
+/// Slurm looks for idle nodes every few seconds.
+const SHORTEST_IDLE: Duration = Duration::from_secs(10);
+
+pub(crate) fn validate_elastic(
+    group: &merge::Group,
+    nodes: &[String],
+    findings: &mut Findings<'_>,
+) -> Option<Elastic> {
+    for zone in &group.zones {
+        names::check_one_line("the zone", zone, findings);
+    }
+    let written = group.elastic.as_ref()?;
+    for flavor in &written.flavors {
+        check_flavor(flavor, findings);
+    }
+    if group.image_update == ImageUpdate::Apply {
+        let message = format!("group `{}` is elastic, and `image_update` is \"apply\"", group.name.value);
+        (findings.error("bad-elastic", group.name.span.clone(), message))
+            .expected("no `image_update`")
+            .hint("nodes of an elastic group come back on the new image when Slurm powers them up again");
+    }
+    let min = usize::try_from(written.min.value).ok().filter(|min| *min <= nodes.len());
+    if min.is_none() {
+        let message = format!("`min` of group `{}` cannot be {}", group.name.value, written.min.value);
+        (findings.error("out-of-range", written.min.span.clone(), message))
+            .expected(format!("0 to {}, the number of the group's nodes", nodes.len()));
+    }
+    Some(Elastic {
+        idle: at_least("`idle`", &written.idle, SHORTEST_IDLE, findings),
+        min: min.unwrap_or_default(),
+        flavors: written.flavors.iter().map(|flavor| flavor.value.clone()).collect(),
+    })
 }

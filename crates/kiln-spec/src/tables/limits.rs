@@ -1,7 +1,11 @@
 //! `[limits.FLAVOR]`: how many machines of a flavor may be used where.
 
+use super::ComputeTable;
+use crate::diagnostic::Findings;
+use crate::merge::{Elastic, Group};
 use crate::written::table::table;
 use crate::written::{At, List, Named, Text};
+use crate::{ImageUpdate, Role};
 
 table! {
     /// How many machines of one flavor may be used in which availability zone.
@@ -15,4 +19,54 @@ table! {
         /// Slurm features of the nodes, in addition to `shape=`, `zone=` and `arch=`.
         "features" => features: List<Text>, empty;
     }
+}
+
+/// One group for each zone, with its nodes numbered from 1: `vm-standard2-1-ad1-[0001-0016]`.
+pub(crate) fn groups(
+    flavor: &Text,
+    image: Option<&Text>,
+    table: LimitTable,
+    findings: &mut Findings<'_>,
+) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for (zone, count) in table.zones.unwrap_or_default() {
+        if !(0..=9999).contains(&count.value) {
+            let message =
+                format!("the limit of `{}` in `{}` cannot be {}", flavor.value, zone.value, count.value);
+            findings.error("out-of-range", count.span.clone(), message).expected("0 to 9999");
+            continue;
+        }
+        // A zone where none may be used yields no group.
+        if count.value == 0 {
+            continue;
+        }
+        let name = format!("{}-{}", plain(&flavor.value), plain(&zone.value));
+        let nodes = format!("{name}-[0001-{:04}]", count.value);
+        groups.push(Group {
+            role: Role::Compute,
+            nodes: Some(At::new(nodes, count.span.clone())),
+            flavor: flavor.clone(),
+            image: image.cloned(),
+            features: table.features.value.clone(),
+            image_update: ImageUpdate::Slurm,
+            rebuild_time: ComputeTable::default().rebuild_time,
+            zones: vec![zone.clone()],
+            elastic: Some(Elastic {
+                idle: table.idle.clone(),
+                min: At::new(0, zone.span.clone()),
+                flavors: Vec::new(),
+                from_limits: true,
+            }),
+            node_config: Vec::new(),
+            overrides: Vec::new(),
+            name: At::new(name, zone.span.clone()),
+        });
+    }
+    groups
+}
+
+/// As a host's name may have it: `VM.Standard2.1` is `vm-standard2-1`.
+fn plain(text: &str) -> String {
+    let letters = text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
+    letters.collect::<String>().trim_matches('-').to_string()
 }

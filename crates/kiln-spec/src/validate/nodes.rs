@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use super::{elastic, names, overrides, rebuild, slurm};
+use super::{names, overrides};
 use crate::Group;
 use crate::diagnostic::Findings;
 use crate::hostlist;
 use crate::merge::{self, Merged};
+use crate::tables::{compute, rebuild, slurm};
 use crate::words::node_list;
 use crate::written::Text;
 
@@ -26,7 +27,7 @@ struct Owner<'a> {
     at: Range<usize>,
 }
 
-pub(super) fn groups(merged: &Merged, findings: &mut Findings<'_>) -> (Vec<Group>, Vec<Group>) {
+pub(crate) fn groups(merged: &Merged, findings: &mut Findings<'_>) -> (Vec<Group>, Vec<Group>) {
     let control = &merged.control.node;
     check_host_names(control, std::slice::from_ref(&control.value), findings);
     let owner = Owner { name: "control", at: control.span.clone() };
@@ -63,7 +64,7 @@ fn group<'a>(written: &'a merge::Group, census: &mut Census<'a>, findings: &mut 
         role: written.role,
         overrides: overrides::overrides(written, &nodes, findings),
         zones: written.zones.iter().map(|zone| zone.value.clone()).collect(),
-        elastic: elastic::elastic(written, &nodes, findings),
+        elastic: compute::validate_elastic(written, &nodes, findings),
         nodes,
         flavor: written.flavor.value.clone(),
         image: written.image.as_ref().map(|image| image.value.clone()).unwrap_or_default(),
@@ -75,7 +76,7 @@ fn group<'a>(written: &'a merge::Group, census: &mut Census<'a>, findings: &mut 
 }
 
 /// Expands a hostlist; an error points at the wrong part of it.
-pub(super) fn expand(list: &Text, findings: &mut Findings<'_>) -> Option<Vec<String>> {
+pub(crate) fn expand(list: &Text, findings: &mut Findings<'_>) -> Option<Vec<String>> {
     match hostlist::expand(&list.value) {
         Ok(nodes) => Some(nodes),
         Err(error) => {
@@ -158,11 +159,11 @@ fn report_shared(
     }
     let message = format!("{nodes} would be in two groups, `{}` and `{name}`", owner.name);
     (findings.error("duplicate-node", list.span.clone(), message))
-        .expected("nodes of no other group")
+        .expected("nodes that are in no other group")
         .related(owner.at.clone(), format!("also in group `{}`", owner.name));
 }
 
-pub(super) fn check_feature(feature: &Text, findings: &mut Findings<'_>) {
+pub(crate) fn check_feature(feature: &Text, findings: &mut Findings<'_>) {
     let right = !feature.value.is_empty()
         && feature
             .value
@@ -178,6 +179,6 @@ pub(super) fn check_feature(feature: &Text, findings: &mut Findings<'_>) {
     }
 }
 
-pub(super) fn check_flavor(flavor: &Text, findings: &mut Findings<'_>) {
+pub(crate) fn check_flavor(flavor: &Text, findings: &mut Findings<'_>) {
     names::check_one_line("the flavor", flavor, findings);
 }

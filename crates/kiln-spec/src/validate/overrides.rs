@@ -11,7 +11,7 @@ use crate::tables::ComputeOverrideTable;
 use crate::words::node_list;
 
 /// The overrides of a group by node name; several may set different things for one node.
-pub(super) fn overrides(
+pub(crate) fn overrides(
     written: &merge::Group,
     nodes: &[String],
     findings: &mut Findings<'_>,
@@ -23,7 +23,7 @@ pub(super) fn overrides(
             continue;
         };
         let strangers: Vec<&String> = named.iter().filter(|node| !members.contains(node.as_str())).collect();
-        // Without nodes the group's own hostlist was wrong; that is the error to mend first.
+        // Without nodes the group's own hostlist was wrong; that is the error to correct first.
         if !strangers.is_empty() && !nodes.is_empty() {
             let message = format!("{} is not in group `{}`", node_list(&strangers), written.name.value);
             (findings.error("not-in-group", key.span.clone(), message))

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, label, testing};
+use kiln_fleet::Store;
 use kiln_fleet::reconcile::{Observation, Times, World, plan};
-use kiln_fleet::{Slurm, Store};
+use kiln_slurm::Slurm;
 use kiln_wire::Timing;
 
 use crate::{Row, peak_kib, seconds};

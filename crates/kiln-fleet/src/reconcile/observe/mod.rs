@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, label};
+use kiln_slurm::{Node, Slurm};
 
 use kiln_wire::FleetNode;
 
@@ -16,7 +17,6 @@ use super::plan::World;
 use crate::cloud_view::is_ours;
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
-use crate::slurm::{Node, Slurm};
 use crate::store::{CloudOperation, RequestKind, Store, now};
 use kiln_wire::rollout::RolloutNode;
 use node::{Observation, Pause, Stray};

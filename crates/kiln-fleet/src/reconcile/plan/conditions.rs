@@ -3,20 +3,16 @@
 use std::time::Duration;
 
 use kiln_cloud::{Instance, InstanceStatus};
+use kiln_slurm::{BOOT_TIME_ROUNDING, Node, REASON};
 use kiln_wire::bundle_tag;
 
 use super::super::observe::node::{Observation, Stray};
 use super::rules::{Action, Found};
 use crate::cloud_view::image_of;
-use crate::slurm::REASON;
 use crate::store::CloudOperation;
 
-/// How slurmctld says it, in all releases.
-const REBOOTED: &str = "Node unexpectedly rebooted";
 /// A node whose instance was deleted by somebody else.
 const GONE: &str = "its instance is gone";
-/// Slurm keeps whole seconds, of clock and of uptime.
-const ROUNDING: Duration = Duration::from_secs(2);
 /// No boot of Kiln's own takes longer.
 const LONGEST_BOOT: Duration = Duration::from_secs(30 * 60);
 
@@ -67,7 +63,7 @@ pub fn instance_back(o: &Observation) -> Option<Found> {
     let instance = alone(o)?;
     let ours = o.is_down() && o.reason().starts_with(&format!("{REASON}{GONE}"));
     // Told by the node itself when it registers.
-    let registered = o.slurm.as_ref()?.booted? + ROUNDING >= instance.created;
+    let registered = o.slurm.as_ref()?.booted? + BOOT_TIME_ROUNDING >= instance.created;
     if o.elastic || !ours || !registered || instance.status != InstanceStatus::Active {
         return None;
     }
@@ -75,12 +71,12 @@ pub fn instance_back(o: &Observation) -> Option<Found> {
 }
 
 pub fn own_reboot(o: &Observation) -> Option<Found> {
-    if !o.is_down() || !o.reason().starts_with(REBOOTED) {
+    if !o.slurm.as_ref().is_some_and(Node::is_down_for_unexpected_reboot) {
         return None;
     }
     let (operation, at) = o.operation?;
     let booted = o.slurm.as_ref()?.booted?;
-    let ours = booted >= at - ROUNDING && booted <= at + LONGEST_BOOT;
+    let ours = booted >= at - BOOT_TIME_ROUNDING && booted <= at + LONGEST_BOOT;
     let boots = matches!(
         operation,
         CloudOperation::Reboot | CloudOperation::Rebuild | CloudOperation::Start | CloudOperation::Create
@@ -147,7 +143,7 @@ pub fn stuck_off(o: &Observation) -> Option<Found> {
 }
 
 pub fn nothing_comes(o: &Observation) -> Option<Found> {
-    if !o.elastic || !o.is_awaited() || o.is_down() || !o.instances.is_empty() {
+    if !o.elastic || !o.is_powering_up() || o.is_down() || !o.instances.is_empty() {
         return None;
     }
     let text = "Slurm waits for it to come up, and nobody is making an instance";
@@ -156,7 +152,7 @@ pub fn nothing_comes(o: &Observation) -> Option<Found> {
 
 pub fn never_came_up(o: &Observation) -> Option<Found> {
     let instance = alone(o)?;
-    if !o.elastic || !o.is_awaited() || o.is_down() {
+    if !o.elastic || !o.is_powering_up() || o.is_down() {
         return None;
     }
     let text = "Slurm still waits for it to come up";
@@ -186,7 +182,7 @@ pub fn lost_elastic(o: &Observation) -> Option<Found> {
 
 pub fn lost(o: &Observation) -> Option<Found> {
     let instance = alone(o)?;
-    let expected = !o.is_coming_up() && !o.is_going_down() && !o.is_rebooting() && !o.is_off();
+    let expected = !o.is_coming_up() && !o.is_going_down() && !o.is_waiting_for_reboot() && !o.is_off();
     let lost = o.is_down() || !o.is_responding();
     if instance.status != InstanceStatus::Active || !expected || !lost {
         return None;

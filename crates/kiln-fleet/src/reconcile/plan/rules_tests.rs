@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus, testing};
-use kiln_slurm::parse_node_states;
+use kiln_slurm::{Base, Flag, Node, parse_node};
 
 use super::super::super::observe::node::{Observation, Pause, Stray};
 use super::super::{World, plan};
 use super::*;
-use crate::slurm::Node;
 use crate::store::{CloudOperation, Finding, RequestKind};
 use InstanceStatus::{Active, Building, Deleting, Stopped};
 
@@ -35,11 +34,10 @@ fn broken() -> InstanceStatus {
 /// A node as `scontrol` would print it: state, and reason with its author.
 fn node(state: &str) -> Observation {
     let line = format!("NodeName=n-0 State={state}");
-    let slurm = Node { state: parse_node_states(&line).remove(0), ..Node::default() };
     Observation {
         node: "n-0".into(),
         group: "g".into(),
-        slurm: Some(slurm),
+        slurm: parse_node(&line),
         image: Some("new".into()),
         is_published: true,
         ..Observation::default()
@@ -241,32 +239,31 @@ fn strays_have_their_rows() {
 #[test]
 fn what_is_somebody_elses_is_left_alone() {
     for (observation, expected) in rows().into_iter().filter(|(o, _)| o.slurm.is_some()) {
-        let hands_off: [fn(&mut Observation); 8] = [
+        let hands_off: [fn(&mut Observation); 7] = [
             |o| o.request = Some(RequestKind::Resume),
             |o| o.rollout = Some(7),
             |o| {
-                let state = &mut o.slurm_mut().state;
-                state.flags.push("DRAIN".into());
-                state.reason = Some("bad fan".into());
-                state.reason_by = Some("root".into());
+                let node = o.slurm_mut();
+                node.state.flags.insert(Flag::Drain);
+                node.reason = Some("bad fan".into());
+                node.reason_by = Some("root".into());
             },
             |o| {
-                let state = &mut o.slurm_mut().state;
-                state.base = "DOWN".into();
-                state.reason = Some("bad fan".into());
-                state.reason_by = Some("alice".into());
+                let node = o.slurm_mut();
+                node.state.base = Base::Down;
+                node.reason = Some("bad fan".into());
+                node.reason_by = Some("alice".into());
             },
             // By Slurm itself: its health check, a job that would not die.
             |o| {
-                let state = &mut o.slurm_mut().state;
-                state.flags.push("DRAIN".into());
-                state.reason = Some("Kill task failed".into());
-                state.reason_by = Some("slurm".into());
+                let node = o.slurm_mut();
+                node.state.flags.insert(Flag::Drain);
+                node.reason = Some("Kill task failed".into());
+                node.reason_by = Some("slurm".into());
             },
             // In a reservation for maintenance, and about to fail.
-            |o| o.slurm_mut().state.flags.push("MAINTENANCE".into()),
-            |o| o.slurm_mut().state.flags.push("MAINT".into()),
-            |o| o.slurm_mut().state.flags.push("FAIL".into()),
+            |o| o.slurm_mut().state.flags.insert(Flag::Maintenance),
+            |o| o.slurm_mut().state.flags.insert(Flag::Fail),
         ];
         for change in hands_off {
             let changed = observation.clone().but(change);
@@ -281,8 +278,8 @@ fn what_is_somebody_elses_is_left_alone() {
 fn no_instance_is_deleted_under_a_running_job() {
     for (observation, _) in rows() {
         let busy = observation.but(|o| {
-            if let Some(node) = o.slurm.as_mut().filter(|n| n.state.base == "IDLE") {
-                node.state.base = "ALLOCATED".into();
+            if let Some(node) = o.slurm.as_mut().filter(|n| n.state.base == Base::Idle) {
+                node.state.base = Base::Allocated;
                 node.allocated = 1;
             }
         });

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kiln_slurm::JobState;
 
-use crate::slurm::{JobState, Node};
 use kiln_wire::rollout::{NodeStep, Options, Rollout, RolloutNode, RolloutState, Strategy};
 use node::{JobSeen, Seen, Terms, Verdict, judge};
 
@@ -321,17 +321,11 @@ fn take_back(node: &RolloutNode, seen: &Seen) -> Action {
         }
         // There may be user jobs: Slurm has to let them end.
         _ if node.elastic => Action::TakeBack { node: name, direct: false },
-        Some(slurm) if slurm.state.in_service() || is_out_of_sight(slurm) => {
+        Some(slurm) if slurm.state.in_service() || slurm.is_silent_with_jobs() => {
             Action::TakeBack { node: name, direct: false }
         }
         _ => Action::TakeBack { node: name, direct: true },
     }
-}
-
-/// In service with jobs on it, but for not having answered just now.
-fn is_out_of_sight(slurm: &Node) -> bool {
-    let booting = slurm.has_flag("POWERING_UP") || slurm.has_flag("REBOOT_ISSUED");
-    slurm.has_flag("NOT_RESPONDING") && slurm.carries_jobs() && !slurm.is_down() && !booting
 }
 
 #[cfg(test)]

@@ -6,13 +6,11 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kiln_slurm::{BOOT_TIME_ROUNDING, JobState, Node};
 
-use crate::slurm::{JobState, Node};
 use crate::store::{Request, RequestState};
 use kiln_wire::rollout::{NodeStep, RolloutNode};
 
-/// Slurm keeps whole seconds.
-const ROUNDING: Duration = Duration::from_secs(2);
 /// Slurm is to give up first: it knows best.
 const AFTER_SLURM: Duration = Duration::from_secs(60);
 /// Between Slurm's yes to a reboot and the flag that shows it.
@@ -106,8 +104,7 @@ fn powered_down(node: &RolloutNode, seen: &Seen, now: Timestamp) -> Verdict {
     if seen.created.is_none_or(|created| created >= begun) {
         return at(NodeStep::Done);
     }
-    let leaving = |flag: &String| flag.starts_with("POWER") && flag != "POWERING_UP";
-    let leaving = seen.slurm.as_ref().is_some_and(|n| n.state.flags.iter().any(leaving));
+    let leaving = seen.slurm.as_ref().is_some_and(|n| n.state.is_losing_instance());
     let asked = seen.request.as_ref().is_some_and(|r| r.received >= begun && r.is_open());
     if leaving || asked || now.duration_since(node.since).unsigned_abs() < GRACE {
         return at(NodeStep::Draining);
@@ -131,7 +128,7 @@ struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     fn new(node: &RolloutNode, seen: &'a Seen, terms: Terms) -> Self {
-        let begun = node.begun.unwrap_or(node.since) - ROUNDING;
+        let begun = node.begun.unwrap_or(node.since) - BOOT_TIME_ROUNDING;
         let request = seen.request.as_ref().filter(|r| r.received >= begun);
         let slurm = seen.slurm.as_ref();
         let booted = slurm.and_then(|n| n.booted);
@@ -142,7 +139,7 @@ impl<'a> Facts<'a> {
             // The image was right before: a boot is all there is to see.
             _ => request.is_some_and(|r| r.state == RequestState::Done) || booted.is_some_and(|b| b >= begun),
         };
-        let since = request.and_then(|r| r.began).map_or(begun, |began| began - ROUNDING);
+        let since = request.and_then(|r| r.began).map_or(begun, |began| began - BOOT_TIME_ROUNDING);
         Facts {
             request,
             slurm,
@@ -152,7 +149,7 @@ impl<'a> Facts<'a> {
             registered: !terms.reboot || booted.is_some_and(|booted| booted >= since),
             // Another's drain is another's business; the node itself answers.
             in_service: slurm
-                .is_some_and(|n| n.state.in_service() || (n.is_drained_by_others() && !n.is_down())),
+                .is_some_and(|n| n.state.in_service() || (n.is_drained_by_others() && !n.state.is_down())),
         }
     }
 }
@@ -192,20 +189,19 @@ fn with_job(
         JobState::Configuring | JobState::Running | JobState::Completed | JobState::NodeFail => {
             at(NodeStep::Booting { job: some })
         }
-        JobState::Failed(word) => {
-            let what = match word.as_str() {
-                "TIMEOUT" => "ran out of time",
-                "FAILED" => "failed: its command or check did not succeed",
-                _ => "did not end well",
-            };
-            Verdict::Failed { reason: format!("job {job} {what} ({word})"), drain: true }
-        }
+        JobState::TimedOut => job_failed(job, "ran out of time", state),
+        JobState::Failed => job_failed(job, "failed: its command or check did not succeed", state),
+        JobState::Other(_) => job_failed(job, "did not end well", state),
     }
 }
 
+fn job_failed(job: u64, what: &str, state: &JobState) -> Verdict {
+    Verdict::Failed { reason: format!("job {job} {what} ({state})"), drain: true }
+}
+
 fn without_job(node: &RolloutNode, facts: &Facts<'_>, terms: Terms, waited: Duration) -> Verdict {
-    let reboot_is_due = facts.slurm.is_some_and(|n| n.state.flags.iter().any(|flag| flag.contains("REBOOT")));
-    let drained_by_kiln = facts.slurm.is_some_and(|n| n.is_drained() && !n.is_drained_by_others());
+    let reboot_is_due = facts.slurm.is_some_and(|n| n.state.is_waiting_for_reboot());
+    let drained_by_kiln = facts.slurm.is_some_and(Node::is_drained_by_kiln);
     if facts.at_work {
         return at(NodeStep::Rebuilding { job: None });
     }

@@ -3,10 +3,9 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use kiln_slurm::NodeState;
+use kiln_slurm::{Node, State};
 
 use super::*;
-use crate::slurm::Node;
 use crate::store::{Request, RequestKind, RequestState};
 
 const START: i64 = 1000;
@@ -40,12 +39,9 @@ fn job(state: JobState) -> Option<JobSeen> {
 }
 
 fn slurm(state: &str, booted: i64) -> Option<Node> {
-    let mut words = state.split('+').map(String::from);
-    let base = words.next().unwrap();
-    let reason = state.contains("DRAIN").then(|| "kiln: x".to_string());
-    let state =
-        NodeState { node: String::new(), base, flags: words.collect(), reason, ..NodeState::default() };
-    Some(Node { state, booted: Some(second(booted)), ..Node::default() })
+    let state = State::parse(state);
+    let reason = state.is_drained().then(|| "kiln: x".to_string());
+    Some(Node { state, reason, booted: Some(second(booted)), ..Node::default() })
 }
 
 fn request(state: RequestState) -> Option<Request> {
@@ -169,7 +165,7 @@ fn a_job_without_a_rebuild_is_named() {
 
 #[test]
 fn a_failed_check_drains_and_a_failed_request_is_quoted() {
-    let seen = new(JobState::Failed("FAILED".into()));
+    let seen = new(JobState::Failed);
     let actions = act(&rollout(Options::default(), vec![NodeStep::Checking { job: 7 }]), &[seen]);
     assert!(matches!(&actions[1], Action::Drain { reason, .. }
         if reason.starts_with("kiln: rollout 1: job 7 failed: its command or check did not succeed")));
@@ -342,7 +338,7 @@ fn without_a_reboot_the_job_is_all() {
 /// What Slurm says of a node that did not boot in time.
 fn given_up(reason: &str) -> Option<Node> {
     let mut node = slurm("DOWN+NOT_RESPONDING", START - 500).unwrap();
-    node.state.reason = Some(reason.into());
+    node.reason = Some(reason.into());
     Some(node)
 }
 

@@ -1,92 +1,23 @@
-//! Nodes: their states, and taking them out of service.
+//! Reading nodes, and taking them out of service.
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
-use kiln_slurm::{NodeState, parse_node_states};
 use kiln_spec::hostlist;
 
-use super::{REASON, Slurm, field};
+use super::Slurm;
 use crate::error::{Error, Result};
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Node {
-    pub state: NodeState,
-    /// By slurmctld's clock, from the uptime the node told at its registration.
-    pub booted: Option<Timestamp>,
-    /// Where Slurm reaches it: an address, or a name.
-    pub address: Option<String>,
-    /// CPUs that jobs have.
-    pub allocated: u32,
-    /// What the node told of itself.
-    pub extra: Option<String>,
-}
-
-impl Node {
-    pub fn has_flag(&self, name: &str) -> bool {
-        self.state.has(name)
-    }
-
-    pub fn is_drained(&self) -> bool {
-        self.has_flag("DRAIN")
-    }
-
-    pub fn is_down(&self) -> bool {
-        self.state.base == "DOWN"
-    }
-
-    /// Slurm has waited in vain for it to boot.
-    pub fn is_given_up(&self) -> bool {
-        const SIGNS: [&str; 2] = ["reboot timed out", "ResumeTimeout reached"];
-        let reason = self.state.reason.as_deref().unwrap_or_default();
-        self.is_down() && SIGNS.iter().any(|sign| reason.contains(sign))
-    }
-
-    /// Kiln has taken it out of service.
-    pub fn is_drained_by_kiln(&self) -> bool {
-        self.is_drained() && self.has_reason(REASON)
-    }
-
-    /// Nobody's job runs there.
-    pub fn is_empty(&self) -> bool {
-        matches!(self.state.base.as_str(), "IDLE" | "DOWN")
-            && !self.state.flags.iter().any(|flag| flag == "COMPLETING")
-    }
-
-    /// The drain is someone else's: it is not Kiln's to change.
-    pub fn is_drained_by_others(&self) -> bool {
-        self.is_drained() && !self.has_reason(REASON)
-    }
-
-    /// Why a rollout leaves the node out that somebody else drained.
-    pub fn foreign_drain(&self) -> Option<String> {
-        let reason = self.state.reason.as_deref().unwrap_or("no reason given");
-        self.is_drained_by_others().then(|| format!("drained by others: {reason}"))
-    }
-
-    /// Jobs are on it, or about to begin there.
-    pub fn carries_jobs(&self) -> bool {
-        self.allocated > 0
-            || matches!(self.state.base.as_str(), "ALLOCATED" | "MIXED" | "COMPLETING")
-            || self.state.has("COMPLETING")
-    }
-
-    pub fn has_reason(&self, prefix: &str) -> bool {
-        self.state.reason.as_deref().is_some_and(|reason| reason.starts_with(prefix))
-    }
-}
+use crate::node::{Node, parse_nodes};
+use crate::oneliner::field;
 
 impl Slurm {
     /// All nodes by name.
     pub async fn nodes(&self) -> Result<BTreeMap<String, Node>> {
-        Ok(parse(&self.call("scontrol", &["show", "node", "--oneliner"]).await?))
+        Ok(parse_nodes(&self.call("scontrol", &["show", "node", "--oneliner"]).await?))
     }
 
     pub async fn node(&self, name: &str) -> Result<Option<Node>> {
         let text = self.call("scontrol", &["show", "node", name, "--oneliner"]).await?;
-        Ok(parse(&text).remove(name))
+        Ok(parse_nodes(&text).remove(name))
     }
 
     /// Nodes of a partition.
@@ -116,7 +47,7 @@ impl Slurm {
 
     /// Ends a drain whose reason starts as told; any other stays.
     pub async fn undrain(&self, node: &str, prefix: &str) -> Result<bool> {
-        let ours = self.node(node).await?.is_some_and(|n| n.is_drained() && n.has_reason(prefix));
+        let ours = self.node(node).await?.is_some_and(|n| n.state.is_drained() && n.has_reason(prefix));
         if ours {
             self.update(node, "state=resume", None).await?;
         }
@@ -163,8 +94,7 @@ impl Slurm {
 
     /// Lets its jobs end and no new ones begin, then calls the suspend hook.
     pub async fn power_down_asap(&self, node: &str, reason: &str) -> Result<()> {
-        let off = |n: Node| n.has_flag("POWERED_DOWN") || n.has_flag("POWERING_DOWN");
-        if self.node(node).await?.is_some_and(off) {
+        if self.node(node).await?.is_some_and(|n| n.state.is_powering_down_or_off()) {
             return Ok(());
         }
         self.update(node, "state=power_down_asap", Some(reason)).await
@@ -189,57 +119,9 @@ fn plain(reason: &str) -> String {
     one_line.chars().map(|c| if matches!(c, '[' | ']' | '"' | '\'') { ' ' } else { c }).take(200).collect()
 }
 
-fn parse(oneliner: &str) -> BTreeMap<String, Node> {
-    let lines: BTreeMap<&str, &str> =
-        oneliner.lines().filter_map(|line| Some((field(line, "NodeName")?, line))).collect();
-    parse_node_states(oneliner)
-        .into_iter()
-        .map(|state| {
-            let line = lines.get(state.node.as_str()).copied().unwrap_or_default();
-            let node = Node {
-                booted: field(line, "BootTime").and_then(moment),
-                address: field(line, "NodeAddr").map(String::from),
-                allocated: field(line, "CPUAlloc").and_then(|n| n.parse().ok()).unwrap_or(0),
-                // The last: words of a reason, which comes before it, are not the node's.
-                extra: line.rsplit_once(" Extra=").and_then(|(_, rest)| first_word(rest)),
-                state,
-            };
-            (node.state.node.clone(), node)
-        })
-        .collect()
-}
-
-fn first_word(text: &str) -> Option<String> {
-    text.split_ascii_whitespace().next().map(String::from)
-}
-
-/// Printed in the zone of the command's environment: UTC.
-fn moment(text: &str) -> Option<Timestamp> {
-    text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn boot_times_are_read() {
-        let nodes = parse(
-            "NodeName=a State=IDLE BootTime=2026-01-02T03:04:05 SlurmdStartTime=None\n\
-             NodeName=b State=DOWN*+DRAIN BootTime=None Reason=kiln: no image [slurm@2026-01-01T00:00:00]\n",
-        );
-        assert_eq!(nodes["a"].booted, Some("2026-01-02T03:04:05Z".parse().unwrap()));
-        assert_eq!(nodes["b"].booted, None);
-        assert!(nodes["b"].is_drained() && !nodes["b"].is_drained_by_others());
-    }
-
-    #[test]
-    fn a_foreign_drain_is_foreign() {
-        let nodes =
-            parse("NodeName=a State=IDLE+DRAIN Reason=bad fan [root@1]\nNodeName=b State=IDLE+DRAIN\n");
-        assert!(nodes["a"].is_drained_by_others());
-        assert!(nodes["b"].is_drained_by_others());
-    }
 
     #[test]
     fn reasons_stay_on_one_line() {

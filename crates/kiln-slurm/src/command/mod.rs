@@ -1,4 +1,4 @@
-//! Slurm's commands, as the daemon needs them. Arguments only, never a shell; programs by absolute path.
+//! Slurm's commands, as Kiln needs them. Arguments only, never a shell; programs by absolute path.
 
 mod jobs;
 mod nodes;
@@ -7,20 +7,12 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use kiln_slurm::Release;
 use tokio::process::Command;
 
 use crate::error::{Error, Result};
+use crate::release::Release;
 
-pub use jobs::{Job, JobState, Submission};
-pub use nodes::Node;
-
-/// What Kiln writes before a reason, to know its own drains from an administrator's.
-pub const REASON: &str = "kiln: ";
-
-/// Slurm works out a node's boot time from whole seconds of clock and uptime, up to this much too early. A node that
-/// is there so soon after the request has, to Slurm, not been booted for it.
-pub const ROUNDING: Duration = Duration::from_secs(2);
+pub use jobs::Submission;
 
 #[derive(Debug, Clone)]
 pub struct Slurm {
@@ -45,7 +37,7 @@ impl Slurm {
     pub async fn release(&self) -> Result<Release> {
         let text = self.call("scontrol", &["--version"]).await?;
         let version = text.split_whitespace().last().unwrap_or_default();
-        version.parse().map_err(|e| failure("scontrol", format!("{e}")))
+        version.parse().map_err(|_| Error::output("scontrol", &text))
     }
 
     /// Whether a user may have nodes rebooted, as Slurm's accounting has it.
@@ -72,23 +64,12 @@ impl Slurm {
         }
         let output = match tokio::time::timeout(TIMEOUT, command.output()).await {
             Ok(Ok(output)) => output,
-            Ok(Err(error)) => return Err(failure(program, format!("cannot be run: {error}"))),
-            Err(_) => return Err(failure(program, "no answer".into())),
+            Ok(Err(source)) => return Err(Error::NotRun { program: program.into(), source }),
+            Err(_) => return Err(Error::no_answer(program, TIMEOUT)),
         };
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let said = said.trim().lines().collect::<Vec<_>>().join("; ");
-            return Err(failure(program, if said.is_empty() { output.status.to_string() } else { said }));
+            return Err(Error::from_exit(program, output.status, &output.stderr));
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
-}
-
-fn failure(program: &str, message: String) -> Error {
-    Error::Slurm { program: program.into(), message }
-}
-
-/// `Key=value` of a line that `--oneliner` printed.
-fn field<'a>(line: &'a str, key: &str) -> Option<&'a str> {
-    line.split_ascii_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }

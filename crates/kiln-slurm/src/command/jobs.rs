@@ -1,52 +1,8 @@
-//! Jobs: submitting, watching, cancelling.
+//! Submitting, watching and cancelling jobs.
 
-use super::{Slurm, failure};
+use super::Slurm;
 use crate::error::{Error, Result};
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Job {
-    pub id: u64,
-    pub state: JobState,
-    /// Kiln's own mark.
-    pub comment: String,
-    /// Slurm's word for why it waits or how it ended.
-    pub reason: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JobState {
-    Pending,
-    /// Its node is being rebooted.
-    Configuring,
-    Running,
-    Completed,
-    Cancelled,
-    NodeFail,
-    /// With Slurm's word: `FAILED`, `TIMEOUT`, ...
-    Failed(String),
-}
-
-impl JobState {
-    /// Of the long forms that squeue and sacct print.
-    pub fn parse(word: &str) -> JobState {
-        // sacct says by whom: `CANCELLED by 0`.
-        match word.split_whitespace().next().unwrap_or_default() {
-            "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED" | "SPECIAL_EXIT" => JobState::Pending,
-            "CONFIGURING" => JobState::Configuring,
-            "RUNNING" | "COMPLETING" | "SUSPENDED" | "STAGE_OUT" | "SIGNALING" | "STOPPED" => {
-                JobState::Running
-            }
-            "COMPLETED" => JobState::Completed,
-            "CANCELLED" | "REVOKED" => JobState::Cancelled,
-            "NODE_FAIL" | "BOOT_FAIL" => JobState::NodeFail,
-            other => JobState::Failed(other.to_string()),
-        }
-    }
-
-    pub fn is_over(&self) -> bool {
-        !matches!(self, JobState::Pending | JobState::Configuring | JobState::Running)
-    }
-}
+use crate::job::{Job, JobState, SQUEUE_FORMAT, parse_sacct, parse_squeue};
 
 /// One job for one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,8 +47,6 @@ impl Submission {
     }
 }
 
-const FORMAT: &str = "--format=%i|%T|%k|%r";
-
 impl Slurm {
     pub async fn submit(&self, submission: &Submission) -> Result<u64> {
         let arguments = submission.arguments();
@@ -108,14 +62,14 @@ impl Slurm {
         };
         // `ID` or `ID;CLUSTER`.
         let id = answer.trim().split(';').next().and_then(|id| id.parse().ok());
-        id.ok_or_else(|| failure("sbatch", format!("unexpected answer {:?}", answer.trim())))
+        id.ok_or_else(|| Error::output("sbatch", &answer))
     }
 
     /// All jobs of these partitions that slurmctld still knows; it forgets one `MinJobAge` after its end.
     pub async fn jobs(&self, partitions: &[String]) -> Result<Vec<Job>> {
         let partitions = format!("--partition={}", partitions.join(","));
-        let text = self.call("squeue", &["--all", "--noheader", "--states=all", &partitions, FORMAT]).await?;
-        Ok(text.lines().filter_map(parse_line).collect())
+        let arguments = ["--all", "--noheader", "--states=all", &partitions, SQUEUE_FORMAT];
+        Ok(parse_squeue(&self.call("squeue", &arguments).await?))
     }
 
     /// How a job ended that slurmctld has forgotten; `None` where the accounting does not know it either.
@@ -123,9 +77,8 @@ impl Slurm {
         let id = format!("--jobs={id}");
         let arguments = ["--allocations", "--noheader", "--parsable2", &id, "--format=State"];
         match self.call("sacct", &arguments).await {
-            Ok(text) => Ok(text.lines().next().map(JobState::parse)),
-            // A cluster without accounting.
-            Err(Error::Slurm { message, .. }) if message.contains("disabled") => Ok(None),
+            Ok(text) => Ok(parse_sacct(&text)),
+            Err(Error::NoAccounting { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -140,35 +93,9 @@ impl Slurm {
     }
 }
 
-fn parse_line(line: &str) -> Option<Job> {
-    let mut fields = line.splitn(4, '|');
-    Some(Job {
-        // Of an array only the job itself is Kiln's.
-        id: fields.next()?.trim().parse().ok()?,
-        state: JobState::parse(fields.next()?),
-        comment: fields.next()?.trim().to_string(),
-        reason: fields.next()?.trim().to_string(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn squeue_is_understood() {
-        let job = parse_line("17|CONFIGURING|kiln-rollout-1-n-0|None").unwrap();
-        assert_eq!((job.id, job.state), (17, JobState::Configuring));
-        assert_eq!(job.comment, "kiln-rollout-1-n-0");
-        assert_eq!(parse_line("slurm_load_jobs error: x"), None);
-    }
-
-    #[test]
-    fn ends_are_told_apart() {
-        assert_eq!(JobState::parse("CANCELLED by 0"), JobState::Cancelled);
-        assert_eq!(JobState::parse("TIMEOUT"), JobState::Failed("TIMEOUT".into()));
-        assert!(!JobState::parse("COMPLETING").is_over());
-    }
 
     #[test]
     fn the_nodes_own_arguments_come_last() {
