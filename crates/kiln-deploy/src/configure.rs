@@ -8,11 +8,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_image::Event;
-use kiln_site::{Bundle, NodeKeys, Site, site};
+use kiln_site::{NodeKeys, Site, site};
 use kiln_slurm::parse_nodes;
 use kiln_spec::Role;
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::ApplyReport;
+use kiln_wire::Bundle;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -80,7 +81,7 @@ impl Deployment<'_> {
                 Err(Error::Stopped) => return Err(Error::Stopped),
                 // It gets its bundle when it boots again.
                 Err(_) if self.has_left(host).await => {
-                    (self.progress)(Event::done(&host.name, "powered down meanwhile"));
+                    (self.progress)(Event::done(&host.name, "powered down in the meantime"));
                 }
                 Err(error) => {
                     (self.progress)(Event::failed(&host.name, "not configured"));
@@ -92,7 +93,7 @@ impl Deployment<'_> {
             self.wait_for_slurm(&ssh, &hosts).await?;
         }
         for (node, status) in asleep {
-            (self.progress)(Event::failed(&node, format!("left out: it is {status}")));
+            (self.progress)(Event::failed(&node, format!("skipped: it is {status}")));
             failures.push(format!("  {}", Error::NotActive { node, status }));
         }
         if !failures.is_empty() {

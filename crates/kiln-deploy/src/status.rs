@@ -22,7 +22,7 @@ use crate::targets::{Targets, targets};
 pub struct StatusReport {
     pub cluster: String,
     pub observed: Timestamp,
-    /// Why Slurm could not be asked, if it could not.
+    /// Why Slurm could not be reached, if it could not.
     pub slurm_error: Option<String>,
     /// Why kilnd's findings are missing or old, if they are.
     pub kilnd_error: Option<String>,
@@ -111,7 +111,7 @@ impl Deployment<'_> {
         let failed = |error: String| Answer { slurm_error: Some(error), ..Answer::default() };
         let name = self.spec.control.node.as_str();
         let Some(instance) = observed.nodes().get(name).copied() else {
-            return failed(format!("there is no instance for {name}"));
+            return failed(format!("{name} has no instance"));
         };
         if instance.status != InstanceStatus::Active {
             return failed(format!("{name} is {}", instance.status.word()));
@@ -159,8 +159,8 @@ impl Deployment<'_> {
 impl From<FleetHealth> for Answer {
     fn from(health: FleetHealth) -> Self {
         let unattended = health.is_unattended().then(|| match health.last_look {
-            Some(at) => format!("kilnd last looked at {}", at.strftime("%Y-%m-%d %H:%M:%S UTC")),
-            None => "kilnd has never looked".into(),
+            Some(at) => format!("kilnd last checked at {}", at.strftime("%Y-%m-%d %H:%M:%S UTC")),
+            None => "kilnd has never checked".into(),
         });
         let blind = health.cloud_problem.map(|problem| format!("kilnd cannot ask the cloud: {problem}"));
         let says = |n: &NodeHealth| {
@@ -240,7 +240,7 @@ impl Seen<'_> {
             match self.slurm {
                 Some(state) if !state.in_order => return out_of_service(&state.short),
                 None if self.slurm_answers => return "unknown to Slurm".into(),
-                None => return "Slurm could not be asked".into(),
+                None => return "Slurm could not be reached".into(),
                 _ => {}
             }
         }

@@ -36,6 +36,8 @@ pub enum Error {
     Slurm(#[from] kiln_slurm::Error),
     #[error(transparent)]
     Cloud(#[from] kiln_cloud::Error),
+    #[error("a node that is {step} cannot be {what}: {node}")]
+    IllegalTransition { node: String, step: &'static str, what: &'static str },
     /// What was asked cannot be done; says what to do instead.
     #[error("{0}")]
     Refused(String),

@@ -1,7 +1,9 @@
 //! The control node's side of Kiln: Slurm's hooks, the daemon that answers them, and rollouts.
 //!
-//! A hook only writes into the [`Store`] and returns. The [`daemon`] reads the store, looks at the cloud and at
-//! Slurm, and does the slow work. Everything here runs as Slurm's own user.
+//! A hook only writes into the [`Store`] and returns. The [`daemon`] runs one controller per concern: [`reboot`], [`power`],
+//! [`rollout`] and [`reconcile`]. Each has the same three parts: `observe` reads the store, Slurm and the cloud; `plan`
+//! decides and does nothing else; `execute` acts and records. [`control_loop`] runs them. Everything here runs as Slurm's own
+//! user.
 
 mod cloud_view;
 mod control_loop;

@@ -53,9 +53,9 @@ pub enum BuildError {
     Ssh(#[from] kiln_ssh::Error),
     #[error("{step}: {message}")]
     Step { step: String, message: String },
-    #[error("the image's facts could not be written down")]
+    #[error("the image's manifest could not be written")]
     Manifest(#[from] serde_json::Error),
-    #[error("stopped as asked")]
+    #[error("stopped as requested")]
     Stopped,
     #[error("building image {image} failed")]
     Failed {
@@ -131,7 +131,7 @@ impl Builder<'_> {
         let result = self.build_on(recipe, source, place).await;
         if let Err(error) = result {
             if matches!(error, BuildError::Stopped) {
-                self.say(&recipe.name, "stopping: the build instance goes");
+                self.say(&recipe.name, "stopping: deleting the build instance");
                 self.clear().await?;
                 return Err(error);
             }
@@ -140,7 +140,7 @@ impl Builder<'_> {
             }
             if self.keep_on_failure {
                 let name = instance_name(self.cluster);
-                self.say(&recipe.name, &format!("instance {name} is kept; `kiln ssh {name}` leads onto it"));
+                self.say(&recipe.name, &format!("instance {name} is kept; `kiln ssh {name}` logs in to it"));
             } else {
                 self.clear().await?;
             }
@@ -234,7 +234,7 @@ impl Builder<'_> {
         };
         let instance = match self.cloud.create(vec![new]).await.pop() {
             Some(result) => result?,
-            None => return Err(kiln_cloud::Error::failed("the cloud created nothing").into()),
+            None => return Err(kiln_cloud::Error::failed("the cloud created no instance").into()),
         };
         let deadline = tokio::time::Instant::now() + Duration::from_secs(300);
         let ids = [instance.id.clone()];

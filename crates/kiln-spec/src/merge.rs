@@ -3,15 +3,15 @@
 
 use std::ops::Range;
 
+use crate::Role;
 use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
-    CloudTable, ComputeOverrideTable, ComputeTable, ControlTable, Disk, ElasticTable, File,
-    LoginOverrideTable, MergedImage, MergedPartition, MergedRebuild, ReconcileTable, RolesTable, SlurmTable,
-    UserTable, image, limits, partition, rebuild, volumes,
+    CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup, MergedImage, MergedPartition,
+    MergedRebuild, ReconcileTable, RolesTable, SlurmTable, UserTable, image, limits, partition, rebuild,
+    volumes,
 };
-use crate::written::{At, Named, Scalar, Text};
-use crate::{ImageUpdate, Role};
+use crate::written::{At, Named, Text};
 
 /// An `Option` is either optional in the spec too, or was reported as missing or wrong.
 pub(crate) struct Merged {
@@ -20,9 +20,9 @@ pub(crate) struct Merged {
     pub concurrency: At<i64>,
     pub cloud: CloudTable,
     pub images: Vec<MergedImage>,
-    pub control: Control,
-    pub login: Vec<Group>,
-    pub compute: Vec<Group>,
+    pub control: ControlTable,
+    pub login: Vec<MergedGroup>,
+    pub compute: Vec<MergedGroup>,
     pub state: Disk,
     pub home: Disk,
     pub partitions: Vec<MergedPartition>,
@@ -31,35 +31,6 @@ pub(crate) struct Merged {
     pub users: Named<UserTable>,
     pub roles: RolesTable,
     pub reconcile: ReconcileTable,
-}
-
-pub(crate) struct Control {
-    pub node: Text,
-    pub flavor: Text,
-    pub image: Option<Text>,
-}
-
-pub(crate) struct Group {
-    pub name: Text,
-    pub role: Role,
-    pub nodes: Option<Text>,
-    pub flavor: Text,
-    pub image: Option<Text>,
-    pub features: Vec<Text>,
-    pub image_update: ImageUpdate,
-    pub zones: Vec<Text>,
-    pub elastic: Option<Elastic>,
-    pub rebuild_time: Text,
-    pub node_config: Named<Scalar>,
-    pub overrides: Named<ComputeOverrideTable>,
-}
-
-pub(crate) struct Elastic {
-    pub idle: Text,
-    pub min: At<i64>,
-    pub flavors: Vec<Text>,
-    /// Made from `[limits]`.
-    pub from_limits: bool,
 }
 
 pub(crate) fn default_text(value: &str, at: &Range<usize>) -> Text {
@@ -84,48 +55,22 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
     }
     let images = image::merge(file.image.unwrap_or_default());
     let usual_image = UsualImage::of(&images);
-    let control = control(file.control.unwrap_or_default(), &usual_image, findings);
-    let login: Vec<Group> = (file.login.unwrap_or_default().into_iter())
-        .map(|(name, table)| {
-            let image = usual_image.unless(table.image, &group_title(&name), &name.span, findings);
-            Group {
-                role: Role::Login,
-                nodes: table.nodes,
-                flavor: table.flavor,
-                image,
-                features: Vec::new(),
-                image_update: ImageUpdate::Apply,
-                zones: Vec::new(),
-                elastic: None,
-                rebuild_time: ComputeTable::default().rebuild_time,
-                node_config: Vec::new(),
-                overrides: table.overrides.into_iter().map(login_override).collect(),
-                name,
-            }
-        })
+    let mut control = file.control.unwrap_or_default();
+    control.image = usual_image.unless(control.image, "[control]", &control.at, findings);
+    let mut group = |name: Text, role: Role, mut table: ComputeTable| {
+        let whose = format!("group `{}`", name.value);
+        table.image = usual_image.unless(table.image, &whose, &name.span, findings);
+        MergedGroup { name, role, table, from_limits: false }
+    };
+    let login: Vec<MergedGroup> = (file.login.unwrap_or_default().into_iter())
+        .map(|(name, table)| group(name, Role::Login, table.into()))
         .collect();
-    let mut compute: Vec<Group> = (file.compute.unwrap_or_default().into_iter())
-        .map(|(name, table)| {
-            let image = usual_image.unless(table.image, &group_title(&name), &name.span, findings);
-            Group {
-                role: Role::Compute,
-                nodes: table.nodes,
-                flavor: table.flavor,
-                image,
-                features: table.features.value,
-                image_update: table.image_update.value,
-                zones: table.zones.map(|list| list.value).unwrap_or_default(),
-                elastic: table.elastic.map(elastic),
-                rebuild_time: table.rebuild_time,
-                node_config: table.node_config,
-                overrides: table.overrides,
-                name,
-            }
-        })
+    let mut compute: Vec<MergedGroup> = (file.compute.unwrap_or_default().into_iter())
+        .map(|(name, table)| group(name, Role::Compute, table))
         .collect();
-    for (flavor, table) in by_limits {
-        let image = usual_image.unless(table.image.clone(), "[limits]", &flavor.span, findings);
-        compute.extend(limits::groups(&flavor, image.as_ref(), table, findings));
+    for (flavor, mut table) in by_limits {
+        table.image = usual_image.unless(table.image, "[limits]", &flavor.span, findings);
+        compute.extend(limits::groups(&flavor, table, findings));
     }
     let disks = file.volumes.unwrap_or_default();
     Merged {
@@ -149,22 +94,4 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         roles: file.role.unwrap_or_default(),
         reconcile: file.reconcile.unwrap_or_default(),
     }
-}
-
-fn elastic(table: ElasticTable) -> Elastic {
-    Elastic { idle: table.idle, min: table.min, flavors: table.flavors.value, from_limits: false }
-}
-
-fn group_title(name: &Text) -> String {
-    format!("group `{}`", name.value)
-}
-
-fn control(written: ControlTable, usual: &UsualImage, findings: &mut Findings<'_>) -> Control {
-    let image = usual.unless(written.image, "[control]", &written.at, findings);
-    Control { node: written.node, flavor: written.flavor, image }
-}
-
-fn login_override((name, table): (Text, LoginOverrideTable)) -> (Text, ComputeOverrideTable) {
-    let LoginOverrideTable { at, flavor, image, address } = table;
-    (name, ComputeOverrideTable { at, flavor, image, features: None, address })
 }

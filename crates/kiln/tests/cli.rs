@@ -70,8 +70,8 @@ fn help_of_a_verb() {
 
     Global options:
       -f, --file <PATH>   The cluster file [env: KILN_FILE=] [default: cluster.toml]
-          --json          Print data and errors as JSON, and no talk
-      -q, --quiet         Print no progress and no talk, only data, warnings and errors
+          --json          Print data and errors as JSON, and no messages
+      -q, --quiet         Print no progress and no messages, only data, warnings and errors
       -v, --verbose...    Log to standard error what Kiln does; twice for what its libraries do
           --color <WHEN>  When to use colour; `auto` is on a terminal, unless `NO_COLOR` is set
                           [default: auto] [possible values: auto, always, never]

@@ -68,7 +68,7 @@ impl Deployment<'_> {
             }
             Action::KeepAddresses { network, id, automatic } => {
                 self.cloud.set_automatic(id, *automatic).await?;
-                done(format!("network {network}"), "addresses kept");
+                done(format!("network {network}"), "addresses reserved");
             }
             Action::CreateSecurityGroup { name, unfinished, rules, .. } => {
                 let (labels, rules) = (self.labels(), made.rules(rules)?);

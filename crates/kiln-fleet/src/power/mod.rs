@@ -4,7 +4,6 @@
 //! needs next. Creating and deleting outlast the round. Stopping at any point is harmless: requests stay open until they
 //! are observed to be done, and nothing else is remembered.
 
-mod answer;
 mod execute;
 mod observe;
 mod pace;

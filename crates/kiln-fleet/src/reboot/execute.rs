@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_cloud::{Class, Instance, Rebuild, label};
+use kiln_cloud::{Instance, Rebuild, label};
 use kiln_slurm::{BOOT_TIME_ROUNDING, Slurm};
 use tokio_util::sync::CancellationToken;
 
 use super::observe::{self, Observation};
 use super::plan::{Action, plan};
-use crate::control_loop::retry;
+use crate::control_loop::retry::{self, Failure};
 use crate::error::{Error, Result, chain};
 use crate::fleet::Fleet;
 use crate::store::{CloudOperation, Request, RequestKind, Store, now};
@@ -176,23 +176,13 @@ fn rebuild(node: &FleetNode, instance: &Instance, image: String) -> Rebuild {
 }
 
 fn triage(error: &Error) -> Outcome {
-    let problem = error.chain();
     let Error::Cloud(error) = error else {
-        // The store or the disk: not the node's fault.
-        return Outcome::Retry { wait: None, problem };
+        // The store, the disk or Slurm: not the node's fault.
+        return Outcome::Retry { wait: None, problem: error.chain() };
     };
-    match error.class {
-        // A conflict: the cloud is busy with the instance on somebody else's account.
-        Class::Busy { .. } | Class::Unanswered | Class::Conflict => {
-            Outcome::Retry { wait: error.retry_after(), problem }
-        }
-        Class::NoRights => Outcome::Failed(format!("{problem}; `kiln configure` brings valid ones")),
-        Class::NotFound { .. }
-        | Class::NoRoom
-        | Class::Refused
-        | Class::Untrusted
-        | Class::Unsupported
-        | Class::Failed => Outcome::Failed(problem),
+    match Failure::from(error) {
+        Failure::Temporary { wait, problem } => Outcome::Retry { wait, problem },
+        Failure::NoRoom(problem) | Failure::Final(problem) => Outcome::Failed(problem),
     }
 }
 
@@ -213,14 +203,5 @@ mod tests {
     #[test]
     fn reasons_are_kilns_own() {
         assert!(FAILED.starts_with(kiln_slurm::REASON));
-    }
-
-    #[test]
-    fn errors_are_sorted_by_what_can_be_done() {
-        let again = |e| matches!(triage(&Error::Cloud(e)), Outcome::Retry { .. });
-        assert!(again(kiln_cloud::Error::busy(None)));
-        assert!(again(kiln_cloud::Error::conflict("being built")));
-        assert!(!again(kiln_cloud::Error::refused("no such image")));
-        assert!(!again(kiln_cloud::Error::no_room("full")));
     }
 }

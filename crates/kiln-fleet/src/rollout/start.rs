@@ -1,4 +1,4 @@
-//! What an administrator does with rollouts: start, pause, resume, abort, look.
+//! What an administrator does with rollouts: start, pause, resume, abort, show.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use kiln_wire::rollout::{
     Strategy,
 };
 
-/// Writes a rollout down; the daemon carries it out.
+/// Records a rollout; the daemon carries it out.
 pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Options) -> Result<RolloutId> {
     if options.strategy == Strategy::Job && !options.no_reboot {
         check_release(slurm.release().await?, &options)?;
@@ -36,13 +36,13 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
             let broken =
                 instances.get(&name).is_some_and(|i| matches!(i.status, InstanceStatus::Error { .. }));
             let state = states.get(&name);
-            // What Kiln drained is Kiln's to bring back, and Slurm runs no job there.
+            // Kiln may bring back a node that Kiln drained. Slurm runs no job there.
             let elastic = file.elastic_group(&name).is_some();
             let direct = !elastic && !options.no_reboot && state.is_some_and(Node::is_drained_by_kiln);
             let skipped = if elastic {
                 elastic_skip(&options, target.as_deref(), instances.get(&name), state)
             } else if broken && !direct {
-                Some("its instance is broken; `kiln up` makes it anew".to_string())
+                Some("its instance is broken; `kiln up` recreates it".to_string())
             } else {
                 reason_to_skip(&options, target.as_deref(), previous.as_deref(), state)
             };
@@ -81,7 +81,7 @@ async fn check_user(slurm: &Slurm, options: &Options, partitions: &BTreeMap<Stri
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if user.is_empty() || user.starts_with('-') || !user.chars().all(plain) {
-        return Err(Error::Refused(format!("{user:?} is no name of a user")));
+        return Err(Error::Refused(format!("{user:?} is not the name of a user")));
     }
     if matches!(user.as_str(), "root" | "slurm") {
         return Err(Error::Refused(format!(
@@ -120,7 +120,7 @@ async fn partition_of_nodes(
     let mut found = BTreeMap::new();
     for partition in asked {
         if partition.is_empty() || partition.starts_with('-') || partition.contains([',', ' ']) {
-            return Err(Error::Refused(format!("{partition:?} is no name of a partition")));
+            return Err(Error::Refused(format!("{partition:?} is not the name of a partition")));
         }
         for node in slurm.partition(partition).await? {
             if let Some(other) = found.insert(node.clone(), partition.clone()) {

@@ -96,7 +96,7 @@ fn generate_host_keys(tree: &Tree) -> Result<bool, BootError> {
     match process::call(&["ssh-keygen", "-A"]) {
         Ok(_) => Ok(true),
         Err(process::ProcessError::Start { .. }) => {
-            say("there is no ssh-keygen here, so no SSH host keys were made");
+            say("ssh-keygen is not installed, so no SSH host keys were generated");
             Ok(false)
         }
         Err(error) => Err(BootError::Host(explain(&error))),

@@ -20,8 +20,12 @@ pub const SSHD: Service = Service {
     ..Service::EMPTY
 };
 
-pub const SSH_KEY: Secret =
-    Secret { name: "ssh-key", purpose: "Kiln's own way onto the nodes", form: Form::SshKey, on_nodes: false };
+pub const SSH_KEY: Secret = Secret {
+    name: "ssh-key",
+    purpose: "Kiln's own SSH access to the nodes",
+    form: Form::SshKey,
+    on_nodes: false,
+};
 
 const UNIT: &str = "sshd.service";
 

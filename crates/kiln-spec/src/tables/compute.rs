@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::reconcile::at_least;
+use super::{rebuild, slurm};
 use crate::diagnostic::Findings;
-use crate::merge;
-use crate::validate::names;
-use crate::validate::nodes::check_flavor;
+use crate::validate::nodes::{check_feature, check_flavor};
+use crate::validate::{names, overrides};
 use crate::written::table::table;
 use crate::written::{At, List, Named, Scalar, Text};
-use crate::{Elastic, ImageUpdate};
+use crate::{Elastic, Group, ImageUpdate, Role};
 
 table! {
     /// A group of equal compute nodes.
@@ -63,22 +63,56 @@ table! {
     }
 }
 
+/// A group of nodes of either role. A login group has the keys of a compute group, with their defaults.
+pub(crate) struct MergedGroup {
+    pub name: Text,
+    pub role: Role,
+    /// With the image that the nodes get if the file names none.
+    pub table: ComputeTable,
+    /// Made from `[limits]`.
+    pub from_limits: bool,
+}
+
+/// The group with its nodes, which were checked before.
+pub(crate) fn validate(group: &MergedGroup, nodes: Vec<String>, findings: &mut Findings<'_>) -> Group {
+    let table = &group.table;
+    for feature in &table.features.value {
+        check_feature(feature, findings);
+    }
+    check_flavor(&table.flavor, findings);
+    let zones = table.zones.iter().flat_map(|list| &list.value);
+    for zone in zones.clone() {
+        names::check_one_line("the zone", zone, findings);
+    }
+    Group {
+        name: group.name.value.clone(),
+        role: group.role,
+        overrides: overrides::overrides(group, &nodes, findings),
+        zones: zones.map(|zone| zone.value.clone()).collect(),
+        elastic: table.elastic.as_ref().map(|written| elastic(written, group, &nodes, findings)),
+        nodes,
+        flavor: table.flavor.value.clone(),
+        image: table.image.as_ref().map(|image| image.value.clone()).unwrap_or_default(),
+        features: table.features.value.iter().map(|feature| feature.value.clone()).collect(),
+        image_update: table.image_update.value,
+        rebuild_time: rebuild::time(&table.rebuild_time, findings),
+        node_config: slurm::line_config(&table.node_config, slurm::NODE_KEYS, findings),
+    }
+}
+
 /// Slurm looks for idle nodes every few seconds.
 const SHORTEST_IDLE: Duration = Duration::from_secs(10);
 
-pub(crate) fn validate_elastic(
-    group: &merge::Group,
+fn elastic(
+    written: &ElasticTable,
+    group: &MergedGroup,
     nodes: &[String],
     findings: &mut Findings<'_>,
-) -> Option<Elastic> {
-    for zone in &group.zones {
-        names::check_one_line("the zone", zone, findings);
-    }
-    let written = group.elastic.as_ref()?;
-    for flavor in &written.flavors {
+) -> Elastic {
+    for flavor in &written.flavors.value {
         check_flavor(flavor, findings);
     }
-    if group.image_update == ImageUpdate::Apply {
+    if group.table.image_update.value == ImageUpdate::Apply {
         let message = format!("group `{}` is elastic, and `image_update` is \"apply\"", group.name.value);
         (findings.error("bad-elastic", group.name.span.clone(), message))
             .expected("no `image_update`")
@@ -90,9 +124,9 @@ pub(crate) fn validate_elastic(
         (findings.error("out-of-range", written.min.span.clone(), message))
             .expected(format!("0 to {}, the number of the group's nodes", nodes.len()));
     }
-    Some(Elastic {
+    Elastic {
         idle: at_least("`idle`", &written.idle, SHORTEST_IDLE, findings),
         min: min.unwrap_or_default(),
-        flavors: written.flavors.iter().map(|flavor| flavor.value.clone()).collect(),
-    })
+        flavors: written.flavors.value.iter().map(|flavor| flavor.value.clone()).collect(),
+    }
 }

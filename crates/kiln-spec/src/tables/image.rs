@@ -248,8 +248,8 @@ pub(crate) fn check_use(merged: &Merged, images: &BTreeMap<String, ImageSpec>, f
     let mut uses: Vec<(&Text, Role)> =
         merged.control.image.iter().map(|image| (image, Role::Control)).collect();
     for group in merged.login.iter().chain(&merged.compute) {
-        uses.extend(group.image.iter().map(|image| (image, group.role)));
-        let overrides = group.overrides.iter().filter_map(|(_, table)| table.image.as_ref());
+        uses.extend(group.table.image.iter().map(|image| (image, group.role)));
+        let overrides = group.table.overrides.iter().filter_map(|(_, table)| table.image.as_ref());
         uses.extend(overrides.map(|image| (image, group.role)));
     }
     let known: Vec<&str> = images.keys().map(String::as_str).collect();

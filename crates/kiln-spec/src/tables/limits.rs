@@ -1,11 +1,10 @@
 //! `[limits.FLAVOR]`: how many machines of a flavor may be used where.
 
-use super::ComputeTable;
+use super::{ComputeTable, ElasticTable, MergedGroup};
+use crate::Role;
 use crate::diagnostic::Findings;
-use crate::merge::{Elastic, Group};
 use crate::written::table::table;
 use crate::written::{At, List, Named, Text};
-use crate::{ImageUpdate, Role};
 
 table! {
     /// How many machines of one flavor may be used in which availability zone.
@@ -22,12 +21,7 @@ table! {
 }
 
 /// One group for each zone, with its nodes numbered from 1: `vm-standard2-1-ad1-[0001-0016]`.
-pub(crate) fn groups(
-    flavor: &Text,
-    image: Option<&Text>,
-    table: LimitTable,
-    findings: &mut Findings<'_>,
-) -> Vec<Group> {
+pub(crate) fn groups(flavor: &Text, table: LimitTable, findings: &mut Findings<'_>) -> Vec<MergedGroup> {
     let mut groups = Vec::new();
     for (zone, count) in table.zones.unwrap_or_default() {
         if !(0..=9999).contains(&count.value) {
@@ -42,24 +36,20 @@ pub(crate) fn groups(
         }
         let name = format!("{}-{}", plain(&flavor.value), plain(&zone.value));
         let nodes = format!("{name}-[0001-{:04}]", count.value);
-        groups.push(Group {
-            role: Role::Compute,
-            nodes: Some(At::new(nodes, count.span.clone())),
-            flavor: flavor.clone(),
-            image: image.cloned(),
-            features: table.features.value.clone(),
-            image_update: ImageUpdate::Slurm,
-            rebuild_time: ComputeTable::default().rebuild_time,
-            zones: vec![zone.clone()],
-            elastic: Some(Elastic {
-                idle: table.idle.clone(),
-                min: At::new(0, zone.span.clone()),
-                flavors: Vec::new(),
-                from_limits: true,
-            }),
-            node_config: Vec::new(),
-            overrides: Vec::new(),
+        let elastic = ElasticTable { idle: table.idle.clone(), ..ElasticTable::default() };
+        groups.push(MergedGroup {
             name: At::new(name, zone.span.clone()),
+            role: Role::Compute,
+            table: ComputeTable {
+                nodes: Some(At::new(nodes, count.span.clone())),
+                flavor: flavor.clone(),
+                image: table.image.clone(),
+                features: table.features.clone(),
+                zones: Some(At::new(vec![zone.clone()], zone.span.clone())),
+                elastic: Some(elastic),
+                ..ComputeTable::default()
+            },
+            from_limits: true,
         });
     }
     groups

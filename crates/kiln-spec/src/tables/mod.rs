@@ -17,11 +17,11 @@ pub(crate) mod volumes;
 
 pub(crate) use crate::cloud::CloudTable;
 pub(crate) use cluster::ClusterTable;
-pub(crate) use compute::{ComputeOverrideTable, ComputeTable, ElasticTable};
+pub(crate) use compute::{ComputeOverrideTable, ComputeTable, ElasticTable, MergedGroup};
 pub(crate) use control::ControlTable;
 pub(crate) use image::{ImageTable, MergedImage};
 pub(crate) use limits::LimitTable;
-pub(crate) use login::{LoginOverrideTable, LoginTable};
+pub(crate) use login::LoginTable;
 pub(crate) use partition::{MergedPartition, PartitionTable};
 pub(crate) use rebuild::{MergedRebuild, RebuildTable};
 pub(crate) use reconcile::ReconcileTable;

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::slurm;
+use super::{MergedGroup, slurm};
 use crate::Partition;
 use crate::diagnostic::Findings;
-use crate::merge::{Group, Merged, default_text};
+use crate::merge::{Merged, default_text};
 use crate::units::is_slurm_time;
 use crate::validate::{names, unknown};
 use crate::words::and_list;
@@ -41,7 +41,7 @@ pub(crate) struct MergedPartition {
 const LIMITS_PARTITION: &str = "compute";
 
 /// With those that Kiln makes if the file has none.
-pub(crate) fn merge(written: Option<Named<PartitionTable>>, compute: &[Group]) -> Vec<MergedPartition> {
+pub(crate) fn merge(written: Option<Named<PartitionTable>>, compute: &[MergedGroup]) -> Vec<MergedPartition> {
     let mut written = written.unwrap_or_default();
     let by_default = written.is_empty();
     if by_default {
@@ -49,8 +49,8 @@ pub(crate) fn merge(written: Option<Named<PartitionTable>>, compute: &[Group]) -
             groups: Some(At::new(groups, at.clone())),
             ..PartitionTable::default()
         };
-        let (limited, own): (Vec<&Group>, Vec<&Group>) =
-            compute.iter().partition(|g| g.elastic.as_ref().is_some_and(|e| e.from_limits));
+        let (limited, own): (Vec<&MergedGroup>, Vec<&MergedGroup>) =
+            compute.iter().partition(|group| group.from_limits);
         written = (own.into_iter())
             .map(|group| (group.name.clone(), table(vec![group.name.clone()], &group.name.span)))
             .collect();

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
+use super::MergedGroup;
 use super::partition::{check_groups, check_partition_name, group_names};
 use crate::diagnostic::Findings;
-use crate::merge::{self, Merged, default_text};
+use crate::merge::{Merged, default_text};
 use crate::units::duration;
 use crate::words::{and_list, node_list};
 use crate::written::table::table;
@@ -33,7 +34,7 @@ pub(crate) struct MergedRebuild {
 const DEFAULT_NAME: &str = "rebuild";
 
 /// With the one that Kiln makes if the file has none.
-pub(crate) fn merge(written: Option<Named<RebuildTable>>, compute: &[merge::Group]) -> Vec<MergedRebuild> {
+pub(crate) fn merge(written: Option<Named<RebuildTable>>, compute: &[MergedGroup]) -> Vec<MergedRebuild> {
     let written = written.unwrap_or_default();
     if !written.is_empty() {
         return (written.into_iter())
@@ -46,7 +47,7 @@ pub(crate) fn merge(written: Option<Named<RebuildTable>>, compute: &[merge::Grou
             .collect();
     }
     let groups: Vec<Text> = (compute.iter())
-        .filter(|group| group.image_update == ImageUpdate::Slurm)
+        .filter(|group| group.table.image_update.value == ImageUpdate::Slurm)
         .map(|group| group.name.clone())
         .collect();
     let Some(first) = groups.first() else {
@@ -194,7 +195,7 @@ fn warn_update_mismatch(merged: &Merged, findings: &mut Findings<'_>) {
         .collect();
     for group in &merged.compute {
         let name = &group.name.value;
-        match (group.image_update, rebuilt.contains(name.as_str())) {
+        match (group.table.image_update.value, rebuilt.contains(name.as_str())) {
             (ImageUpdate::Slurm, false) => {
                 (findings.warning("never-rebuilt", group.name.span.clone(), format!("group `{name}` is in no rebuild partition")))
                     .hint("a new image cannot reach its nodes; name it in a [rebuild.*] table or set image_update = \"apply\"");

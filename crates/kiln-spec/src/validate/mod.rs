@@ -5,7 +5,7 @@
 pub(crate) mod names;
 mod network;
 pub(crate) mod nodes;
-mod overrides;
+pub(crate) mod overrides;
 pub(crate) mod own_files;
 pub(crate) mod ssh_keys;
 

@@ -77,7 +77,7 @@ pub(crate) fn check_addresses(
         }
     }
     let mut used: BTreeMap<Ipv4Addr, &Text> = BTreeMap::new();
-    for (key, table) in merged.login.iter().chain(&merged.compute).flat_map(|group| &group.overrides) {
+    for (key, table) in merged.login.iter().chain(&merged.compute).flat_map(|group| &group.table.overrides) {
         let Some(text) = &table.address else { continue };
         let Ok(address) = text.value.parse::<Ipv4Addr>() else {
             continue;

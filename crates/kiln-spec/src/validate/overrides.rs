@@ -6,19 +6,18 @@ use super::network;
 use super::nodes::{check_feature, check_flavor, expand};
 use crate::NodeOverride;
 use crate::diagnostic::Findings;
-use crate::merge;
-use crate::tables::ComputeOverrideTable;
+use crate::tables::{ComputeOverrideTable, MergedGroup};
 use crate::words::node_list;
 
 /// The overrides of a group by node name; several may set different things for one node.
 pub(crate) fn overrides(
-    written: &merge::Group,
+    written: &MergedGroup,
     nodes: &[String],
     findings: &mut Findings<'_>,
 ) -> BTreeMap<String, NodeOverride> {
     let members: HashSet<&str> = nodes.iter().map(String::as_str).collect();
     let mut merged: BTreeMap<String, NodeOverride> = BTreeMap::new();
-    for (key, table) in &written.overrides {
+    for (key, table) in &written.table.overrides {
         let Some(named) = expand(key, findings) else {
             continue;
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kiln_cloud::{Instance, label, testing};
 use kiln_fleet::Store;
-use kiln_fleet::reconcile::{Observation, Times, World, plan};
+use kiln_fleet::reconcile::{NodeObservation, Observation, Times, plan};
 use kiln_slurm::Slurm;
 use kiln_wire::Timing;
 
@@ -28,20 +28,20 @@ pub fn look() -> Vec<Row> {
     let mut nodes = runtime.block_on(slurm.nodes()).expect("nodes");
     let observations = instances.drain(..).map(|instance| {
         let slurm = nodes.remove(&instance.name);
-        Observation {
+        NodeObservation {
             node: instance.name.clone(),
             group: "g".into(),
             elastic: true,
             image: instance.image.clone(),
             slurm,
             instances: vec![instance],
-            ..Observation::default()
+            ..NodeObservation::default()
         }
     });
-    let world = World { nodes: observations.collect(), strays: vec![] };
+    let observation = Observation { nodes: observations.collect(), strays: vec![] };
     let times = Times { timing: Timing::default(), resume_timeout: 300 };
-    let verdicts = plan(&world, &store.findings().expect("findings"), &times, Timestamp::now());
-    let rows: Vec<_> = verdicts.iter().map(|v| (v.subject.clone(), v.rule.name, v.text.clone())).collect();
+    let findings = plan(&observation, &store.findings().expect("findings"), &times, Timestamp::now());
+    let rows: Vec<_> = findings.iter().map(|v| (v.subject.clone(), v.rule.name, v.text.clone())).collect();
     store.set_findings(&rows).expect("written");
     let cpu = cpu_time().saturating_sub(used);
     let memory = memory_kib().saturating_sub(before) / 1024;

@@ -17,11 +17,11 @@ pub enum Secrets {
     Rotate(Rotate),
 }
 
-/// List the secrets, made if they are missing, with what each is for
+/// List the secrets and what each is for; those that are missing are created
 #[derive(Debug, Args)]
 pub struct List {}
 
-/// Replace one secret; `kiln configure` brings it to the nodes
+/// Replace one secret; `kiln configure` distributes it to the nodes
 #[derive(Debug, Args)]
 pub struct Rotate {
     /// As `kiln secrets list` names it
@@ -83,7 +83,7 @@ impl Rotate {
         cluster::with(context, async |deployment| Ok(deployment.secrets.rotate(secret)?))?;
         context
             .printer
-            .say(format!("{} is rotated; run `kiln configure` to bring it to the nodes", secret.name));
+            .say(format!("{} is rotated; run `kiln configure` to distribute it to the nodes", secret.name));
         Ok(Exit::Ok)
     }
 }

@@ -1,4 +1,4 @@
-//! What the rules are about: a node as Slurm and the cloud show it, and an instance that is no node's.
+//! What the rules are about: a node as Slurm and the cloud show it, and an instance that belongs to no node.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use crate::store::{CloudOperation, RequestKind};
 
 /// One node, as it was at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Observation {
+pub struct NodeObservation {
     pub node: String,
     pub group: String,
     pub elastic: bool,
@@ -45,15 +45,15 @@ pub struct Pause {
     pub problem: String,
 }
 
-/// An instance with the cluster's label for compute nodes, whose node kilnd has never heard of.
+/// An instance with the cluster's label for compute nodes, whose node is not in the fleet file.
 #[derive(Debug, Clone)]
 pub struct Stray {
     pub instance: Instance,
-    /// Made after kilnd was last told of the fleet: perhaps for a file that `kiln configure` has yet to bring.
+    /// Created after the fleet file was written: perhaps for a node that the next `kiln configure` adds to it.
     pub is_newer_than_fleet: bool,
 }
 
-impl Observation {
+impl NodeObservation {
     pub fn state(&self) -> Option<&State> {
         self.slurm.as_ref().map(|node| &node.state)
     }
@@ -127,8 +127,8 @@ impl Observation {
         self.slurm.as_ref().is_some_and(|n| n.state.is_drained() && n.has_reason(&self.pause_reason()))
     }
 
-    /// Why nothing is to be done about this node, whatever it looks like.
-    pub fn hands_off(&self) -> Option<String> {
+    /// Why nothing is to be done about this node, whatever its state.
+    pub fn reason_to_leave_alone(&self) -> Option<String> {
         if let Some(kind) = self.request {
             return Some(format!("Kiln is at work on it: {}", kind.word()));
         }
