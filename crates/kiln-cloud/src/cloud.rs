@@ -213,8 +213,8 @@ impl Cloud {
     }
 
     /// An OpenStack project, with the credentials that the cluster file or the environment names. Nothing is sent yet.
-    pub fn openstack(settings: openstack::Settings) -> Result<Cloud> {
-        openstack::Driver::open(&settings).map(Cloud::OpenStack)
+    pub fn openstack(settings: &openstack::Settings) -> Result<Cloud> {
+        openstack::Driver::open(settings).map(Cloud::OpenStack)
     }
 
     /// Waits until all are active, listing rather than asking for each. `on_progress` sees every listing,

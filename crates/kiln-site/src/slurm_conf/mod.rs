@@ -100,16 +100,16 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         ("SelectTypeParameters", "CR_Core_Memory".into()),
     ]);
     // Local instances share the host's cores and have no cgroups to delegate.
-    own.extend(if !spec.cloud.facts().delegates_cgroups {
+    own.extend(if spec.cloud.facts().delegates_cgroups {
+        vec![
+            ("ProctrackType", "proctrack/cgroup".to_string()),
+            ("TaskPlugin", "task/cgroup,task/affinity".into()),
+        ]
+    } else {
         vec![
             ("ProctrackType", "proctrack/linuxproc".to_string()),
             ("TaskPlugin", "task/none".into()),
             ("SlurmdParameters", "config_overrides".into()),
-        ]
-    } else {
-        vec![
-            ("ProctrackType", "proctrack/cgroup".to_string()),
-            ("TaskPlugin", "task/cgroup,task/affinity".into()),
         ]
     });
     own.extend([
