@@ -25,7 +25,7 @@ pub struct Lab {
 
 impl Lab {
     /// All nodes have the image `old` and should have `new`.
-    pub async fn new() -> Lab {
+    pub fn new() -> Lab {
         let dir = tempfile::tempdir().unwrap();
         let cloud = TestCloud::new(&dir.path().to_string_lossy(), &NODES, "old");
         let slurm = PretendSlurm::new(dir.path(), &NODES);

@@ -12,8 +12,8 @@ const OFF: &str = "IDLE+CLOUD+POWERED_DOWN";
 const NEVER: &str = "None";
 
 /// All nodes agree with their instances: fixed ones, or an elastic group that is off.
-async fn lab(elastic: bool) -> Lab {
-    let lab = Lab::new().await;
+fn lab(elastic: bool) -> Lab {
+    let lab = Lab::new();
     lab.fleet_file("old", &format!("{QUICK}{}", if elastic { ELASTIC } else { "" }));
     if elastic {
         for node in crate::lab::NODES {
@@ -38,7 +38,7 @@ fn updates(lab: &Lab) -> Vec<String> {
 
 #[tokio::test]
 async fn where_all_agrees_nothing_is_done() {
-    let mut lab = lab(true).await;
+    let mut lab = lab(true);
     lab.start();
     two_rounds(&lab).await;
     assert!(lab.store.findings().unwrap().is_empty());
@@ -48,7 +48,7 @@ async fn where_all_agrees_nothing_is_done() {
 
 #[tokio::test]
 async fn while_the_cloud_cannot_be_read_nothing_is_done() {
-    let mut lab = lab(false).await;
+    let mut lab = lab(false);
     lab.cloud.lose("n-0");
     lab.cloud.refuse("list", Error::unanswered("the database is away"));
     lab.start();
@@ -69,7 +69,7 @@ async fn while_the_cloud_cannot_be_read_nothing_is_done() {
 
 #[tokio::test]
 async fn a_cloud_that_does_not_show_the_control_node_is_not_believed() {
-    let mut lab = lab(false).await;
+    let mut lab = lab(false);
     for id in ["control", "n-0", "n-1", "n-2"] {
         lab.cloud.lose(id);
     }
@@ -81,7 +81,7 @@ async fn a_cloud_that_does_not_show_the_control_node_is_not_believed() {
 
 #[tokio::test]
 async fn while_slurm_cannot_be_read_nothing_is_done() {
-    let mut lab = lab(true).await;
+    let mut lab = lab(true);
     lab.cloud.put("n-0", |_| {});
     for node in crate::lab::NODES {
         std::fs::remove_file(lab.slurm.dir.join("nodes").join(node)).unwrap();
@@ -98,7 +98,7 @@ async fn while_slurm_cannot_be_read_nothing_is_done() {
 
 #[tokio::test]
 async fn an_instance_without_a_node_is_deleted_once_and_others_stay() {
-    let mut lab = lab(false).await;
+    let mut lab = lab(false);
     lab.cloud.put("stray", |_| {});
     lab.cloud.put("login", |i| _ = i.labels.insert(label::ROLE.into(), "login".into()));
     lab.cloud.put("unlabelled", |i| _ = i.labels.remove(label::ROLE));
@@ -115,7 +115,7 @@ async fn an_instance_without_a_node_is_deleted_once_and_others_stay() {
 
 #[tokio::test]
 async fn a_deletion_that_hangs_does_not_delay_others() {
-    let mut lab = lab(true).await;
+    let mut lab = lab(true);
     lab.cloud.hold("delete n-0");
     lab.cloud.put("n-0", |_| {});
     lab.start();
@@ -133,7 +133,7 @@ async fn a_deletion_that_hangs_does_not_delay_others() {
 #[tokio::test]
 async fn a_node_in_work_is_left_alone_until_the_work_is_done() {
     use kiln_fleet::store::{NewRequest, RequestKind};
-    let mut lab = lab(true).await;
+    let mut lab = lab(true);
     lab.cloud.put("n-0", |_| {});
     let later = jiff::Timestamp::now() + std::time::Duration::from_secs(3600);
     lab.store.enqueue(&[NewRequest::new(RequestKind::Reboot, "n-0", later)]).unwrap();
@@ -151,7 +151,7 @@ async fn a_node_in_work_is_left_alone_until_the_work_is_done() {
 async fn of_a_rollouts_nodes_only_those_in_work_are_left_alone() {
     use kiln_fleet::start;
     use kiln_wire::rollout::{NodeStep, Options};
-    let mut lab = lab(false).await;
+    let mut lab = lab(false);
     lab.fleet_file("new", QUICK);
     let id = start(&lab.store, &lab.fleet(), &lab.commands(), Options::default()).await.unwrap();
     kiln_fleet::pause(&lab.store, id).unwrap();
@@ -174,7 +174,7 @@ async fn of_a_rollouts_nodes_only_those_in_work_are_left_alone() {
 
 #[tokio::test]
 async fn a_node_that_somebody_drained_is_left_alone() {
-    let mut lab = lab(false).await;
+    let mut lab = lab(false);
     lab.cloud.put("n-0", |i| i.status = InstanceStatus::Stopped);
     lab.slurm.node("n-0", "IDLE+DRAIN", "None Reason=bad fan [root@2020-01-01T00:00:00]");
     lab.start();
@@ -185,7 +185,7 @@ async fn a_node_that_somebody_drained_is_left_alone() {
 
 #[tokio::test]
 async fn an_instance_that_was_shut_off_is_started_and_its_node_forgiven() {
-    let mut lab = lab(false).await;
+    let mut lab = lab(false);
     lab.cloud.put("n-0", |i| i.status = InstanceStatus::Stopped);
     lab.start();
     until("it is started", || lab.cloud.calls() == ["start n-0"]).await;
@@ -199,7 +199,7 @@ async fn an_instance_that_was_shut_off_is_started_and_its_node_forgiven() {
 
 #[tokio::test]
 async fn a_pause_drains_what_is_off_and_its_end_takes_that_back() {
-    let mut lab = lab(true).await;
+    let mut lab = lab(true);
     let soon = jiff::Timestamp::now() + std::time::Duration::from_secs(3);
     lab.store.pause_group("g", soon, "quota is exceeded").unwrap();
     lab.start();

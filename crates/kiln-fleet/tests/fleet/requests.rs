@@ -9,7 +9,7 @@ use crate::lab::{Lab, until};
 
 #[tokio::test]
 async fn another_image_is_a_rebuild_and_the_same_a_reboot() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     // The daemon is not there yet: nothing is lost.
     lab.hook("n-0");
     lab.start();
@@ -26,7 +26,7 @@ async fn another_image_is_a_rebuild_and_the_same_a_reboot() {
 
 #[tokio::test]
 async fn a_new_target_needs_no_restart() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     lab.start();
     lab.hook("n-[0-1]");
     lab.settled("n-1").await;
@@ -41,7 +41,7 @@ async fn a_new_target_needs_no_restart() {
 
 #[tokio::test]
 async fn a_restart_does_not_rebuild_again() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     lab.cloud.build_time(Duration::from_secs(2));
     lab.start();
     lab.hook("n-0");
@@ -56,7 +56,7 @@ async fn a_restart_does_not_rebuild_again() {
 
 #[tokio::test]
 async fn a_refusal_drains_the_node() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     lab.cloud.refuse("rebuild", Error::refused("image new is gone"));
     lab.start();
     lab.hook("n-0");
@@ -74,7 +74,7 @@ async fn a_refusal_drains_the_node() {
 
 #[tokio::test]
 async fn an_administrators_drain_is_left_alone() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     lab.slurm.node("n-0", "IDLE+DRAIN", "2020-01-01T00:00:00 Reason=bad fan [root@2020-01-01T00:00:00]");
     lab.start();
     // Neither a success ends it nor a failure gives it another reason.
@@ -92,7 +92,7 @@ async fn an_administrators_drain_is_left_alone() {
 
 #[tokio::test]
 async fn a_reboot_that_slurm_gave_up_waiting_for_is_passed_over() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     let an_hour_ago = jiff::Timestamp::now() - Duration::from_secs(3600);
     let old = |node: &str| NewRequest::new(RequestKind::Reboot, node, an_hour_ago);
     lab.store.enqueue(&[old("n-0"), old("n-1")]).unwrap();
