@@ -8,11 +8,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_image::Event;
-use kiln_site::{Bundle, NodeKeys, Site, site};
+use kiln_site::{NodeKeys, Site, site};
 use kiln_slurm::parse_nodes;
 use kiln_spec::Role;
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::ApplyReport;
+use kiln_wire::Bundle;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 

@@ -1,8 +1,8 @@
 //! What an instance is told of its node at creation: who it is, its keys, where the share is. Secret, so it is never part of
 //! a plan.
 
-use kiln_site::bundle::MountSource;
-use kiln_site::{Identity, UserData};
+use kiln_wire::bundle::MountSource;
+use kiln_wire::{Identity, UserData};
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};

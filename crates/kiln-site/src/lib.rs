@@ -14,9 +14,7 @@ use kiln_distro::Family;
 use kiln_spec::Spec;
 
 pub use inputs::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
-pub use kiln_wire::paths::SHARE;
-// For a while: these are kiln-wire's.
-pub use kiln_wire::{Bundle, Identity, Resource, UserData, bundle, identity};
+use kiln_wire::{Bundle, Resource};
 pub use secret::{Form, Secret};
 use services::Context;
 use slurm_conf::SlurmConf;

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use kiln_site::bundle::{Bundle, EVERYTHING, Resource};
 use kiln_site::{Inventory, NodeFacts, NodeKeys, Secret, Secrets, services, site};
 use kiln_slurm::Release;
 use kiln_spec::Spec;
+use kiln_wire::bundle::{Bundle, EVERYTHING, Resource};
 
 const FILE: &str = r#"
 [cluster]
@@ -227,7 +227,7 @@ fn what_lives_on_the_state_volume_starts_and_restarts_with_it() {
     };
     let residents = |resources: &[Resource]| -> Vec<String> {
         let on_mount =
-            |s: &&kiln_site::bundle::Service| s.restart_on.contains(&"mount:/var/lib/state".into());
+            |s: &&kiln_wire::bundle::Service| s.restart_on.contains(&"mount:/var/lib/state".into());
         let services =
             resources.iter().filter_map(|r| if let Resource::Service(s) = r { Some(s) } else { None });
         services.filter(on_mount).map(|s| s.unit.clone()).collect()

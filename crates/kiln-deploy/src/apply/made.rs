@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::Ipv4Net;
 use kiln_cloud::{Attachment, Instance, Labels, Network, Peers, Rule};
-use kiln_site::bundle::MountSource;
+use kiln_wire::bundle::MountSource;
 
 use crate::error::{Error, Result};
 use crate::nodes::node_of;

@@ -1,9 +1,9 @@
 //! What one node's instance is given: security groups, volumes, labels, the way to the share.
 
 use kiln_cloud::{Instance, InstanceStatus, label};
-use kiln_site::bundle::MountSource;
 use kiln_site::{Purpose, volume_name};
 use kiln_spec::{ImageUpdate, Node, Role, Spec, Volume};
+use kiln_wire::bundle::MountSource;
 
 use super::action::{ExistingNode, NewNode, PlannedAttachment, PlannedLabels, RebuiltNode};
 use super::network::{cluster_group, login_group, network_id, security_group_id};
@@ -128,7 +128,7 @@ pub fn share(spec: &Spec, observed: &Observed) -> Ref<MountSource> {
 
 /// The share as the control node at this address exports it.
 pub fn exported_share(control: std::net::IpAddr) -> MountSource {
-    MountSource::Nfs(format!("{control}:{}", kiln_site::SHARE))
+    MountSource::Nfs(format!("{control}:{}", kiln_wire::paths::SHARE))
 }
 
 fn labels(spec: &Spec, node: &Node<'_>, image_id: &Ref<String>) -> PlannedLabels {
