@@ -45,10 +45,9 @@ pub fn keys(keys: &NodeKeys, secrets: &Secrets) -> Vec<Resource> {
         directory("/etc/kiln", "root", 0o755),
         directory("/etc/ssh/kiln-keys", "root", 0o755),
         Resource::File(
-            file("/var/lib/kiln/seal-key", format!("{}\n", keys.seal_identity))
-                .owned_by("root", 0o600)
-                .secret(),
+            file(kiln_wire::paths::SEAL_KEY, format!("{}\n", keys.seal_key)).owned_by("root", 0o600).secret(),
         ),
+        Resource::File(file(kiln_wire::paths::SENDER_KEY, format!("{}\n", keys.sender_key))),
         Resource::File(
             file("/etc/ssh/ssh_host_ed25519_key", &keys.ssh_host_key).owned_by("root", 0o600).secret(),
         ),

@@ -52,6 +52,7 @@ impl Site<'_> {
         resources.extend(make(self.spec, self.inventory, self.secrets, &self.slurm));
         let resources = settle(resources);
         Some(Bundle {
+            format: kiln_wire::Version,
             cluster: self.spec.name.clone(),
             node: node.to_string(),
             role: role.as_str().to_string(),

@@ -26,6 +26,8 @@ pub enum MetadataError {
     /// Without the parser's words: they may quote what was parsed.
     #[error("the instance's meta_data.json is not what OpenStack describes")]
     Malformed,
+    #[error(transparent)]
+    Newer(#[from] kiln_wire::ReadError),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +119,7 @@ fn parse(documents: &Documents, origin: Origin) -> Result<Metadata, MetadataErro
         uuid: data.uuid,
         name: data.name,
         public_keys: keys.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()).collect(),
-        identity: UserData::from_text(user_data).map(|data| data.kiln),
+        identity: UserData::from_text(user_data)?.map(|data| data.kiln),
         origin,
     })
 }
@@ -132,7 +134,7 @@ mod tests {
     const META: &str = r#"{"uuid": "u-1", "name": "demo-c1", "hostname": "demo-c1.novalocal", "launch_index": 0,
         "public_keys": {"kiln": "ssh-ed25519 AAAA kiln\n"}, "keys": [{"name": "kiln", "type": "ssh"}]}"#;
     const USER: &str = r#"{"kiln": {"cluster": "demo", "node": "c1", "role": "compute", "domain": "demo.internal",
-        "seal_key": "AGE-SECRET-KEY-1X", "share": {"nfs": "10.0.0.2:/srv/kiln/share"}}}"#;
+        "seal_key": "KILN-SEAL-KEY-X", "share": {"nfs": "10.0.0.2:/srv/kiln/share"}}}"#;
 
     fn sources(directory: &Path, url: &str) -> Sources {
         Sources {
@@ -182,7 +184,7 @@ mod tests {
         assert_eq!(metadata.public_keys, ["ssh-ed25519 AAAA kiln"]);
         let identity = metadata.identity.clone().unwrap();
         assert_eq!((identity.node.as_str(), identity.build), ("c1", false));
-        assert!(!format!("{metadata:?}").contains("AGE-SECRET"));
+        assert!(!format!("{metadata:?}").contains("KILN-SEAL"));
     }
 
     #[test]
