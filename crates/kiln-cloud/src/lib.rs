@@ -2,17 +2,20 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod access;
 mod cloud;
+mod driver;
 mod error;
 mod http;
 pub mod local;
+#[cfg(feature = "testing")]
+pub mod memory;
 pub mod openstack;
 pub mod rate;
 pub mod retry;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod types;
 
-pub use access::Access;
-pub use cloud::Cloud;
+pub use cloud::{Access, Cloud};
 pub use error::{Class, Error, Result};
 pub use types::*;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use kiln_image::Manifest;
+use kiln_site::services::CLOUD_TOKEN;
 use kiln_site::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_slurm::Release;
 use kiln_spec::{Group, Node, Role, Spec};
@@ -17,7 +18,6 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
 use crate::plan::{attachments, security_groups_of, share};
-use crate::secrets::SecretKind;
 use crate::targets::targets;
 
 impl Deployment<'_> {
@@ -53,12 +53,8 @@ impl Deployment<'_> {
             kiln: kiln_digest.to_string(),
             exports: self.exports(observed)?,
         };
-        let secrets = Secrets {
-            munge_key_base64: self.secrets.read(SecretKind::MungeKey)?,
-            database_password: self.secrets.read(SecretKind::DatabasePassword)?,
-            fleet_file: self.fleet_file(observed).await?,
-            ssh_public_key: self.ssh_public_key()?,
-        };
+        let fleet_file = self.fleet_file(observed).await?;
+        let secrets = Secrets::read(|secret| self.secrets.read(secret), fleet_file, self.ssh_public_key()?)?;
         Ok((inventory, secrets))
     }
 
@@ -86,7 +82,7 @@ impl Deployment<'_> {
     /// What kilnd needs to move a node to its image without the deploy host.
     pub async fn fleet_file(&self, observed: &Observed) -> Result<String> {
         let images = targets(self.spec, observed);
-        let token = self.secrets.read(SecretKind::CloudToken)?;
+        let token = self.secrets.read(&CLOUD_TOKEN)?;
         let access = self.cloud.access(&self.spec.name, token.trim(), &observed.networks).await?;
         let kept = kept_addresses(self.spec, observed)?;
         let share = Made::default().share(&share(self.spec, observed))?;

@@ -8,11 +8,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_image::Event;
-use kiln_site::{Bundle, NodeKeys, Site, site};
-use kiln_slurm::{NodeState, parse_node_states};
+use kiln_site::{NodeKeys, Site, site};
+use kiln_slurm::parse_nodes;
 use kiln_spec::Role;
 use kiln_ssh::{Host, Ssh};
-use kiln_wire::{ApplyReport, Format as _};
+use kiln_wire::{ApplyReport, Bundle, Format as _};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -80,7 +80,7 @@ impl Deployment<'_> {
                 Err(Error::Stopped) => return Err(Error::Stopped),
                 // It gets its bundle when it boots again.
                 Err(_) if self.has_left(host).await => {
-                    (self.progress)(Event::done(&host.name, "powered down meanwhile"));
+                    (self.progress)(Event::done(&host.name, "powered down in the meantime"));
                 }
                 Err(error) => {
                     (self.progress)(Event::failed(&host.name, "not configured"));
@@ -92,7 +92,7 @@ impl Deployment<'_> {
             self.wait_for_slurm(&ssh, &hosts).await?;
         }
         for (node, status) in asleep {
-            (self.progress)(Event::failed(&node, format!("left out: it is {status}")));
+            (self.progress)(Event::failed(&node, format!("skipped: it is {status}")));
             failures.push(format!("  {}", Error::NotActive { node, status }));
         }
         if !failures.is_empty() {
@@ -224,9 +224,10 @@ fn is_asleep(instance: &Instance) -> bool {
     !matches!(instance.status, Active | Building | Rebuilding)
 }
 
-pub(crate) async fn slurm_states(ssh: &Ssh, control: &Host) -> Result<Vec<NodeState>> {
+/// What Slurm says of each node, by name.
+pub(crate) async fn slurm_nodes(ssh: &Ssh, control: &Host) -> Result<BTreeMap<String, kiln_slurm::Node>> {
     let text = ssh.run(control, &["scontrol", "show", "node", "--oneliner"], b"").await?;
-    Ok(parse_node_states(&text))
+    Ok(parse_nodes(&text))
 }
 
 async fn push(task: &Task<'_>, host: &Host, bundle: &Bundle) -> Result<ApplyReport> {

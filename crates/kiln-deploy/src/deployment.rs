@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 use kiln_cloud::{Cloud, openstack};
 use kiln_image::{Progress, instance_name};
+use kiln_site::services::{NODE_SEED, SSH_KEY};
 use kiln_spec::{CloudSpec, NetworkSpec, OpenStackSpec, Spec};
 use kiln_ssh::Ssh;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
 use crate::keys::{KeyRing, public_key};
-use crate::secrets::{SecretKind, SecretStore};
+use crate::secrets::SecretStore;
 
 pub struct Deployment<'a> {
     pub spec: &'a Spec,
@@ -64,11 +65,11 @@ impl<'a> Deployment<'a> {
     }
 
     pub(crate) fn keys(&self) -> Result<KeyRing> {
-        Ok(KeyRing::new(&self.secrets.read(SecretKind::NodeSeed)?))
+        Ok(KeyRing::new(&self.secrets.read(&NODE_SEED)?))
     }
 
     pub(crate) fn ssh_public_key(&self) -> Result<String> {
-        public_key(&self.secrets.read(SecretKind::SshKey)?)
+        public_key(&self.secrets.read(&SSH_KEY)?)
     }
 
     pub(crate) fn kiln_bytes(&self) -> Result<Vec<u8>> {
@@ -79,7 +80,7 @@ impl<'a> Deployment<'a> {
     pub fn ssh(&self) -> Result<Ssh> {
         self.secrets.ensure()?;
         let ring = self.keys()?;
-        let before = self.secrets.read_previous(SecretKind::NodeSeed).map(|seed| KeyRing::new(&seed));
+        let before = self.secrets.read_previous(&NODE_SEED).map(|seed| KeyRing::new(&seed));
         let build = instance_name(&self.spec.name);
         let mut text = String::new();
         for node in self.spec.nodes().map(|n| n.name).chain([build.as_str()]) {
@@ -96,8 +97,8 @@ impl<'a> Deployment<'a> {
                 .and_then(|()| fs::rename(&temporary, &known_hosts))
                 .map_err(|source| Error::File { path: known_hosts.clone(), did: "written", source })?;
         }
-        let previous = self.secrets.previous_path(SecretKind::SshKey);
-        let keys = [self.secrets.path(SecretKind::SshKey), previous];
+        let previous = self.secrets.previous_path(&SSH_KEY);
+        let keys = [self.secrets.path(&SSH_KEY), previous];
         Ok(Ssh { keys: keys.into_iter().filter(|k| k.exists()).collect(), known_hosts })
     }
 }

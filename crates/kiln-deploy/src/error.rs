@@ -22,7 +22,7 @@ pub enum Error {
     Ssh(#[from] kiln_ssh::Error),
     #[error("sealing a bundle for {node}: {message}")]
     Seal { node: String, message: String },
-    #[error("a key could not be made: {0}")]
+    #[error("a key could not be generated: {0}")]
     Key(String),
     #[error("image {0} is not built yet")]
     ImageNotBuilt(String),
@@ -34,9 +34,9 @@ pub enum Error {
     NoNetwork(String),
     #[error("the cloud has no image {0}")]
     NoImage(String),
-    #[error("volume {0} is to be attached but does not exist")]
+    #[error("volume {0} should be attached but does not exist")]
     NoVolume(String),
-    #[error("{node} is to have the address {address}, which is taken by {by}")]
+    #[error("{node} should have the address {address}, which is taken by {by}")]
     AddressTaken { node: String, address: IpAddr, by: String },
     #[error("{node} is {status}")]
     NotActive { node: String, status: String },
@@ -44,11 +44,11 @@ pub enum Error {
     Broken { node: String, reason: String },
     #[error("image {image} is used by {nodes}")]
     ImageInUse { image: String, nodes: String },
-    #[error("no instance for {0}")]
+    #[error("{0} has no instance")]
     NoInstance(String),
     #[error("the cluster has no node {0}")]
     UnknownNode(String),
-    #[error("{0} is no compute node: Slurm and kilnd have nothing to say about it")]
+    #[error("{0} is not a compute node: Slurm and kilnd do not know it")]
     NoComputeNode(String),
     #[error("{failed} of {all} operations failed:\n{details}")]
     Operations {
@@ -62,13 +62,13 @@ pub enum Error {
     Fleet(String),
     #[error("the last rotation of {0} has not reached all nodes yet")]
     RotationPending(&'static str),
-    #[error("there was no rollout yet")]
+    #[error("there has been no rollout yet")]
     NoRollout,
-    #[error("rollout {0} goes on without being watched")]
+    #[error("rollout {0} continues in the background")]
     Detached(i64),
     #[error("{0}")]
     NotReady(String),
-    #[error("stopped as asked; run the same command again to go on")]
+    #[error("stopped as requested; run the same command again to continue")]
     Stopped,
 }
 
@@ -100,21 +100,19 @@ impl Error {
             Error::ImageNotBuilt(name) => {
                 Some(format!("`kiln image build {name}` builds it; `kiln up` does so by itself"))
             }
-            Error::RotationPending(_) => Some("`kiln configure` brings it to them; then rotate again".into()),
+            Error::RotationPending(_) => Some("`kiln configure` distributes it; then rotate again".into()),
             Error::NoRollout => Some("`kiln rebuild` starts one".into()),
             Error::Detached(id) => {
-                Some(format!("`kiln rebuild watch {id}` looks again, `kiln rebuild abort {id}` ends it"))
+                Some(format!("`kiln rebuild watch {id}` watches it again, `kiln rebuild abort {id}` ends it"))
             }
             Error::NotActive { .. } | Error::Broken { .. } => {
                 Some("`kiln apply` starts what is stopped and replaces what is broken".into())
             }
-            Error::ImageInUse { .. } => {
-                Some("--force deletes it all the same; the nodes go on running it".into())
-            }
+            Error::ImageInUse { .. } => Some("--force deletes it anyway; the nodes keep running it".into()),
             Error::NoInstance(_) => Some("`kiln apply` creates what is missing".into()),
             Error::UnknownNode(_) => Some("`kiln status` lists the nodes".into()),
             Error::NoComputeNode(node) => {
-                Some(format!("`kiln status` shows its instance, `kiln ssh {node}` gets you there"))
+                Some(format!("`kiln status` shows its instance, `kiln ssh {node}` logs in to it"))
             }
             Error::NoVolume(name) => {
                 Some(format!("create {name}, or set mode = \"manage\" to let Kiln do it"))

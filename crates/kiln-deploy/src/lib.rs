@@ -31,5 +31,5 @@ pub use nodes::ExecOutcome;
 pub use observe::Observed;
 pub use plan::{Action, Plan, Stage};
 pub use rollout::Rollouts;
-pub use secrets::{SecretKind, SecretStore};
+pub use secrets::SecretStore;
 pub use status::{NodeStatus, StatusReport};

@@ -8,62 +8,27 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kiln_site::{Form, Secret, services};
 use rand::RngExt as _;
 use ssh_key::{LineEnding, PrivateKey};
 
 use crate::error::{Error, Result};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SecretKind {
-    MungeKey,
-    DatabasePassword,
-    CloudToken,
-    NodeSeed,
-    SshKey,
-}
-
-impl SecretKind {
-    pub const ALL: [SecretKind; 5] = [
-        SecretKind::MungeKey,
-        SecretKind::DatabasePassword,
-        SecretKind::CloudToken,
-        SecretKind::NodeSeed,
-        SecretKind::SshKey,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            SecretKind::MungeKey => "munge-key",
-            SecretKind::DatabasePassword => "database-password",
-            SecretKind::CloudToken => "cloud-token",
-            SecretKind::NodeSeed => "node-seed",
-            SecretKind::SshKey => "ssh-key",
+fn generate(form: Form) -> Result<String> {
+    let mut rng = rand::rng();
+    Ok(match form {
+        Form::Hex => hex::encode(rng.random::<[u8; 32]>()),
+        Form::Base64(length) => {
+            let mut bytes = vec![0; length];
+            rng.fill(&mut bytes[..]);
+            STANDARD.encode(bytes)
         }
-    }
-
-    pub fn purpose(self) -> &'static str {
-        match self {
-            SecretKind::MungeKey => "authenticates Slurm's daemons and users to one another",
-            SecretKind::DatabasePassword => "slurmdbd's access to its database",
-            SecretKind::CloudToken => "the control node's access to the cloud's API",
-            SecretKind::NodeSeed => "each node's sealing key and SSH host key are derived from it",
-            SecretKind::SshKey => "Kiln's own way onto the nodes",
+        Form::SshKey => {
+            let pair = ssh_key::private::Ed25519Keypair::from_seed(&rng.random::<[u8; 32]>());
+            let key = PrivateKey::new(pair.into(), "kiln").map_err(|e| Error::Key(e.to_string()))?;
+            key.to_openssh(LineEnding::LF).map_err(|e| Error::Key(e.to_string()))?.to_string()
         }
-    }
-
-    fn generate(self) -> Result<String> {
-        let mut rng = rand::rng();
-        Ok(match self {
-            SecretKind::MungeKey => STANDARD.encode(rng.random::<[u8; 128]>()),
-            SecretKind::SshKey => {
-                let pair = ssh_key::private::Ed25519Keypair::from_seed(&rng.random::<[u8; 32]>());
-                let key = PrivateKey::new(pair.into(), "kiln").map_err(|e| Error::Key(e.to_string()))?;
-                key.to_openssh(LineEnding::LF).map_err(|e| Error::Key(e.to_string()))?.to_string()
-            }
-            // Hexadecimal: safe in SQL, JSON and configuration files without quoting.
-            _ => hex::encode(rng.random::<[u8; 32]>()),
-        })
-    }
+    })
 }
 
 #[derive(Debug, Clone)]
@@ -76,22 +41,22 @@ impl SecretStore {
         SecretStore { dir: dir.into() }
     }
 
-    pub fn path(&self, kind: SecretKind) -> PathBuf {
-        self.dir.join(kind.name())
+    pub fn path(&self, secret: &Secret) -> PathBuf {
+        self.dir.join(secret.name)
     }
 
     /// The value before the last rotation: nodes that have not heard of the new one yet still have it.
-    pub fn previous_path(&self, kind: SecretKind) -> PathBuf {
-        self.dir.join(format!("{}.previous", kind.name()))
+    pub fn previous_path(&self, secret: &Secret) -> PathBuf {
+        self.dir.join(format!("{}.previous", secret.name))
     }
 
     /// Makes those that are missing.
     pub fn ensure(&self) -> Result<()> {
         self.make_dir()?;
-        for kind in SecretKind::ALL {
-            let path = self.path(kind);
+        for secret in services::secrets() {
+            let path = self.path(secret);
             if !path.exists() {
-                let temporary = self.write_temporary(kind, &kind.generate()?)?;
+                let temporary = self.write_temporary(secret, &generate(secret.form)?)?;
                 // A link fails if the name exists by now, so that two runs at once cannot overwrite each other.
                 match fs::hard_link(&temporary, &path) {
                     Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
@@ -106,14 +71,14 @@ impl SecretStore {
 
     /// Replaces one secret. It reaches the nodes with the next `configure`; until then it is not replaced again, because only
     /// one earlier value is kept, and it may be the only way onto some nodes.
-    pub fn rotate(&self, kind: SecretKind) -> Result<()> {
+    pub fn rotate(&self, secret: &Secret) -> Result<()> {
         self.ensure()?;
-        let previous = self.previous_path(kind);
+        let previous = self.previous_path(secret);
         if previous.exists() {
-            return Err(Error::RotationPending(kind.name()));
+            return Err(Error::RotationPending(secret.name));
         }
-        let temporary = self.write_temporary(kind, &kind.generate()?)?;
-        let path = self.path(kind);
+        let temporary = self.write_temporary(secret, &generate(secret.form)?)?;
+        let path = self.path(secret);
         let failed = |path: &Path, source| Error::File { path: path.to_path_buf(), did: "written", source };
         fs::hard_link(&path, &previous).map_err(|e| failed(&previous, e))?;
         fs::rename(&temporary, &path).map_err(|e| failed(&path, e))
@@ -121,8 +86,8 @@ impl SecretStore {
 
     /// Forgets the values before the last rotation, once no node needs them any more.
     pub fn forget_previous(&self) -> Result<()> {
-        for kind in SecretKind::ALL {
-            let path = self.previous_path(kind);
+        for secret in services::secrets() {
+            let path = self.previous_path(secret);
             if path.exists() {
                 remove(&path)?;
             }
@@ -130,8 +95,8 @@ impl SecretStore {
         Ok(())
     }
 
-    pub fn read(&self, kind: SecretKind) -> Result<String> {
-        let path = self.path(kind);
+    pub fn read(&self, secret: &Secret) -> Result<String> {
+        let path = self.path(secret);
         let text = fs::read_to_string(&path).map_err(|source| Error::File {
             path: path.clone(),
             did: "read",
@@ -143,8 +108,8 @@ impl SecretStore {
         Ok(text)
     }
 
-    pub fn read_previous(&self, kind: SecretKind) -> Option<String> {
-        fs::read_to_string(self.previous_path(kind)).ok()
+    pub fn read_previous(&self, secret: &Secret) -> Option<String> {
+        fs::read_to_string(self.previous_path(secret)).ok()
     }
 
     fn make_dir(&self) -> Result<()> {
@@ -160,8 +125,8 @@ impl SecretStore {
         Ok(())
     }
 
-    fn write_temporary(&self, kind: SecretKind, value: &str) -> Result<PathBuf> {
-        let path = self.dir.join(format!(".{}.{}", kind.name(), std::process::id()));
+    fn write_temporary(&self, secret: &Secret, value: &str) -> Result<PathBuf> {
+        let path = self.dir.join(format!(".{}.{}", secret.name, std::process::id()));
         let failed = |source| Error::File { path: path.clone(), did: "written", source };
         let mut file = fs::OpenOptions::new()
             .write(true)
@@ -181,6 +146,8 @@ fn remove(path: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use kiln_site::services::{CLOUD_TOKEN, NODE_SEED, SSH_KEY};
+
     use super::*;
 
     #[test]
@@ -188,26 +155,28 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = SecretStore::new(dir.path().join("secrets"));
         store.ensure().unwrap();
-        let before: Vec<String> = SecretKind::ALL.map(|k| store.read(k).unwrap()).to_vec();
+        let all = || services::secrets().into_iter().map(|secret| store.read(secret).unwrap());
+        let before: Vec<String> = all().collect();
         store.ensure().unwrap();
-        let again: Vec<String> = SecretKind::ALL.map(|k| store.read(k).unwrap()).to_vec();
-        assert_eq!(before, again);
+        assert_eq!(before, all().collect::<Vec<_>>());
 
-        store.rotate(SecretKind::MungeKey).unwrap();
-        assert_ne!(store.read(SecretKind::MungeKey).unwrap(), before[0]);
-        assert_eq!(store.read_previous(SecretKind::MungeKey).as_deref(), Some(before[0].as_str()));
-        assert_eq!(store.read(SecretKind::SshKey).unwrap(), before[4]);
+        let token = store.read(&CLOUD_TOKEN).unwrap();
+        let key = store.read(&SSH_KEY).unwrap();
+        store.rotate(&CLOUD_TOKEN).unwrap();
+        assert_ne!(store.read(&CLOUD_TOKEN).unwrap(), token);
+        assert_eq!(store.read_previous(&CLOUD_TOKEN).as_deref(), Some(token.as_str()));
+        assert_eq!(store.read(&SSH_KEY).unwrap(), key);
 
-        let refused = store.rotate(SecretKind::MungeKey).unwrap_err();
-        assert!(matches!(refused, Error::RotationPending("munge-key")), "{refused}");
-        assert_eq!(store.read_previous(SecretKind::MungeKey).as_deref(), Some(before[0].as_str()));
+        let refused = store.rotate(&CLOUD_TOKEN).unwrap_err();
+        assert!(matches!(refused, Error::RotationPending("cloud-token")), "{refused}");
+        assert_eq!(store.read_previous(&CLOUD_TOKEN).as_deref(), Some(token.as_str()));
 
-        for kind in SecretKind::ALL {
-            let mode = fs::metadata(store.path(kind)).unwrap().permissions().mode();
-            assert_eq!(mode & 0o777, 0o600, "{}", kind.name());
+        for secret in services::secrets() {
+            let mode = fs::metadata(store.path(secret)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", secret.name);
         }
         let left: Vec<_> = fs::read_dir(dir.path().join("secrets")).unwrap().collect();
-        assert_eq!(left.len(), SecretKind::ALL.len() + 2, "no temporary files stay");
+        assert_eq!(left.len(), before.len() + 2, "no temporary files stay");
     }
 
     #[test]
@@ -215,9 +184,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = SecretStore::new(dir.path());
         store.ensure().unwrap();
-        fs::write(store.path(SecretKind::NodeSeed), "").unwrap();
+        fs::write(store.path(&NODE_SEED), "").unwrap();
         store.ensure().unwrap();
-        let error = store.read(SecretKind::NodeSeed).unwrap_err();
+        let error = store.read(&NODE_SEED).unwrap_err();
         assert!(error.to_string().ends_with("is damaged: it is empty"), "{error}");
     }
 }

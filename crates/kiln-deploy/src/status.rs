@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_slurm::NodeState;
+use kiln_distro::Family;
+use kiln_site::services;
+use kiln_slurm::State;
 use kiln_spec::{Node, Role};
 use kiln_wire::health::{FindingReport, FleetHealth, GroupFailures, NodeHealth};
 use serde::Serialize;
 
-use crate::configure::slurm_states;
+use crate::configure::slurm_nodes;
 use crate::deployment::Deployment;
 use crate::error::Result;
 use crate::observe::Observed;
@@ -20,7 +22,7 @@ use crate::targets::{Targets, targets};
 pub struct StatusReport {
     pub cluster: String,
     pub observed: Timestamp,
-    /// Why Slurm could not be asked, if it could not.
+    /// Why Slurm could not be reached, if it could not.
     pub slurm_error: Option<String>,
     /// Why kilnd's findings are missing or old, if they are.
     pub kilnd_error: Option<String>,
@@ -109,7 +111,7 @@ impl Deployment<'_> {
         let failed = |error: String| Answer { slurm_error: Some(error), ..Answer::default() };
         let name = self.spec.control.node.as_str();
         let Some(instance) = observed.nodes().get(name).copied() else {
-            return failed(format!("there is no instance for {name}"));
+            return failed(format!("{name} has no instance"));
         };
         if instance.status != InstanceStatus::Active {
             return failed(format!("{name} is {}", instance.status.word()));
@@ -122,27 +124,43 @@ impl Deployment<'_> {
             Ok(health) => Answer::from(health),
             // kilnd has not been told of the cluster yet, or not well; Slurm may still answer.
             Err(kilnd_error) => match self.ask_slurm(observed).await {
-                Ok(states) => Answer {
-                    states: states.into_iter().map(|s| (s.node.clone(), SlurmSays::from(s))).collect(),
+                Ok(nodes) => Answer {
+                    states: nodes.into_iter().map(|(name, node)| (name, SlurmSays::from(node))).collect(),
                     kilnd_error: Some(kilnd_error.to_string()),
                     ..Answer::default()
                 },
-                Err(error) => failed(error.to_string()),
+                Err(error) => failed(self.with_stopped_units(observed, error.to_string()).await),
             },
         }
     }
 
-    async fn ask_slurm(&self, observed: &Observed) -> Result<Vec<NodeState>> {
+    /// The error, with the units of the control node that should run and do not.
+    async fn with_stopped_units(&self, observed: &Observed, error: String) -> String {
+        let control = &self.spec.control;
+        let units =
+            services::units_to_run(self.spec, Role::Control, Family::of_image(self.spec, &control.image));
+        let (Ok(ssh), Ok(hosts)) = (self.ssh(), self.hosts(observed, std::iter::once(control.node.as_str())))
+        else {
+            return error;
+        };
+        let argv: Vec<&str> = ["systemctl", "is-active"].into_iter().chain(units.iter().copied()).collect();
+        match ssh.output(&hosts[0], &argv, b"").await.map(|output| not_active(&units, &output.stdout)) {
+            Ok(stopped) if !stopped.is_empty() => format!("{error} ({})", stopped.join(", ")),
+            _ => error,
+        }
+    }
+
+    async fn ask_slurm(&self, observed: &Observed) -> Result<BTreeMap<String, kiln_slurm::Node>> {
         let hosts = self.hosts(observed, std::iter::once(self.spec.control.node.as_str()))?;
-        slurm_states(&self.ssh()?, &hosts[0]).await
+        slurm_nodes(&self.ssh()?, &hosts[0]).await
     }
 }
 
 impl From<FleetHealth> for Answer {
     fn from(health: FleetHealth) -> Self {
         let unattended = health.is_unattended().then(|| match health.last_look {
-            Some(at) => format!("kilnd last looked at {}", at.strftime("%Y-%m-%d %H:%M:%S UTC")),
-            None => "kilnd has never looked".into(),
+            Some(at) => format!("kilnd last checked at {}", at.strftime("%Y-%m-%d %H:%M:%S UTC")),
+            None => "kilnd has never checked".into(),
         });
         let blind = health.cloud_problem.map(|problem| format!("kilnd cannot ask the cloud: {problem}"));
         let says = |n: &NodeHealth| {
@@ -160,9 +178,9 @@ impl From<FleetHealth> for Answer {
     }
 }
 
-impl From<NodeState> for SlurmSays {
-    fn from(state: NodeState) -> Self {
-        SlurmSays { short: state.short(), in_order: state.in_service(), reason: state.reason }
+impl From<kiln_slurm::Node> for SlurmSays {
+    fn from(node: kiln_slurm::Node) -> Self {
+        SlurmSays { short: node.state.to_string(), in_order: node.state.in_service(), reason: node.reason }
     }
 }
 
@@ -222,7 +240,7 @@ impl Seen<'_> {
             match self.slurm {
                 Some(state) if !state.in_order => return out_of_service(&state.short),
                 None if self.slurm_answers => return "unknown to Slurm".into(),
-                None => return "Slurm could not be asked".into(),
+                None => return "Slurm could not be reached".into(),
                 _ => {}
             }
         }
@@ -235,12 +253,33 @@ impl Seen<'_> {
     }
 }
 
+/// `systemctl is-active` says one word for each unit.
+fn not_active(units: &[&str], said: &str) -> Vec<String> {
+    let states = units.iter().zip(said.lines().map(str::trim));
+    let stopped = states.filter(|(_, state)| *state != "active");
+    stopped.map(|(unit, state)| format!("{unit} is {state}")).collect()
+}
+
 fn out_of_service(state: &str) -> String {
-    if state.contains("powering_up") {
+    let seen = State::parse(state);
+    if seen.is_powering_up() {
         "being powered up".into()
-    } else if state.contains("powering_down") || state.contains("power_down") {
+    } else if seen.is_going_down() {
         "being powered down".into()
     } else {
         format!("Slurm: {state}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_that_do_not_run_are_named() {
+        let units = ["munge.service", "slurmctld.service", "kilnd.service"];
+        let said = not_active(&units, "active\nfailed\ninactive\n");
+        assert_eq!(said, ["slurmctld.service is failed", "kilnd.service is inactive"]);
+        assert!(not_active(&units, "active\nactive\nactive\n").is_empty());
     }
 }

@@ -1,17 +1,16 @@
 //! Waiting: for instances that the cloud has promised, and for nodes that Slurm is to have in service.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_image::Event;
-use kiln_slurm::NodeState;
 use kiln_spec::{Node, Role, hostlist};
 use kiln_ssh::{Host, Ssh};
 use tokio::time::{Instant, sleep};
 
 use crate::apply::collect;
-use crate::configure::slurm_states;
+use crate::configure::slurm_nodes;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::node_of;
@@ -69,15 +68,15 @@ impl Deployment<'_> {
         let start = Instant::now();
         loop {
             self.check_stop()?;
-            let states = slurm_states(ssh, control).await.unwrap_or_default();
-            let known: BTreeMap<&str, &NodeState> = states.iter().map(|s| (s.node.as_str(), s)).collect();
+            let known = slurm_nodes(ssh, control).await.unwrap_or_default();
             // A drained node waits for a person; it does not hold up the rest.
             let ready = |name: &str| {
-                known.get(name).is_some_and(|s| s.in_service() || is_drained(s) || is_rebooting(s))
+                let state = known.get(name).map(|node| &node.state);
+                state.is_some_and(|s| s.in_service() || s.is_drained() || s.is_awaited_by_slurm())
             };
             let waiting: Vec<&str> = wanted.iter().copied().filter(|name| !ready(name)).collect();
             if waiting.is_empty() {
-                let drained = |name: &&str| known.get(name).is_some_and(|s| is_drained(s));
+                let drained = |name: &&str| known.get(*name).is_some_and(|n| n.state.is_drained());
                 let (drained, serving): (Vec<&str>, Vec<&str>) = wanted.into_iter().partition(drained);
                 let mut text = match serving.as_slice() {
                     [] => "answers".to_string(),
@@ -94,11 +93,11 @@ impl Deployment<'_> {
                 format!("waiting for {}", hostlist::fold(waiting.iter().copied())),
             ));
             if start.elapsed() > SLURM_LIMIT {
-                let describe = |name: &&str| match known.get(name) {
-                    Some(s) => format!(
+                let describe = |name: &&str| match known.get(*name) {
+                    Some(node) => format!(
                         "  {name} is {}: {}",
-                        s.short(),
-                        s.reason.as_deref().unwrap_or("no reason given")
+                        node.state,
+                        node.reason.as_deref().unwrap_or("no reason given")
                     ),
                     None => format!("  {name} is unknown to slurmctld"),
                 };
@@ -123,14 +122,4 @@ impl Deployment<'_> {
 
 fn is_building(instance: &Instance) -> bool {
     matches!(instance.status, InstanceStatus::Building | InstanceStatus::Rebuilding)
-}
-
-/// Slurm has asked for the node to be rebuilt or rebooted, and waits for it itself.
-fn is_rebooting(state: &NodeState) -> bool {
-    const SIGNS: [&str; 3] = ["POWERING_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED"];
-    state.flags.iter().any(|f| SIGNS.contains(&f.as_str()))
-}
-
-fn is_drained(state: &NodeState) -> bool {
-    state.flags.iter().any(|f| f == "DRAIN")
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_slurm::Slurm;
 use kiln_wire::paths;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -16,7 +17,6 @@ use crate::power::Power;
 use crate::reboot::Reboots;
 use crate::reconcile::Reconciler;
 use crate::rollout::Rollouts;
-use crate::slurm::Slurm;
 use crate::store::Store;
 
 #[derive(Debug, Clone)]

@@ -32,10 +32,12 @@ pub enum Error {
     CloudAccess(#[from] kiln_wire::CloudAccessError),
     #[error("{list:?} is not a list of nodes")]
     Hostlist { list: String, source: kiln_spec::hostlist::HostlistError },
-    #[error("{program}: {message}")]
-    Slurm { program: String, message: String },
+    #[error(transparent)]
+    Slurm(#[from] kiln_slurm::Error),
     #[error(transparent)]
     Cloud(#[from] kiln_cloud::Error),
+    #[error("a node that is {step} cannot be {what}: {node}")]
+    IllegalTransition { node: String, step: &'static str, what: &'static str },
     /// What was asked cannot be done; says what to do instead.
     #[error("{0}")]
     Refused(String),
@@ -44,18 +46,23 @@ pub enum Error {
 impl Error {
     /// With all causes, on one line.
     pub fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            // A transparent error is its own source.
-            if !text.ends_with(&error.to_string()) {
-                text.push_str(": ");
-                text.push_str(&error.to_string());
-            }
-            cause = error.source();
-        }
-        text
+        chain(self)
     }
+}
+
+/// An error with all its causes, on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // A transparent error is its own source.
+        if !text.ends_with(&error.to_string()) {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+        }
+        cause = error.source();
+    }
+    text
 }
 
 pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {

@@ -9,7 +9,7 @@ use kiln_wire::FleetFile;
 use kiln_wire::health::FailureRecord;
 
 use crate::error::Result;
-use crate::reconcile::Observation;
+use crate::reconcile::NodeObservation;
 use crate::store::{Store, now};
 
 /// Counts nodes of a group that failed to come up. After too many in a row the group is paused. Failures in a paused group
@@ -42,13 +42,13 @@ pub fn pause_text(group: &str, record: &FailureRecord) -> String {
 /// Groups whose nodes come up again, each with a node that proves it: it is in service, on an instance created since the last
 /// failure. A new instance alone proves nothing: it has to join. Pure.
 pub fn recovered<'a>(
-    nodes: &'a [Observation],
+    nodes: &'a [NodeObservation],
     records: &BTreeMap<String, FailureRecord>,
 ) -> BTreeMap<&'a str, &'a str> {
-    let proves = |o: &&Observation| {
+    let proves = |o: &&NodeObservation| {
         let Some(record) = records.get(&o.group) else { return false };
         let since = |i: &kiln_cloud::Instance| i.created > record.last_failure;
-        o.state().is_some_and(kiln_slurm::NodeState::in_service)
+        o.state().is_some_and(kiln_slurm::State::in_service)
             && o.instance().is_some_and(|i| i.status == InstanceStatus::Active && since(i))
     };
     nodes.iter().filter(proves).map(|o| (o.group.as_str(), o.node.as_str())).collect()

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use kiln_slurm::{Slurm, State};
 use kiln_wire::Version;
 use kiln_wire::health::{
     Console, FindingReport, FleetHealth, GroupFailures, InstanceReport, NodeDossier, NodeHealth,
@@ -10,8 +11,7 @@ use kiln_wire::health::{
 
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
-use crate::reconcile::{Observation, Verdict, look_only};
-use crate::slurm::Slurm;
+use crate::reconcile::{Finding, NodeObservation, inspect};
 use crate::store::{Request, Store, now};
 
 const CONSOLE_LINES: usize = 15;
@@ -27,18 +27,18 @@ pub struct Sources<'a> {
 
 impl Sources<'_> {
     pub async fn health(&self) -> Result<FleetHealth> {
-        let (glimpse, verdicts) = look_only(self.store, self.slurm, self.fleet, self.share).await?;
+        let (partial, findings) = inspect(self.store, self.slurm, self.fleet, self.share).await?;
         let mut findings: std::collections::HashMap<String, FindingReport> =
-            verdicts.into_iter().map(|v| (v.subject.clone(), finding_report(v))).collect();
-        let nodes = glimpse.world.nodes.iter();
+            findings.into_iter().map(|v| (v.subject.clone(), finding_report(v))).collect();
+        let nodes = partial.observation.nodes.iter();
         let nodes = nodes.map(|o| node_health(o, findings.remove(&o.node))).collect();
         let mut strays: Vec<FindingReport> = findings.into_values().collect();
         strays.sort_by(|a, b| a.subject.cmp(&b.subject));
         Ok(FleetHealth {
             format: Version,
             observed: now(),
-            slurm_problem: glimpse.slurm_problem,
-            cloud_problem: glimpse.cloud_problem,
+            slurm_problem: partial.slurm_problem,
+            cloud_problem: partial.cloud_problem,
             last_look: self.store.last_look()?.map(|(time, _)| time),
             every: self.fleet.file.timing.reconcile,
             failing_groups: self.failing_groups()?,
@@ -90,21 +90,21 @@ impl Sources<'_> {
     }
 }
 
-fn node_health(o: &Observation, finding: Option<FindingReport>) -> NodeHealth {
+fn node_health(o: &NodeObservation, finding: Option<FindingReport>) -> NodeHealth {
     let state = o.state();
-    let off = o.elastic && o.is_off() && !o.is_down() && !o.has("DRAIN");
+    let off = o.elastic && state.is_some_and(State::is_off_and_available);
     NodeHealth {
         node: o.node.clone(),
         group: o.group.clone(),
         elastic: o.elastic,
-        slurm: state.map(kiln_slurm::NodeState::short),
-        reason: state.and_then(|s| s.reason.clone()),
-        reason_by: state.and_then(|s| s.reason_by.clone()),
+        slurm: state.map(State::to_string),
+        reason: o.slurm.as_ref().and_then(|n| n.reason.clone()),
+        reason_by: o.slurm.as_ref().and_then(|n| n.reason_by.clone()),
         booted: o.slurm.as_ref().and_then(|n| n.booted),
         carries_jobs: o.carries_jobs(),
-        in_order: state.is_some_and(kiln_slurm::NodeState::in_service) || off,
+        in_order: state.is_some_and(State::in_service) || off,
         instances: o.instances.iter().map(instance_report).collect(),
-        left_alone: o.hands_off(),
+        left_alone: o.reason_to_leave_alone(),
         finding,
     }
 }
@@ -122,15 +122,15 @@ fn instance_report(instance: &kiln_cloud::Instance) -> InstanceReport {
     }
 }
 
-fn finding_report(verdict: Verdict) -> FindingReport {
+fn finding_report(finding: Finding) -> FindingReport {
     FindingReport {
-        is_early: verdict.is_early(now()),
-        subject: verdict.subject,
-        rule: verdict.rule.name.into(),
-        text: verdict.text,
-        since: verdict.since,
-        due: verdict.due,
-        actions: verdict.actions.iter().map(crate::reconcile::Action::words).collect(),
+        is_early: finding.is_early(now()),
+        subject: finding.subject,
+        rule: finding.rule.name.into(),
+        text: finding.text,
+        since: finding.since,
+        due: finding.due,
+        actions: finding.actions.iter().map(crate::reconcile::Action::words).collect(),
     }
 }
 

@@ -1,7 +1,9 @@
 //! The control node's side of Kiln: Slurm's hooks, the daemon that answers them, and rollouts.
 //!
-//! A hook only writes into the [`Store`] and returns. The [`daemon`] reads the store, looks at the cloud and at
-//! Slurm, and does the slow work. Everything here runs as Slurm's own user.
+//! A hook only writes into the [`Store`] and returns. The [`daemon`] runs one controller per concern: [`reboot`], [`power`],
+//! [`rollout`] and [`reconcile`]. Each has the same three parts: `observe` reads the store, Slurm and the cloud; `plan`
+//! decides and does nothing else; `execute` acts and records. [`control_loop`] runs them. Everything here runs as Slurm's own
+//! user.
 
 mod cloud_view;
 mod control_loop;
@@ -15,7 +17,6 @@ mod power;
 mod reboot;
 pub mod reconcile;
 mod rollout;
-mod slurm;
 pub mod store;
 
 pub use daemon::{DaemonConfig, run};
@@ -23,5 +24,4 @@ pub use error::{Error, Result};
 pub use fleet::Fleet;
 pub use health::Sources;
 pub use rollout::{abort, list, pause, report, resume, start};
-pub use slurm::{Job, JobState, Node, Slurm};
 pub use store::Store;

@@ -9,6 +9,7 @@ use kiln_cloud::{
     label,
 };
 use kiln_distro::Step;
+use kiln_site::services::{self, OpenTo};
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::labels::image as property;
 use kiln_wire::{Identity, UserData};
@@ -52,9 +53,9 @@ pub enum BuildError {
     Ssh(#[from] kiln_ssh::Error),
     #[error("{step}: {message}")]
     Step { step: String, message: String },
-    #[error("the image's facts could not be written down")]
+    #[error("the image's manifest could not be written")]
     Manifest(#[from] serde_json::Error),
-    #[error("stopped as asked")]
+    #[error("stopped as requested")]
     Stopped,
     #[error("building image {image} failed")]
     Failed {
@@ -77,16 +78,6 @@ impl BuildError {
 
 const ROLE: &str = "build";
 
-const DISABLED: [&str; 6] = [
-    "mariadb.service",
-    "munge.service",
-    "slurmctld.service",
-    "slurmd.service",
-    "slurmdbd.service",
-    "nftables.service",
-];
-const LEFTOVERS: [&str; 3] = ["/var/lib/mysql", "/etc/munge/munge.key", "/etc/slurm/slurm.conf"];
-
 /// Where the build instance lives.
 struct Place {
     network: String,
@@ -96,6 +87,12 @@ struct Place {
 /// The name of the instance that builds images for a cluster.
 pub fn instance_name(cluster: &str) -> String {
     format!("{cluster}-build")
+}
+
+/// Kiln reaches a build instance like the users reach a login node.
+fn public_rules() -> Vec<Rule> {
+    let rule = |port| Rule { from: ipnet::Ipv4Net::default().into(), tcp_port: Some(port) };
+    services::ports(OpenTo::Everyone).into_iter().map(rule).collect()
 }
 
 impl Builder<'_> {
@@ -127,14 +124,14 @@ impl Builder<'_> {
             .create_security_group(NewSecurityGroup {
                 name: instance_name(self.cluster),
                 labels: self.labels(),
-                rules: vec![Rule { from: ipnet::Ipv4Net::default().into(), tcp_port: Some(22) }],
+                rules: public_rules(),
             })
             .await?;
         let place = Place { network: network.id, security_group: group.id };
         let result = self.build_on(recipe, source, place).await;
         if let Err(error) = result {
             if matches!(error, BuildError::Stopped) {
-                self.say(&recipe.name, "stopping: the build instance goes");
+                self.say(&recipe.name, "stopping: deleting the build instance");
                 self.clear().await?;
                 return Err(error);
             }
@@ -143,7 +140,7 @@ impl Builder<'_> {
             }
             if self.keep_on_failure {
                 let name = instance_name(self.cluster);
-                self.say(&recipe.name, &format!("instance {name} is kept; `kiln ssh {name}` leads onto it"));
+                self.say(&recipe.name, &format!("instance {name} is kept; `kiln ssh {name}` logs in to it"));
             } else {
                 self.clear().await?;
             }
@@ -182,12 +179,12 @@ impl Builder<'_> {
             self.say(&recipe.name, &format!("running: {command}"));
             self.script(&host, "a command of the file", command, &[], b"").await?;
         }
-        let ssh = family.unit("sshd.service");
-        let units: Vec<&str> = [ssh, "--"].into_iter().chain(DISABLED).collect();
+        let (enabled, disabled) = services::units_of_image(family);
+        let units: Vec<&str> = enabled.into_iter().chain(["--"]).chain(disabled).collect();
         self.step(recipe, &host, &steps::SETTLE_SERVICES, &units, b"").await?;
         let listed = self.ssh.run(&host, family.package_list.command, b"").await?;
         self.step(recipe, &host, &family.steps.clean, &[], b"").await?;
-        self.step(recipe, &host, &steps::CLEAN, &LEFTOVERS, b"").await?;
+        self.step(recipe, &host, &steps::CLEAN, &services::leftovers(), b"").await?;
 
         self.say(&recipe.name, "shutting down");
         self.cloud.stop(&id, false).await?;
@@ -239,7 +236,7 @@ impl Builder<'_> {
         };
         let instance = match self.cloud.create(vec![new]).await.pop() {
             Some(result) => result?,
-            None => return Err(kiln_cloud::Error::failed("the cloud created nothing").into()),
+            None => return Err(kiln_cloud::Error::failed("the cloud created no instance").into()),
         };
         let deadline = tokio::time::Instant::now() + Duration::from_secs(300);
         let ids = [instance.id.clone()];

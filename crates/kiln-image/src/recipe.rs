@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use kiln_distro::Family;
-use kiln_spec::{ImageSource, ImageSpec, Role, Spec, System};
+use kiln_site::services;
+use kiln_spec::{ImageSource, ImageSpec, Spec, System};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -30,6 +31,17 @@ pub enum Source {
     Image(Box<Recipe>),
 }
 
+impl Source {
+    /// An image of the cloud is taken for one of the default system's.
+    fn family(&self) -> &'static Family {
+        match self {
+            Source::System(system) => Family::of_system(*system),
+            Source::Cloud(_) => Family::of_system(System::ALL[0]),
+            Source::Image(parent) => parent.family(),
+        }
+    }
+}
+
 impl Recipe {
     /// `None` when the spec has no such image, or does not build it.
     pub fn of(spec: &Spec, name: &str) -> Option<Recipe> {
@@ -45,20 +57,15 @@ impl Recipe {
         };
         Some(Recipe {
             name: name.to_string(),
-            packages: packages(spec, image, &source),
+            packages: packages(spec, source.family(), image, &source),
             source,
             commands: image.commands.clone(),
             mirror: image.mirror.clone(),
         })
     }
 
-    /// A cloud's image is taken for one of the default system's.
     pub fn family(&self) -> &'static Family {
-        match &self.source {
-            Source::System(system) => Family::of_system(*system),
-            Source::Cloud(_) => Family::of_system(System::ALL[0]),
-            Source::Image(parent) => parent.family(),
-        }
+        self.source.family()
     }
 
     pub fn digest(&self) -> String {
@@ -83,20 +90,11 @@ impl Recipe {
     }
 }
 
-fn packages(spec: &Spec, image: &ImageSpec, source: &Source) -> Vec<String> {
-    let mut all: BTreeSet<&str> = BTreeSet::new();
-    // An extra image inherits what its source has.
-    if is_plain(spec, image, source) {
-        all.extend(COMMON);
-        image.roles.iter().for_each(|role| all.extend(role_packages(*role)));
-    }
+fn packages(spec: &Spec, family: &Family, image: &ImageSpec, source: &Source) -> Vec<String> {
+    let mut all: BTreeSet<&str> =
+        services::packages(spec, family, &image.roles, !is_plain(spec, image, source));
     for role in &image.roles {
         all.extend(spec.roles.of(*role).packages.iter().map(String::as_str));
-    }
-    if !spec.cloud.shares_volumes() {
-        let control = image.roles.contains(&Role::Control);
-        all.extend(control.then_some("nfs-kernel-server"));
-        all.insert("nfs-common");
     }
     all.extend(image.packages.iter().map(String::as_str));
     all.into_iter().map(String::from).collect()
@@ -107,24 +105,4 @@ fn is_plain(spec: &Spec, image: &ImageSpec, source: &Source) -> bool {
     let on_prebuilt = matches!(&image.source, ImageSource::Image(parent)
         if spec.images.get(parent).is_some_and(|p| matches!(p.source, ImageSource::Prebuilt(_))));
     matches!(source, Source::System(_) | Source::Cloud(_)) && !on_prebuilt
-}
-
-const COMMON: [&str; 9] = [
-    "ca-certificates",
-    "dbus",
-    "iproute2",
-    "munge",
-    "nftables",
-    "openssh-server",
-    "procps",
-    "slurm-client",
-    "sudo",
-];
-
-fn role_packages(role: Role) -> &'static [&'static str] {
-    match role {
-        Role::Control => &["libpmix2", "mariadb-server", "slurmctld", "slurmdbd", "slurm-wlm-mysql-plugin"],
-        Role::Login => &["less"],
-        Role::Compute => &["libpam-slurm", "libpmix2", "slurmd"],
-    }
 }

@@ -21,7 +21,7 @@ pub enum SourceError {
     BadNfs(String),
     #[error("volume `{0}` is not attached to this node")]
     NotAttached(String),
-    #[error("volume `{name}` may be any of {found}")]
+    #[error("volume `{name}` is ambiguous: {found}")]
     Ambiguous { name: String, found: String },
 }
 

@@ -5,6 +5,9 @@ use std::net::IpAddr;
 
 use kiln_slurm::Release;
 
+use crate::secret::Secret;
+use crate::services;
+
 /// What the cloud knows of the cluster's nodes.
 #[derive(Debug, Clone)]
 pub struct Inventory {
@@ -42,12 +45,31 @@ pub struct NodeFacts {
 /// The secrets that end up on nodes. No `Debug` on purpose: they must not find their way into a log.
 #[derive(Clone)]
 pub struct Secrets {
-    pub munge_key_base64: String,
-    pub database_password: String,
+    /// By name.
+    values: BTreeMap<&'static str, String>,
     /// What kilnd is told of the fleet: the cloud's address and token, each compute node's target and user data.
     pub fleet_file: String,
     /// Kiln's own key for root; public.
     pub ssh_public_key: String,
+}
+
+impl Secrets {
+    /// Reads those secrets of the services that are written on nodes.
+    pub fn read<E>(
+        mut value: impl FnMut(&Secret) -> Result<String, E>,
+        fleet_file: String,
+        ssh_public_key: String,
+    ) -> Result<Self, E> {
+        let on_nodes = services::secrets().into_iter().filter(|secret| secret.on_nodes);
+        let values = on_nodes.map(|secret| Ok((secret.name, value(secret)?))).collect::<Result<_, E>>()?;
+        Ok(Secrets { values, fleet_file, ssh_public_key })
+    }
+
+    /// The value of a secret that is on nodes.
+    pub(crate) fn value(&self, secret: &Secret) -> &str {
+        // Every secret of a service was read.
+        self.values.get(secret.name).map_or("", String::as_str)
+    }
 }
 
 /// The keys that are one node's alone. No `Debug` on purpose.

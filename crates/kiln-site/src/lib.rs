@@ -1,29 +1,25 @@
 //! The pure function that makes all configuration: spec, inventory and secrets in, one bundle per node out.
 //! The same bundle is pushed when the cluster is configured and pulled when a node boots. No I/O happens here.
 
-mod accounting;
-mod common;
-mod fleet;
 mod inputs;
-mod power;
-mod roles;
+mod secret;
+pub mod services;
 mod slurm_conf;
-mod slurm_files;
-mod storage;
-mod timeouts;
+mod volumes;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use kiln_spec::{Role, Spec};
+use kiln_distro::Family;
+use kiln_spec::Spec;
 
-use kiln_wire::make;
-// For a while: these are kiln-wire's.
 pub use inputs::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
-pub use kiln_wire::{Bundle, Identity, Resource, UserData, bundle, identity};
-pub use roles::{SHARE, volume_name};
+use kiln_wire::{Bundle, Resource};
+pub use secret::{Form, Secret};
+use services::Context;
 use slurm_conf::SlurmConf;
-pub use timeouts::{longest_resume_timeout, resume_timeout};
+pub use slurm_conf::{longest_resume_timeout, resume_timeout};
+pub use volumes::{Purpose, volume_name};
 
 /// The configuration of one cluster. Bundles are made when asked for: at ten thousand nodes they do not fit
 /// into memory together.
@@ -42,15 +38,19 @@ pub fn site<'a>(spec: &'a Spec, inventory: &'a Inventory, secrets: &'a Secrets) 
 impl Site<'_> {
     /// `None` for a node the spec does not have.
     pub fn bundle(&self, node: &str, keys: &NodeKeys) -> Option<Bundle> {
-        let role = self.spec.node(node)?.role;
-        let make = match role {
-            Role::Control => roles::control,
-            Role::Login => roles::login,
-            Role::Compute => roles::compute,
+        let found = self.spec.node(node)?;
+        let role = found.role;
+        let context = Context {
+            spec: self.spec,
+            inventory: self.inventory,
+            secrets: self.secrets,
+            slurm: &self.slurm,
+            keys,
+            role,
+            family: Family::of_image(self.spec, found.image),
         };
-        let mut resources = common::keys(keys, self.secrets);
-        resources.extend(make(self.spec, self.inventory, self.secrets, &self.slurm));
-        let resources = settle(resources);
+        let parts = services::of(role).iter().flat_map(|service| service.bundle_part(&context));
+        let resources = settle(parts);
         Some(Bundle {
             format: kiln_wire::Version,
             cluster: self.spec.name.clone(),
@@ -66,8 +66,8 @@ impl Site<'_> {
 }
 
 /// A file of the site's own takes the place of Kiln's: the later of two with one id counts, where the earlier stood.
-fn settle(resources: Vec<Resource>) -> Vec<Resource> {
-    let mut settled: Vec<Resource> = Vec::with_capacity(resources.len());
+fn settle(resources: impl Iterator<Item = Resource>) -> Vec<Resource> {
+    let mut settled: Vec<Resource> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for resource in resources {
         match places.entry(resource.id()) {

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use kiln_site::bundle::{Bundle, EVERYTHING, Resource};
-use kiln_site::{Inventory, NodeFacts, NodeKeys, Secrets, site};
+use kiln_site::{Inventory, NodeFacts, NodeKeys, Secret, Secrets, services, site};
 use kiln_slurm::Release;
 use kiln_spec::Spec;
+use kiln_wire::bundle::{Bundle, EVERYTHING, Resource};
 
 const FILE: &str = r#"
 [cluster]
@@ -59,12 +59,12 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
 }
 
 fn secrets() -> Secrets {
-    Secrets {
-        munge_key_base64: "TVVOR0U=".into(),
-        database_password: "DATABASE-SECRET".into(),
-        fleet_file: "{ TOKEN-SECRET }".into(),
-        ssh_public_key: "ssh-ed25519 AAAA kiln".into(),
-    }
+    let value = |secret: &Secret| match secret.name {
+        "munge-key" => Ok("TVVOR0U=".to_string()),
+        "database-password" => Ok("DATABASE-SECRET".to_string()),
+        other => Err(format!("{other} is not for nodes")),
+    };
+    Secrets::read(value, "{ TOKEN-SECRET }".into(), "ssh-ed25519 AAAA kiln".into()).unwrap()
 }
 
 fn keys(node: &str) -> NodeKeys {
@@ -168,6 +168,21 @@ fn ids_are_unique_and_watched_ids_exist() {
     }
 }
 
+/// What an image disables, what is stopped before a rebuild and what `status` asks for comes from the services' units.
+#[test]
+fn a_bundle_runs_just_the_units_of_its_services() {
+    for node in ["control", "login-0", "standard-0"] {
+        let spec = spec();
+        let found = spec.node(node).unwrap();
+        let family = kiln_distro::Family::of_image(&spec, found.image);
+        let running = bundle(node).resources.into_iter().filter_map(|resource| match resource {
+            Resource::Service(service) => Some(service.unit),
+            _ => None,
+        });
+        assert_eq!(running.collect::<Vec<_>>(), services::units_to_run(&spec, found.role, family), "{node}");
+    }
+}
+
 #[test]
 fn secrets_are_marked_and_only_where_they_belong() {
     let secret_words = ["DATABASE-SECRET", "TOKEN-SECRET", "SEAL-SECRET", "HOST-SECRET", "TVVOR0U="];
@@ -213,7 +228,7 @@ fn what_lives_on_the_state_volume_starts_and_restarts_with_it() {
     };
     let residents = |resources: &[Resource]| -> Vec<String> {
         let on_mount =
-            |s: &&kiln_site::bundle::Service| s.restart_on.contains(&"mount:/var/lib/state".into());
+            |s: &&kiln_wire::bundle::Service| s.restart_on.contains(&"mount:/var/lib/state".into());
         let services =
             resources.iter().filter_map(|r| if let Resource::Service(s) = r { Some(s) } else { None });
         services.filter(on_mount).map(|s| s.unit.clone()).collect()

@@ -1,7 +1,18 @@
-//! Talk to Slurm: parse what its commands print and know what differs between its releases.
+//! All that Kiln knows of Slurm: its nodes and jobs, its commands, its configuration, and what differs between releases.
+//!
+//! [`command`] runs Slurm's programs; everything else is pure.
 
-mod node_state;
+mod command;
+pub mod config;
+mod error;
+mod job;
+mod node;
+mod oneliner;
 mod release;
+pub mod resume_file;
 
-pub use node_state::{NodeState, parse_node_states};
-pub use release::{ParseReleaseError, Release};
+pub use command::{Slurm, Submission};
+pub use error::{Error, Result};
+pub use job::{Job, JobState, parse_sacct, parse_squeue};
+pub use node::{BOOT_TIME_ROUNDING, Base, Flag, Flags, Node, REASON, State, parse_node, parse_nodes};
+pub use release::{ParseReleaseError, RebootHook, Release};

@@ -1,4 +1,4 @@
-//! What is wrong with a file: where, what was expected, and how to mend it.
+//! What is wrong with a file: where, what was expected, and how to correct it.
 
 use std::fmt;
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub struct Diagnostic {
     pub message: String,
     /// What would have been right in this place.
     pub expected: Option<String>,
-    /// How to mend it.
+    /// How to correct it.
     pub hint: Option<String>,
     /// Bytes of the source.
     #[serde(skip)]

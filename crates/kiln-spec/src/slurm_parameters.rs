@@ -2,7 +2,7 @@
 //! that are gone too, as a cluster file does not say which release it is for.
 
 /// Whether some release has this parameter. Slurm does not tell upper from lower case in its names.
-pub(crate) fn is_known(name: &str) -> bool {
+pub fn is_known(name: &str) -> bool {
     PARAMETERS.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 

@@ -41,7 +41,7 @@ pub struct Reconcile {
     pub every: Duration,
     /// How long an odd state must have lasted.
     pub grace: Duration,
-    /// How long an instance that is no node's may wait for a `kiln configure` that tells of its node.
+    /// How long an instance that belongs to no node is kept, in case the next `kiln configure` adds its node.
     pub newcomer: Duration,
     /// How long an elastic group is left alone after the cloud refused it.
     pub pause: Duration,

@@ -53,7 +53,7 @@ pub enum Error {
     Unreachable { host: String, message: String },
     #[error("`{command}` on {host} ended with {status}: {stderr}")]
     Failed { host: String, command: String, status: i32, stderr: String },
-    #[error("talking to {host}")]
+    #[error("communication with {host} failed")]
     Io {
         host: String,
         #[source]

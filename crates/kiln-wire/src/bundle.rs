@@ -151,16 +151,34 @@ pub struct Service {
     pub needs: Vec<String>,
 }
 
-// Not derived, here and below: the content may be secret.
+// Not derived, here and below, so that secrets find no way into a log.
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("File").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("File")
+            .field("path", &self.path)
+            .field("content", if self.secret { &"(secret)" } else { &self.content })
+            .field("mode", &self.mode)
+            .field("owner", &self.owner)
+            .field("group", &self.group)
+            .field("secret", &self.secret)
+            .field("base64", &self.base64)
+            .field("check", &self.check)
+            .field("needs", &self.needs)
+            .finish()
     }
 }
 
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Command").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Command")
+            .field("name", &self.name)
+            .field("argv", &self.argv)
+            .field("stdin", &self.stdin.as_ref().map(|_| "(secret)"))
+            .field("unless", &self.unless)
+            .field("when_changed", &self.when_changed)
+            .field("retry_seconds", &self.retry_seconds)
+            .field("needs", &self.needs)
+            .finish()
     }
 }
 

@@ -29,10 +29,10 @@ pub struct Globals {
         value_name = "PATH"
     )]
     pub file: PathBuf,
-    /// Print data and errors as JSON, and no talk
+    /// Print data and errors as JSON, and no messages
     #[arg(long, global = true)]
     pub json: bool,
-    /// Print no progress and no talk, only data, warnings and errors
+    /// Print no progress and no messages, only data, warnings and errors
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Log to standard error what Kiln does; twice for what its libraries do

@@ -77,9 +77,11 @@ pub fn confirm(context: &Context, yes: bool, question: &str) -> anyhow::Result<(
         return Ok(());
     }
     if !std::io::stdin().is_terminal() || context.printer.is_json() {
-        return Err(anyhow::anyhow!("{question} needs a yes")).exit(Exit::Usage).hint("say it with --yes");
+        return Err(anyhow::anyhow!("{question} needs confirmation"))
+            .exit(Exit::Usage)
+            .hint("confirm with --yes");
     }
-    anstream::eprint!("{question}? Type yes to go on: ");
+    anstream::eprint!("{question}? Type yes to continue: ");
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     if answer.trim() != "yes" {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 pub enum Exit {
     Ok = 0,
     Failed = 1,
-    /// Wrong usage, or an input file that is not right.
+    /// Wrong usage, or an invalid input file.
     Usage = 2,
     /// `plan --detailed-exitcode`: there is something to do.
     #[allow(dead_code, reason = "returned by `plan`")]

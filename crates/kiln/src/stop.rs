@@ -33,7 +33,7 @@ where
                     std::process::exit(Exit::Interrupted.code().into());
                 }
                 stop.cancel();
-                printer.say("stopping after the running operations; press again to end at once");
+                printer.say("stopping after the running operations; press again to quit at once");
             }
         }
     }

@@ -70,8 +70,8 @@ fn help_of_a_verb() {
 
     Global options:
       -f, --file <PATH>   The cluster file [env: KILN_FILE=] [default: cluster.toml]
-          --json          Print data and errors as JSON, and no talk
-      -q, --quiet         Print no progress and no talk, only data, warnings and errors
+          --json          Print data and errors as JSON, and no messages
+      -q, --quiet         Print no progress and no messages, only data, warnings and errors
       -v, --verbose...    Log to standard error what Kiln does; twice for what its libraries do
           --color <WHEN>  When to use colour; `auto` is on a terminal, unless `NO_COLOR` is set
                           [default: auto] [possible values: auto, always, never]
@@ -326,4 +326,26 @@ fn reference_is_current() {
         stored == page,
         "docs/reference/cli.md is not current: run `KILN_UPDATE=1 cargo test -p kiln --test cli`"
     );
+}
+
+/// Output that a page shows is compared with what is printed, by the suite `readme` of the end-to-end tests.
+#[test]
+fn sessions_are_only_on_pages_that_are_run() {
+    const RUN: [&str; 3] = ["README.md", "docs/operations.md", "docs/rebuild.md"];
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let docs = std::fs::read_dir(root.join("docs")).expect("a directory").flatten();
+    let docs = docs.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "md"));
+    for path in docs.chain([root.join("README.md"), root.join("ARCHITECTURE.md")]) {
+        let text = std::fs::read_to_string(&path).expect("a page");
+        let is_run = RUN.iter().any(|page| path.ends_with(page));
+        let mut session = false;
+        for (at, line) in text.lines().enumerate() {
+            if let Some(kind) = line.strip_prefix("```") {
+                session = kind == "console";
+            }
+            let shows = line.starts_with("$ ") || line.starts_with("    $ ") || line == "```console";
+            let place = format!("{}:{}", path.display(), at + 1);
+            assert!(!shows || (session && is_run), "{place}: this session is not run");
+        }
+    }
 }

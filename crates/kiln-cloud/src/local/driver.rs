@@ -1,24 +1,32 @@
 //! The operations of the local cloud, as calls of its API.
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use reqwest::Method;
+use serde::{Deserialize, Serialize};
 
 use super::client::{Client, Endpoint};
 use super::wire::{GrantRequest, Outcome, PowerRequest, Retired, SourceRequest, SourceStatus};
 use super::{executable, launch, names, needs};
+use crate::driver::Driver as _;
 use crate::{
-    AddressRange, Class, Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, Rebuild,
-    Result, SecurityGroup, Volume, label,
+    Class, Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork,
+    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label,
 };
 
 const PAGE: usize = 200;
 const AT_ONCE: usize = 10;
+
+/// How a control node calls the local cloud's API.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Access {
+    url: String,
+    /// Secret.
+    token: String,
+}
 
 #[derive(Debug, Clone)]
 pub struct Driver {
@@ -44,41 +52,6 @@ impl Driver {
 
     fn new(client: Client) -> Self {
         Driver { client: Arc::new(client) }
-    }
-
-    /// There is nothing that could be named.
-    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
-    pub async fn check(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// In the order of their creation.
-    pub async fn instances(&self, cluster: &str) -> Result<Vec<Instance>> {
-        names::check_name(cluster)?;
-        let mut all: Vec<Instance> = Vec::new();
-        loop {
-            let marker = all.last().map_or("", |i| i.id.as_str());
-            let path = format!("/v1/instances?cluster={cluster}&limit={PAGE}&marker={marker}");
-            let page: Vec<Instance> = self.client.get(&path).await?;
-            let full = page.len() == PAGE;
-            all.extend(page);
-            if !full {
-                // Pages come in the order of ids, which holds while instances come and go.
-                all.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
-                return Ok(all);
-            }
-        }
-    }
-
-    pub async fn instance(&self, id: &str) -> Result<Instance> {
-        self.client.get(&item("instances", "instance", id)?).await
-    }
-
-    pub async fn create(&self, new: Vec<NewInstance>) -> Vec<Result<Instance>> {
-        match self.try_create(&new).await {
-            Ok(outcomes) => outcomes,
-            Err(error) => new.iter().map(|_| Err(error.clone())).collect(),
-        }
     }
 
     async fn try_create(&self, new: &[NewInstance]) -> Result<Vec<Result<Instance>>> {
@@ -107,33 +80,77 @@ impl Driver {
         Ok(all.into_iter().find(|i| i.name == new.name && i.created >= begun))
     }
 
-    pub async fn rebuild(&self, id: &str, new: Rebuild) -> Result<Instance> {
-        let path = format!("{}/rebuild", item("instances", "instance", id)?);
-        self.client.call(Method::POST, &path, &new).await
-    }
-
     async fn power(&self, id: &str, verb: &str, hard: bool) -> Result<Instance> {
         let path = format!("{}/{verb}", item("instances", "instance", id)?);
         self.client.call(Method::POST, &path, &PowerRequest { hard }).await
     }
+}
 
-    pub async fn reboot(&self, id: &str, hard: bool) -> Result<Instance> {
+impl crate::driver::Driver for Driver {
+    type Access = Access;
+
+    const POLL: Duration = Duration::from_millis(50);
+
+    fn at(access: &Access) -> Result<Driver> {
+        Ok(Driver::at_url(&access.url, &access.token))
+    }
+
+    async fn access(&self, _cluster: &str, token: &str, networks: &[Network]) -> Result<Access> {
+        let url = networks.iter().find_map(|n| n.api_url.clone()).unwrap_or_default();
+        Ok(Access { url, token: token.to_string() })
+    }
+
+    /// In the order of their creation.
+    async fn instances(&self, cluster: &str) -> Result<Vec<Instance>> {
+        names::check_name(cluster)?;
+        let mut all: Vec<Instance> = Vec::new();
+        loop {
+            let marker = all.last().map_or("", |i| i.id.as_str());
+            let path = format!("/v1/instances?cluster={cluster}&limit={PAGE}&marker={marker}");
+            let page: Vec<Instance> = self.client.get(&path).await?;
+            let full = page.len() == PAGE;
+            all.extend(page);
+            if !full {
+                // Pages come in the order of ids, which holds while instances come and go.
+                all.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn instance(&self, id: &str) -> Result<Instance> {
+        self.client.get(&item("instances", "instance", id)?).await
+    }
+
+    async fn create(&self, new: Vec<NewInstance>) -> Vec<Result<Instance>> {
+        match self.try_create(&new).await {
+            Ok(outcomes) => outcomes,
+            Err(error) => new.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    async fn rebuild(&self, id: &str, new: Rebuild) -> Result<Instance> {
+        let path = format!("{}/rebuild", item("instances", "instance", id)?);
+        self.client.call(Method::POST, &path, &new).await
+    }
+
+    async fn reboot(&self, id: &str, hard: bool) -> Result<Instance> {
         self.power(id, "reboot", hard).await
     }
 
-    pub async fn stop(&self, id: &str, hard: bool) -> Result<Instance> {
+    async fn stop(&self, id: &str, hard: bool) -> Result<Instance> {
         self.power(id, "stop", hard).await
     }
 
-    pub async fn start(&self, id: &str) -> Result<Instance> {
+    async fn start(&self, id: &str) -> Result<Instance> {
         self.power(id, "start", false).await
     }
 
-    pub async fn delete(&self, id: &str) -> Result<()> {
+    async fn delete(&self, id: &str) -> Result<()> {
         self.client.remove(&item("instances", "instance", id)?).await
     }
 
-    pub async fn delete_all(&self, ids: &[String], gone: &(dyn Fn(&str) + Sync)) -> Vec<Result<()>> {
+    async fn delete_all(&self, ids: &[String], gone: &(dyn Fn(&str) + Sync)) -> Vec<Result<()>> {
         let delete = |id: String| async move {
             self.delete(&id).await?;
             gone(&id);
@@ -143,48 +160,47 @@ impl Driver {
         futures_util::stream::iter(all).buffered(AT_ONCE).collect().await
     }
 
-    pub async fn set_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
+    async fn set_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
         let path = format!("{}/labels", item("instances", "instance", id)?);
         self.client.call(Method::PUT, &path, &labels).await
     }
 
-    pub async fn console_log(&self, id: &str, lines: usize) -> Result<String> {
+    async fn console_log(&self, id: &str, lines: usize) -> Result<String> {
         self.client.get(&format!("{}/console?lines={lines}", item("instances", "instance", id)?)).await
     }
 
     /// In the order of their creation.
-    pub async fn images(&self) -> Result<Vec<Image>> {
+    async fn images(&self) -> Result<Vec<Image>> {
         let mut all: Vec<Image> = self.client.get("/v1/images").await?;
         all.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
         Ok(all)
     }
 
-    pub async fn image(&self, id: &str) -> Result<Image> {
+    async fn image(&self, id: &str) -> Result<Image> {
         self.client.get(&item("images", "image", id)?).await
     }
 
     /// By name or id; the newest of a name.
-    pub async fn find_image(&self, name: &str) -> Result<Image> {
+    async fn find_image(&self, name: &str) -> Result<Image> {
         let all = self.images().await?;
         let found = all.into_iter().rev().find(|i| i.name == name || i.id == name);
         found.ok_or_else(|| Error::not_found("image", name.to_string()))
     }
 
-    pub async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
+    async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
         let path = format!("{}/image", item("instances", "instance", instance)?);
         self.client.call(Method::POST, &path, &new).await
     }
 
-    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
-    pub async fn upload_image(&self, _new: NewImage, _file: &Path) -> Result<Image> {
+    async fn upload_image(&self, _new: NewImage, _file: &Path) -> Result<Image> {
         Err(Error::unsupported("the local cloud makes its images itself: name a Debian suite as the source"))
     }
 
-    pub async fn delete_image(&self, id: &str) -> Result<()> {
+    async fn delete_image(&self, id: &str) -> Result<()> {
         self.client.remove(&item("images", "image", id)?).await
     }
 
-    pub async fn source_image(&self, suite: &str, progress: &(dyn Fn(&str) + Sync)) -> Result<Image> {
+    async fn source_image(&self, suite: &str, progress: &(dyn Fn(&str) + Sync)) -> Result<Image> {
         let executable = file_of(&self.client.program)?;
         let request = SourceRequest { suite: suite.to_string(), executable };
         let mut last = String::new();
@@ -203,86 +219,71 @@ impl Driver {
         }
     }
 
-    pub async fn volumes(&self, cluster: &str) -> Result<Vec<Volume>> {
+    async fn volumes(&self, cluster: &str) -> Result<Vec<Volume>> {
         names::check_name(cluster)?;
         let mut all: Vec<Volume> = self.client.get(&format!("/v1/volumes?cluster={cluster}")).await?;
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }
 
-    pub async fn volume_by_name(&self, name: &str) -> Result<Option<Volume>> {
+    async fn volume_by_name(&self, name: &str) -> Result<Option<Volume>> {
         names::check_name(name)?;
         let found: Vec<Volume> = self.client.get(&format!("/v1/volumes?name={name}")).await?;
         Ok(found.into_iter().next())
     }
 
-    pub async fn delete_volume(&self, id: &str) -> Result<()> {
+    async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
+        self.make_volume(new).await
+    }
+
+    async fn delete_volume(&self, id: &str) -> Result<()> {
         self.client.remove(&item("volumes", "volume", id)?).await
     }
 
-    pub async fn networks(&self, cluster: &str) -> Result<Vec<Network>> {
+    async fn networks(&self, cluster: &str) -> Result<Vec<Network>> {
         names::check_name(cluster)?;
         self.client.get(&format!("/v1/networks?cluster={cluster}")).await
     }
 
-    /// Every network here is some cluster's own.
-    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
-    pub async fn network_by_name(&self, _name: &str) -> Result<Option<Network>> {
-        Ok(None)
+    async fn create_network(&self, new: NewNetwork) -> Result<Network> {
+        self.make_network(new).await
     }
 
-    /// Nobody but this cluster takes addresses here, and they are given from the bottom up.
-    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
-    pub async fn set_automatic(&self, _network: &str, _range: AddressRange) -> Result<()> {
-        Ok(())
-    }
-
-    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
-    pub async fn foreign_addresses(
-        &self,
-        _network: &str,
-        _cluster: &str,
-    ) -> Result<BTreeMap<IpAddr, String>> {
-        Ok(BTreeMap::new())
-    }
-
-    pub async fn delete_network(&self, id: &str) -> Result<()> {
+    async fn delete_network(&self, id: &str) -> Result<()> {
         self.client.remove(&item("networks", "network", id)?).await
     }
 
-    pub async fn security_groups(&self, cluster: &str) -> Result<Vec<SecurityGroup>> {
+    async fn security_groups(&self, cluster: &str) -> Result<Vec<SecurityGroup>> {
         names::check_name(cluster)?;
         self.client.get(&format!("/v1/security-groups?cluster={cluster}")).await
     }
 
-    pub async fn delete_security_group(&self, id: &str) -> Result<()> {
+    async fn create_security_group(&self, new: NewSecurityGroup) -> Result<SecurityGroup> {
+        self.make_security_group(new).await
+    }
+
+    async fn delete_security_group(&self, id: &str) -> Result<()> {
         self.client.remove(&item("security-groups", "security group", id)?).await
     }
 
-    pub async fn flavors(&self) -> Result<Vec<Flavor>> {
+    async fn flavors(&self) -> Result<Vec<Flavor>> {
         self.client.get("/v1/flavors").await
     }
 
-    pub async fn grant(&self, cluster: &str, token: &str) -> Result<()> {
+    async fn grant(&self, cluster: &str, token: &str) -> Result<()> {
         names::check_name(cluster)?;
         // Only the digest leaves this process.
         let request = GrantRequest { token_sha256: names::sha256_hex(token.as_bytes()) };
         self.client.call(Method::PUT, &format!("/v1/grants/{cluster}"), &request).await
     }
 
-    pub async fn revoke(&self, cluster: &str) -> Result<()> {
+    async fn revoke(&self, cluster: &str) -> Result<()> {
         names::check_name(cluster)?;
         self.client.remove(&format!("/v1/grants/{cluster}")).await
     }
 
-    /// There is nothing beside what is listed.
-    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
-    pub async fn sweep(&self, _cluster: &str) -> Result<()> {
-        Ok(())
-    }
-
     /// Does not start a daemon only to end it.
-    pub async fn retire(&self) -> Result<bool> {
+    async fn retire(&self) -> Result<bool> {
         if let Some(root) = &self.client.root {
             needs::root()?;
             if launch::find(root, &self.client.http).await.is_none() {

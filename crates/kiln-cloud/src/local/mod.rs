@@ -22,7 +22,7 @@ mod wire;
 use std::path::PathBuf;
 
 pub use daemon::{name_on_host, serve};
-pub use driver::Driver;
+pub use driver::{Access, Driver};
 pub use supervisor::run_instance;
 
 /// `KILN_LOCAL_ROOT`, or `/var/lib/kiln`.

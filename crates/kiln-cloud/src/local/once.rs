@@ -6,10 +6,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::driver::Driver;
+use crate::driver::Driver as _;
 use crate::{Labels, Network, NewNetwork, NewSecurityGroup, NewVolume, Result, SecurityGroup, Volume, label};
 
 impl Driver {
-    pub async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
+    pub(super) async fn make_volume(&self, new: NewVolume) -> Result<Volume> {
         self.once("/v1/volumes", &new, async {
             let found = self.volume_by_name(&new.name).await?;
             Ok(found.filter(|v| v.labels == new.labels && v.size_gib == new.size_gib))
@@ -17,7 +18,7 @@ impl Driver {
         .await
     }
 
-    pub async fn create_network(&self, new: NewNetwork) -> Result<Network> {
+    pub(super) async fn make_network(&self, new: NewNetwork) -> Result<Network> {
         self.once("/v1/networks", &new, async {
             let Some(cluster) = cluster(&new.labels) else { return Ok(None) };
             Ok(self.networks(cluster).await?.into_iter().find(|n| is_network(n, &new)))
@@ -25,7 +26,7 @@ impl Driver {
         .await
     }
 
-    pub async fn create_security_group(&self, new: NewSecurityGroup) -> Result<SecurityGroup> {
+    pub(super) async fn make_security_group(&self, new: NewSecurityGroup) -> Result<SecurityGroup> {
         self.once("/v1/security-groups", &new, async {
             let Some(cluster) = cluster(&new.labels) else { return Ok(None) };
             Ok(self.security_groups(cluster).await?.into_iter().find(|g| is_group(g, &new)))

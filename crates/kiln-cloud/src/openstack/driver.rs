@@ -15,7 +15,7 @@ use super::login::Login;
 use super::session::{Caller, Session};
 use super::settings::Settings;
 use crate::http::{self, Trust};
-use crate::{Error, Image, Result};
+use crate::{Error, Result};
 
 /// How many calls of one bulk operation are under way at a time. Services work on few at once anyway; more would
 /// only make them time out.
@@ -104,20 +104,6 @@ impl Driver {
         self.delete_server_groups(cluster).await?;
         self.delete_key_pairs(cluster).await
     }
-
-    /// There is no daemon of ours.
-    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
-    pub async fn retire(&self) -> Result<bool> {
-        Ok(true)
-    }
-
-    /// Suites are made only where Kiln boots systems itself.
-    #[allow(clippy::unused_async, reason = "other clouds have to ask")]
-    pub async fn source_image(&self, suite: &str, _progress: &(dyn Fn(&str) + Sync)) -> Result<Image> {
-        Err(Error::unsupported(format!(
-            "no image of {suite} can be made on OpenStack: name an image of the cloud as the source"
-        )))
-    }
 }
 
 /// Runs `work` for every item, a bounded number at a time, and returns the results in the items' order.
@@ -138,7 +124,7 @@ pub(super) async fn until<T, F: Future<Output = Result<Option<T>>>>(
             return Ok(done);
         }
         if tokio::time::Instant::now() >= deadline {
-            return Err(Error::failed(format!("waited in vain: {}", what())));
+            return Err(Error::failed(format!("timed out waiting: {}", what())));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

@@ -18,6 +18,7 @@
 //! | key pairs, server groups, application credentials | their names, which no cluster's own name can equal | none |
 
 mod access;
+mod calls;
 mod client;
 mod clouds_yaml;
 mod create;

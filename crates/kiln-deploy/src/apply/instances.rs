@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use kiln_cloud::{Labels, NewInstance, Rebuild, label};
+use kiln_distro::Family;
 use kiln_image::Event;
+use kiln_site::services;
+use kiln_spec::Role;
 use kiln_ssh::Host;
 
 use super::{Made, collect};
@@ -86,7 +89,9 @@ impl Deployment<'_> {
     async fn stop_daemons(&self, control: &Host) {
         (self.progress)(Event::working(&control.name, "stopping Slurm's daemons"));
         let Ok(ssh) = self.ssh() else { return };
-        let argv = ["systemctl", "stop", "slurmctld.service", "slurmdbd.service", "mariadb.service"];
+        let family = Family::of_image(self.spec, &self.spec.control.image);
+        let units = services::units_to_stop(Role::Control, family);
+        let argv: Vec<&str> = ["systemctl", "stop"].into_iter().chain(units).collect();
         let _ = tokio::time::timeout(STOP_LIMIT, ssh.output(control, &argv, b"")).await;
     }
 

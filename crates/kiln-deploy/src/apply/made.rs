@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::Ipv4Net;
 use kiln_cloud::{Attachment, Instance, Labels, Network, Peers, Rule};
-use kiln_site::bundle::MountSource;
+use kiln_wire::bundle::MountSource;
 
 use crate::error::{Error, Result};
 use crate::nodes::node_of;
@@ -114,7 +114,7 @@ mod tests {
         let subnet: Ipv4Net = "10.8.0.0/24".parse().unwrap();
         assert_eq!(made.rules(&[rule]).unwrap()[0].from, Peers::from(subnet));
         let control = Ref::Made(Resource::Instance("control".into()));
-        assert_eq!(made.share(&control).unwrap_err().to_string(), "no instance for control");
+        assert_eq!(made.share(&control).unwrap_err().to_string(), "control has no instance");
         let image = made.id(&Ref::Made(Resource::Image("default".into()))).unwrap_err();
         assert_eq!(image.to_string(), "image default is not built yet");
     }

@@ -7,6 +7,7 @@ mod made;
 
 use kiln_cloud::{Labels, NewNetwork, NewSecurityGroup, NewVolume, label};
 use kiln_image::Event;
+use kiln_site::services::CLOUD_TOKEN;
 
 pub(crate) use made::Made;
 
@@ -14,7 +15,6 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::bounded;
 use crate::plan::{Action, Plan, Resource, Stage, plan};
-use crate::secrets::SecretKind;
 use crate::targets::targets;
 
 impl Deployment<'_> {
@@ -50,7 +50,7 @@ impl Deployment<'_> {
 
     /// Lets the control node do its part.
     pub(crate) async fn grant(&self) -> Result<()> {
-        let token = self.secrets.read(SecretKind::CloudToken)?;
+        let token = self.secrets.read(&CLOUD_TOKEN)?;
         Ok(self.cloud.grant(&self.spec.name, token.trim()).await?)
     }
 
@@ -68,7 +68,7 @@ impl Deployment<'_> {
             }
             Action::KeepAddresses { network, id, automatic } => {
                 self.cloud.set_automatic(id, *automatic).await?;
-                done(format!("network {network}"), "addresses kept");
+                done(format!("network {network}"), "addresses reserved");
             }
             Action::CreateSecurityGroup { name, unfinished, rules, .. } => {
                 let (labels, rules) = (self.labels(), made.rules(rules)?);

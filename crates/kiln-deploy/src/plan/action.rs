@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use ipnet::Ipv4Net;
 use kiln_cloud::{AddressRange, NetworkPart, Peers, VolumeStatus};
-use kiln_site::bundle::MountSource;
 use kiln_ssh::Host;
+use kiln_wire::bundle::MountSource;
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use super::reference::Ref;

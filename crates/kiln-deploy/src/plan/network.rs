@@ -2,6 +2,7 @@
 
 use ipnet::Ipv4Net;
 use kiln_cloud::{NetworkPart, Peers, Rule};
+use kiln_site::services::{self, OpenTo};
 use kiln_spec::Spec;
 
 use super::action::{Action, PlannedRule};
@@ -72,13 +73,15 @@ pub fn security_groups(spec: &Spec, observed: &Observed) -> Vec<Action> {
 
 /// What a security group lets in.
 pub fn rules(login: bool, subnet: Ref<Ipv4Net>) -> Vec<PlannedRule> {
-    let ssh = |from| PlannedRule { from, tcp_port: Some(22) };
+    let open = |open_to, from: Ref<Peers>| {
+        let ports = services::ports(open_to).into_iter();
+        ports.map(move |port| PlannedRule { from: from.clone(), tcp_port: Some(port) })
+    };
     if login {
-        vec![ssh(Ref::Known(Ipv4Net::default().into()))]
+        open(OpenTo::Everyone, Ref::Known(Ipv4Net::default().into())).collect()
     } else {
-        // Others on the network may try to log in, as on login nodes: the deploy host may be one of them.
         let members = PlannedRule { from: Ref::Known(Peers::Members), tcp_port: None };
-        vec![members, ssh(subnet.map(Peers::from))]
+        std::iter::once(members).chain(open(OpenTo::Network, subnet.map(Peers::from))).collect()
     }
 }
 
@@ -94,7 +97,7 @@ pub fn cluster_group(spec: &Spec) -> String {
     format!("{}-cluster", spec.name)
 }
 
-/// SSH from anywhere.
+/// What is open to everyone: SSH.
 pub fn login_group(spec: &Spec) -> String {
     format!("{}-login", spec.name)
 }

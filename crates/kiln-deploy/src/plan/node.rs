@@ -1,9 +1,9 @@
 //! What one node's instance is given: security groups, volumes, labels, the way to the share.
 
 use kiln_cloud::{Instance, InstanceStatus, label};
-use kiln_site::bundle::MountSource;
-use kiln_site::volume_name;
+use kiln_site::{Purpose, volume_name};
 use kiln_spec::{ImageUpdate, Node, Role, Spec, Volume};
+use kiln_wire::bundle::MountSource;
 
 use super::action::{ExistingNode, NewNode, PlannedAttachment, PlannedLabels, RebuiltNode};
 use super::network::{cluster_group, login_group, network_id, security_group_id};
@@ -91,18 +91,18 @@ pub fn attachments(spec: &Spec, observed: &Observed, node: &Node<'_>) -> Vec<Pla
     if node.role != Role::Control && !spec.cloud.shares_volumes() {
         return Vec::new();
     }
-    let mut wanted: Vec<(&str, bool)> = vec![];
+    let mut wanted: Vec<(Purpose, bool)> = vec![];
     if spec.volumes.home != Volume::None {
-        wanted.push(("home", false));
+        wanted.push((Purpose::Home, false));
     }
     match node.role {
         Role::Control => {
-            wanted.push(("share", false));
+            wanted.push((Purpose::Share, false));
             if spec.volumes.state != Volume::None {
-                wanted.push(("state", false));
+                wanted.push((Purpose::State, false));
             }
         }
-        Role::Compute => wanted.push(("share", true)),
+        Role::Compute => wanted.push((Purpose::Share, true)),
         Role::Login => {}
     }
     let attachment = |(purpose, read_only)| PlannedAttachment {
@@ -115,7 +115,7 @@ pub fn attachments(spec: &Spec, observed: &Observed, node: &Node<'_>) -> Vec<Pla
 /// Where compute nodes find the share.
 pub fn share(spec: &Spec, observed: &Observed) -> Ref<MountSource> {
     if spec.cloud.shares_volumes() {
-        return Ref::Known(MountSource::Volume(volume_name(spec, "share")));
+        return Ref::Known(MountSource::Volume(volume_name(spec, Purpose::Share)));
     }
     let control = spec.control.node.as_str();
     // A broken one is recreated, perhaps at another address.
@@ -128,7 +128,7 @@ pub fn share(spec: &Spec, observed: &Observed) -> Ref<MountSource> {
 
 /// The share as the control node at this address exports it.
 pub fn exported_share(control: std::net::IpAddr) -> MountSource {
-    MountSource::Nfs(format!("{control}:{}", kiln_site::SHARE))
+    MountSource::Nfs(format!("{control}:{}", kiln_wire::paths::SHARE))
 }
 
 fn labels(spec: &Spec, node: &Node<'_>, image_id: &Ref<String>) -> PlannedLabels {

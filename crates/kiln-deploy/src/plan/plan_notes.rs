@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use kiln_cloud::Instance;
-use kiln_site::volume_name;
-use kiln_spec::{ImageUpdate, Node, Spec, Volume, hostlist};
+use kiln_site::{Purpose, volume_name};
+use kiln_spec::{ImageUpdate, Node, Spec, hostlist};
 
 use super::node::group_label;
 use crate::addresses::kept_addresses;
@@ -24,11 +24,11 @@ pub fn plan_notes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<St
         ));
     }
     notes.extend(addresses(spec, observed));
-    for (purpose, volume) in [("state", &spec.volumes.state), ("home", &spec.volumes.home)] {
+    for purpose in [Purpose::State, Purpose::Home] {
         let name = volume_name(spec, purpose);
         let there = observed.volumes.iter().find(|v| v.name == name);
-        if let (Volume::Manage { size_gib }, Some(there)) = (volume, there)
-            && there.size_gib != *size_gib
+        if let (Some(size_gib), Some(there)) = (purpose.size_gib(spec), there)
+            && there.size_gib != size_gib
         {
             notes.push(format!("volume {name}: stays at {} GiB; volumes are not resized", there.size_gib));
         }
@@ -51,7 +51,7 @@ fn addresses(spec: &Spec, observed: &Observed) -> Option<String> {
     let (_, address, by) = moved.first()?;
     let others = if moved.len() == 1 { "" } else { ", and so on" };
     Some(format!(
-        "{}: addresses are taken by others ({address} by {by}{others}); `kiln configure` gives these nodes others",
+        "{}: addresses are in use by others ({address} by {by}{others}); `kiln configure` gives these nodes new ones",
         hostlist::fold(moved.iter().map(|(name, ..)| *name))
     ))
 }
@@ -76,16 +76,16 @@ fn differences(node: &Node<'_>, instance: &Instance, targets: &Targets) -> Vec<S
     let mut all = Vec::new();
     if instance.flavor != node.flavor {
         all.push(format!(
-            "keeps flavor {}, not {}, until the instance is made anew",
+            "keeps flavor {}, not {}, until the instance is recreated",
             instance.flavor, node.flavor
         ));
     }
     if node.address.is_some_and(|wanted| instance.address != Some(wanted)) {
-        all.push("keeps its address until the instance is made anew".to_string());
+        all.push("keeps its address until the instance is recreated".to_string());
     }
     let target = targets.get(node.image).and_then(Option::as_deref);
     if node.image_update == ImageUpdate::Slurm && target.is_some() && instance.image.as_deref() != target {
-        all.push("runs another image than the file says; Slurm is to move it".to_string());
+        all.push("runs another image than the file says; `kiln rebuild` moves it through Slurm".to_string());
     }
     all
 }

@@ -5,7 +5,7 @@ use kiln_cloud::{
     AddressRange, Flavor, Instance, InstanceStatus, Labels, Network, NetworkPart, Rule, SecurityGroup,
     Volume, VolumeStatus, label,
 };
-use kiln_site::volume_name;
+use kiln_site::{Purpose, volume_name};
 use kiln_spec::{ImageUpdate, Node};
 
 use super::network::{cluster_group, login_group, rules};
@@ -63,8 +63,8 @@ fn whole(spec: &Spec) -> Observed {
         created: jiff::Timestamp::UNIX_EPOCH,
         built: None,
     };
-    let volume = |purpose: &str| Volume {
-        id: purpose.into(),
+    let volume = |purpose: Purpose| Volume {
+        id: purpose.name().into(),
         name: volume_name(spec, purpose),
         size_gib: 10,
         labels: Labels::new(),
@@ -89,7 +89,7 @@ fn whole(spec: &Spec) -> Observed {
     Observed {
         security_groups: vec![group(cluster_group(spec), false), group(login_group(spec), true)],
         networks: vec![network],
-        volumes: ["state", "home", "share"].map(volume).to_vec(),
+        volumes: Purpose::ALL.map(volume).to_vec(),
         instances: spec.nodes().map(instance).collect(),
         ..nothing()
     }
@@ -152,7 +152,10 @@ fn turning_image_update_to_slurm_recreates_nothing() {
     let before = spec(FILE);
     let after = spec(&FILE.replace("\nimage_update = \"apply\"", ""));
     let plan = plan(&after, &whole(&before), &built("old")).unwrap();
-    assert_eq!(lines(&plan), ["= compute.batch: images are Slurm's to change from now on (1 node): batch-0"]);
+    assert_eq!(
+        lines(&plan),
+        ["= compute.batch: image changes are left to Slurm from now on (1 node): batch-0"]
+    );
 }
 
 #[test]
@@ -213,7 +216,7 @@ fn what_a_run_that_was_cut_off_left_half_made_is_completed() {
         plan(&spec, &observed, &built("old")).unwrap()
     };
     let routerless = planned(&|o| o.networks[0].lacks = Some(NetworkPart::Router));
-    assert_eq!(lines(&routerless), ["~ network demo: make its router, which is missing"]);
+    assert_eq!(lines(&routerless), ["~ network demo: create its missing router"]);
     // As it was made, not as the file may have it by now.
     let Action::CreateNetwork { cidr, .. } = &routerless.actions[0] else { panic!("{routerless}") };
     assert_eq!(*cidr, "10.8.0.0/24".parse().ok());
@@ -222,7 +225,7 @@ fn what_a_run_that_was_cut_off_left_half_made_is_completed() {
     assert_eq!(
         lines(&closed),
         [
-            "~ security group demo-cluster: let in what is missing (the cluster's own nodes, SSH from its network)"
+            "~ security group demo-cluster: add its missing rules (the cluster's own nodes, SSH from its network)"
         ]
     );
     let open = planned(&|o| {
@@ -231,10 +234,13 @@ fn what_a_run_that_was_cut_off_left_half_made_is_completed() {
     assert!(open.is_empty(), "what an administrator added stays: {open}");
 
     let making = planned(&|o| o.volumes[0].status = VolumeStatus::Building);
-    assert_eq!(lines(&making), ["~ volume demo-state: wait until the cloud has made it"]);
+    assert_eq!(lines(&making), ["~ volume demo-state: wait until the cloud has created it"]);
     assert!(!making.is_destructive());
     let broken = planned(&|o| o.volumes[0].status = VolumeStatus::Error);
-    assert_eq!(lines(&broken), ["- volume demo-state: the cloud says error; deleted and made anew (10 GiB)"]);
+    assert_eq!(
+        lines(&broken),
+        ["- volume demo-state: the cloud reports an error; deleted and recreated (10 GiB)"]
+    );
     assert!(broken.is_destructive());
 }
 
@@ -250,7 +256,7 @@ fn an_unknown_flavor_and_a_missing_volume_are_errors() {
 
     let file = format!("{FILE}[volumes]\nhome = {{ mode = \"attach\", name = \"homes\" }}\n");
     let error = plan(&spec(&file), &nothing(), &built("old")).unwrap_err();
-    assert_eq!(error.to_string(), "volume homes is to be attached but does not exist");
+    assert_eq!(error.to_string(), "volume homes should be attached but does not exist");
     assert!(error.hint().is_some());
 }
 
@@ -299,8 +305,8 @@ fn addresses_are_kept_for_nodes_that_come_and_go() {
     // Somebody else's network stays as it is.
     assert!(plan(&wanted, &observed, &built("old")).unwrap().is_empty());
     observed.networks[0].labels.insert(label::CLUSTER.into(), "demo".into());
-    let kept = "~ network demo: addresses from 10.8.0.2 to 10.8.0.64 are the cloud's to give, the others are kept for \
-                nodes";
+    let kept = "~ network demo: addresses from 10.8.0.2 to 10.8.0.64 are assigned by the cloud, the others are reserved \
+                for nodes";
     assert_eq!(lines(&plan(&wanted, &observed, &built("old")).unwrap()), [kept]);
     observed.networks[0].automatic[0].last = [10, 8, 0, 64].into();
     let settled = plan(&wanted, &observed, &built("old")).unwrap();
@@ -311,12 +317,12 @@ fn addresses_are_kept_for_nodes_that_come_and_go() {
     observed.foreign.insert(address, "port x (1)".into());
     let told = plan(&wanted, &observed, &built("old")).unwrap();
     let note = format!(
-        "burst-2: addresses are taken by others ({address} by port x (1)); `kiln configure` gives these nodes others"
+        "burst-2: addresses are in use by others ({address} by port x (1)); `kiln configure` gives these nodes new ones"
     );
     assert_eq!(told.notes, [note]);
     let named = format!("{file}override.burst-2.address = \"{address}\"\n");
     let refused = plan(&spec(&named), &observed, &built("old")).unwrap_err();
-    let said = format!("burst-2 is to have the address {address}, which is taken by port x (1)");
+    let said = format!("burst-2 should have the address {address}, which is taken by port x (1)");
     assert_eq!(refused.to_string(), said);
     assert!(refused.hint().is_some());
 }

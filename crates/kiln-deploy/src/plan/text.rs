@@ -13,7 +13,7 @@ impl fmt::Display for Action {
         match self {
             Action::BuildImage { image } => write!(f, "+ image {image}: build"),
             Action::CreateNetwork { name, lacks: Some(part), .. } => {
-                write!(f, "~ network {name}: make its {}, which is missing", part.word())
+                write!(f, "~ network {name}: create its missing {}", part.word())
             }
             Action::CreateNetwork { name, cidr, lacks: None, .. } => {
                 let subnet = cidr.map_or_else(|| "a free subnet".to_string(), |cidr| cidr.to_string());
@@ -21,7 +21,7 @@ impl fmt::Display for Action {
             }
             Action::KeepAddresses { network, automatic, .. } => write!(
                 f,
-                "~ network {network}: addresses from {} to {} are the cloud's to give, the others are kept for nodes",
+                "~ network {network}: addresses from {} to {} are assigned by the cloud, the others are reserved for nodes",
                 automatic.first, automatic.last
             ),
             Action::CreateSecurityGroup { name, login, unfinished, .. } => {
@@ -32,14 +32,17 @@ impl fmt::Display for Action {
                 };
                 match unfinished {
                     false => write!(f, "+ security group {name} ({purpose})"),
-                    true => write!(f, "~ security group {name}: let in what is missing ({purpose})"),
+                    true => write!(f, "~ security group {name}: add its missing rules ({purpose})"),
                 }
             }
             Action::CreateVolume { name, size_gib, status } => match status {
                 Some(VolumeStatus::Error) => {
-                    write!(f, "- volume {name}: the cloud says error; deleted and made anew ({size_gib} GiB)")
+                    write!(
+                        f,
+                        "- volume {name}: the cloud reports an error; deleted and recreated ({size_gib} GiB)"
+                    )
                 }
-                Some(_) => write!(f, "~ volume {name}: wait until the cloud has made it"),
+                Some(_) => write!(f, "~ volume {name}: wait until the cloud has created it"),
                 None => write!(f, "+ volume {name} ({size_gib} GiB)"),
             },
             Action::CreateInstances { group, image, instances } => {
@@ -55,7 +58,7 @@ impl fmt::Display for Action {
             }
             Action::LeaveToSlurm { group, there: true, instances, .. } => {
                 let (count, nodes) = (count(instances), fold(instances));
-                write!(f, "= {group}: images are Slurm's to change from now on ({count}): {nodes}")
+                write!(f, "= {group}: image changes are left to Slurm from now on ({count}): {nodes}")
             }
             Action::LeaveToSlurm { group, image, there: false, instances, .. } => {
                 write!(

@@ -1,23 +1,17 @@
 //! The cluster's volumes.
 
 use kiln_cloud::VolumeStatus;
-use kiln_site::volume_name;
-use kiln_spec::{Spec, Volume};
+use kiln_site::{Purpose, volume_name};
+use kiln_spec::Spec;
 
 use super::action::Action;
 use super::reference::{Ref, Resource};
 use crate::observe::Observed;
 
 pub fn volumes(spec: &Spec, observed: &Observed) -> Vec<Action> {
-    let size = |volume: &Volume| match volume {
-        Volume::Manage { size_gib } => Some(*size_gib),
-        Volume::Attach { .. } | Volume::None => None,
-    };
-    let wanted =
-        [("state", size(&spec.volumes.state)), ("home", size(&spec.volumes.home)), ("share", Some(1))];
-    wanted
+    Purpose::ALL
         .into_iter()
-        .filter_map(|(purpose, size)| Some((volume_name(spec, purpose), size?)))
+        .filter_map(|purpose| Some((volume_name(spec, purpose), purpose.size_gib(spec)?)))
         .filter_map(|(name, size_gib)| {
             let status = observed.volumes.iter().find(|v| v.name == name).map(|v| v.status);
             let usable = status == Some(VolumeStatus::Usable);

@@ -1,6 +1,5 @@
 //! Slurm's hooks. Each validates, enqueues and returns: a slow hook stalls slurmctld.
 
-mod resume_file;
 pub mod spool;
 
 use std::path::Path;
@@ -13,7 +12,7 @@ use kiln_wire::NodeNames;
 use crate::error::{Error, Result};
 use crate::store::{NewRequest, RequestKind, Store, now};
 
-/// A store that is held for longer than this is passed by: the spool takes the request.
+/// How long a hook waits for a locked store; after that the request goes to the spool.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,11 +40,13 @@ pub fn reboot(paths: HookPaths<'_>, nodes: &str) -> Result<Accepted> {
     })
 }
 
-/// Slurm's `ResumeProgram`. Of some releases it is also called to reboot a node, for a job that asked for it: a node
-/// that is of no elastic group is never powered down, so nothing else can be meant.
+/// Slurm's `ResumeProgram`. Some releases also call it to reboot a node for a job that asked for that. A fixed node is never
+/// powered down, so for it a reboot is meant.
 pub fn resume(paths: HookPaths<'_>, nodes: &str, resume_file: Option<&Path>) -> Result<Accepted> {
     // Slurm deletes the file a moment later.
-    let jobs = resume_file.and_then(|path| std::fs::read(path).ok()).map(|text| resume_file::jobs(&text));
+    let jobs = resume_file
+        .and_then(|path| std::fs::read(path).ok())
+        .map(|text| kiln_slurm::resume_file::jobs(&text));
     let jobs = jobs.unwrap_or_default();
     accept(paths, "resume hook", nodes, |fleet, node, received| {
         let kind = if fleet.is_some_and(|f| !f.is_elastic(node)) {
@@ -90,7 +91,7 @@ fn accept(
     let names = match hostlist::expand(nodes) {
         Ok(names) => names,
         Err(source) => {
-            log("", nodes, "refused: no list of nodes");
+            log("", nodes, "refused: not a list of nodes");
             return Err(Error::Hostlist { list: nodes.into(), source });
         }
     };
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_store_is_passed_by() {
+    fn a_locked_store_leaves_the_request_in_the_spool() {
         let place = Place::new();
         drop(Store::open(&place.store()).unwrap());
         let other = rusqlite::Connection::open(place.store()).unwrap();

@@ -5,19 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_cloud::{Instance, Labels, NewInstance, label};
+use kiln_slurm::{REASON, Slurm};
 use tokio::sync::{Semaphore, TryAcquireError};
 
-use super::answer::{Answer, backoff};
 use super::plan::left_alone;
 use crate::cloud_view;
-use crate::control_loop::retry;
-use crate::error::{Error, Result};
+use crate::control_loop::retry::{self, Failure};
+use crate::error::{Error, Result, chain};
 use crate::fleet::Fleet;
 use crate::group_pause;
-use crate::slurm::{REASON, Slurm};
 use crate::store::{CloudOperation, Request, RequestKind, Store, now};
 use kiln_wire::{FleetNode, InstanceDefaults, LaunchOption};
 
+/// Between two attempts, which go on for as long as Slurm waits for the node.
+const SHORTEST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Why a group is paused whose nodes boot and do not join.
 const NEVER_CAME: &str = "its nodes do not come up in time";
 
@@ -123,7 +125,7 @@ impl Executor {
             let answers = self.ask(&waiting, option, &defaults).await?;
             for (request, answer) in waiting.into_iter().zip(answers) {
                 match answer {
-                    Answer::Made(instance) => {
+                    Ok(instance) => {
                         tracing::info!(
                             node = request.node,
                             instance = instance.id,
@@ -132,14 +134,16 @@ impl Executor {
                             "created"
                         );
                         self.store.count_build(request.id)?;
-                        created.push(*instance);
+                        created.push(instance);
                     }
-                    Answer::NoRoom(problem) => {
-                        no_room = problem;
-                        refused.push(request);
-                    }
-                    Answer::Later { wait, problem } => self.later(&request, wait, &problem)?,
-                    Answer::Never(problem) => self.fail(&[request], &problem).await?,
+                    Err(error) => match Failure::from(&error) {
+                        Failure::NoRoom(problem) => {
+                            no_room = problem;
+                            refused.push(request);
+                        }
+                        Failure::Temporary { wait, problem } => self.later(&request, wait, &problem)?,
+                        Failure::Final(problem) => self.fail(&[request], &problem).await?,
+                    },
                 }
             }
             self.tell_addresses(&created).await;
@@ -165,7 +169,7 @@ impl Executor {
         requests: &[Request],
         option: &LaunchOption,
         defaults: &InstanceDefaults,
-    ) -> Result<Vec<Answer>> {
+    ) -> Result<Vec<kiln_cloud::Result<Instance>>> {
         let mut new = Vec::with_capacity(requests.len());
         for request in requests {
             let Some(node) = self.fleet.file.nodes.get(&request.node) else {
@@ -175,8 +179,7 @@ impl Executor {
             new.push(self.new_instance(&request.node, node, image.unwrap_or_default(), option, defaults));
         }
         tracing::info!(instances = new.len(), flavor = option.flavor, zone = option.zone, "asking the cloud");
-        let answers = self.fleet.cloud.create(new).await;
-        Ok(answers.into_iter().map(Answer::from).collect())
+        Ok(self.fleet.cloud.create(new).await)
     }
 
     fn new_instance(
@@ -216,7 +219,7 @@ impl Executor {
         let known: Vec<(String, String)> =
             instances.iter().filter_map(|i| Some((i.name.clone(), i.address?.to_string()))).collect();
         if let Err(error) = self.slurm.tell_addresses(&known).await {
-            tracing::warn!(error = error.chain(), "cannot tell Slurm the addresses");
+            tracing::warn!(error = chain(&error), "cannot tell Slurm the addresses");
         }
     }
 
@@ -228,7 +231,7 @@ impl Executor {
         if let Err(error) = self.slurm.down(&nodes, &format!("{REASON}{problem}")).await {
             // Slurm does not know yet: tried again, so that no job waits for a node that will not come.
             for request in requests {
-                self.later(request, None, &error.chain())?;
+                self.later(request, None, &chain(&error))?;
             }
             return Ok(());
         }
@@ -260,5 +263,20 @@ impl Executor {
             None => "asked by Slurm".to_string(),
         };
         self.store.log(&request.node, request.kind.word(), &why, outcome)
+    }
+}
+
+/// The older the request, the longer until the next attempt.
+fn backoff(age: Duration) -> Duration {
+    (age / 4).clamp(SHORTEST_WAIT, LONGEST_WAIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_with_the_age_of_the_request() {
+        assert_eq!([0, 40, 9999].map(|age| backoff(Duration::from_secs(age)).as_secs()), [1, 10, 30]);
     }
 }

@@ -4,7 +4,6 @@
 //! needs next. Creating and deleting outlast the round. Stopping at any point is harmless: requests stay open until they
 //! are observed to be done, and nothing else is remembered.
 
-mod answer;
 mod execute;
 mod observe;
 mod pace;
@@ -14,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_slurm::Slurm;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -21,7 +21,6 @@ use crate::control_loop::Controller;
 use crate::control_loop::tasks::Tasks;
 use crate::error::Result;
 use crate::fleet::Fleet;
-use crate::slurm::Slurm;
 use crate::store::{NewRequest, Request, RequestKind, Store, now};
 use execute::Executor;
 use observe::Observation;

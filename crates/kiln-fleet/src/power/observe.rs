@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kiln_cloud::Instance;
+use kiln_slurm::{Node, Slurm};
 
 use super::plan::{Action, plan};
 use crate::cloud_view;
 use crate::error::Result;
 use crate::fleet::Fleet;
 use crate::group_pause::pause_text;
-use crate::slurm::{Node, Slurm};
 use crate::store::{PowerTimes, Request, RequestKind, Store, now};
 use kiln_wire::health::FailureRecord;
 

@@ -2,9 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kiln_cloud::{Instance, InstanceStatus};
+use kiln_slurm::{BOOT_TIME_ROUNDING, Node};
 
 use super::observe::NodeObservation;
-use crate::slurm::{Node, ROUNDING};
 use crate::store::{Request, RequestKind};
 
 /// Slurm shows that it waits for a node some time before or after it calls the hook.
@@ -40,7 +40,7 @@ fn resume(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> Acti
     let settled = now.duration_since(request.received) > SETTLING;
     match seen.slurm {
         Some(node) if node.state.in_service() => return Action::Done("in service already"),
-        Some(node) if settled && !node.has_flag("POWERING_UP") => {
+        Some(node) if settled && !node.state.is_powering_up() => {
             return Action::Done("skipped: Slurm does not wait for the node any more");
         }
         _ => {}
@@ -57,7 +57,7 @@ fn resume(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> Acti
         return match &seen.paused {
             Some(why) => Action::Fail(why.clone()),
             // Only a cloud that boots in a second or two has to be waited for.
-            None if now < request.received + ROUNDING => Action::Wait,
+            None if now < request.received + BOOT_TIME_ROUNDING => Action::Wait,
             None => Action::Create,
         };
     };
@@ -81,8 +81,8 @@ fn resume(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> Acti
 fn has_booted_before(request: &Request, node: Option<&Node>, instance: &Instance) -> bool {
     let Some(booted) = node.and_then(|node| node.booted) else { return false };
     // Slurm still has the boot time of an instance that went before.
-    let of_this_one = booted >= instance.created - ROUNDING;
-    of_this_one && booted < request.received - ROUNDING
+    let of_this_one = booted >= instance.created - BOOT_TIME_ROUNDING;
+    of_this_one && booted < request.received - BOOT_TIME_ROUNDING
 }
 
 fn suspend(request: &Request, seen: &NodeObservation<'_>) -> Action {
@@ -118,14 +118,7 @@ pub fn left_alone(node: &Node) -> Option<&'static str> {
     if node.state.in_service() {
         return Some("left alone: Slurm has the node in service");
     }
-    runs_jobs(node).then_some("left alone: jobs run there")
-}
-
-/// Also on a node that takes no more of them: an administrator drains it, or it does not answer just now.
-fn runs_jobs(node: &Node) -> bool {
-    // Not `POWER_DOWN`: Slurm is to power it down, and calls the hook when its jobs are over.
-    const OFF_OR_ON_THE_WAY: [&str; 3] = ["POWERING_DOWN", "POWERED_DOWN", "POWERING_UP"];
-    node.carries_jobs() && !node.is_down() && !OFF_OR_ON_THE_WAY.iter().any(|flag| node.has_flag(flag))
+    node.needs_instance_for_jobs().then_some("left alone: jobs run there")
 }
 
 fn delete(to_delete: &[&Instance]) -> Action {
@@ -138,6 +131,7 @@ fn delete(to_delete: &[&Instance]) -> Action {
 mod tests {
     use super::*;
     use crate::store::{PowerTimes, RequestState};
+    use kiln_cloud::testing;
 
     fn second(n: i64) -> Timestamp {
         Timestamp::from_second(n).unwrap()
@@ -162,24 +156,12 @@ mod tests {
     }
 
     fn instance(status: InstanceStatus, created: i64) -> Instance {
-        Instance {
-            id: "i".into(),
-            name: "e-0".into(),
-            status,
-            image: None,
-            flavor: "f".into(),
-            public_address: None,
-            address: None,
-            labels: kiln_cloud::Labels::new(),
-            volumes: vec![],
-            created: second(created),
-            built: None,
-        }
+        Instance { id: "i".into(), status, created: second(created), ..testing::instance("e-0") }
     }
 
     fn node(state: &str) -> Node {
         let text = format!("NodeName=e-0 State={state}");
-        Node { state: kiln_slurm::parse_node_states(&text).remove(0), ..Node::default() }
+        kiln_slurm::parse_node(&text).unwrap()
     }
 
     const UP: &str = "ALLOCATED+CLOUD+POWERING_UP";

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_cloud::{Class, Instance, Rebuild, label};
+use kiln_cloud::{Instance, Rebuild, label};
+use kiln_slurm::{BOOT_TIME_ROUNDING, Slurm};
 use tokio_util::sync::CancellationToken;
 
 use super::observe::{self, Observation};
 use super::plan::{Action, plan};
-use crate::control_loop::retry;
-use crate::error::{Error, Result};
+use crate::control_loop::retry::{self, Failure};
+use crate::error::{Error, Result, chain};
 use crate::fleet::Fleet;
-use crate::slurm::{ROUNDING, Slurm};
 use crate::store::{CloudOperation, Request, RequestKind, Store, now};
 use kiln_wire::FleetNode;
 
@@ -89,8 +89,8 @@ impl Executor {
         self.store.fail(request.id, problem)?;
         let reason = format!("{FAILED}{problem}");
         if let Err(error) = self.slurm.drain(node, &reason).await {
-            tracing::error!(node, error = error.chain(), "cannot drain");
-            self.store.log(node, "drain", &reason, &error.chain())?;
+            tracing::error!(node, error = chain(&error), "cannot drain");
+            self.store.log(node, "drain", &reason, &chain(&error))?;
         }
         Ok(())
     }
@@ -100,7 +100,7 @@ impl Executor {
         match self.slurm.undrain(node, FAILED).await {
             Ok(true) => tracing::info!(node, "back in service after an earlier failure"),
             Ok(false) => {}
-            Err(error) => tracing::warn!(node, error = error.chain(), "cannot end an earlier drain"),
+            Err(error) => tracing::warn!(node, error = chain(&error), "cannot end an earlier drain"),
         }
     }
 
@@ -113,7 +113,7 @@ impl Executor {
             // Slurm works out a node's boot time from whole seconds of clock and uptime, up to two too early; one
             // before its request would be no reboot to it. Only a cloud quicker than that has to be waited for.
             let age = now().duration_since(request.received).unsigned_abs();
-            self.pause(ROUNDING.saturating_sub(age)).await;
+            self.pause(BOOT_TIME_ROUNDING.saturating_sub(age)).await;
         }
         if observe::is_outdated(&self.slurm, request).await? {
             return Ok(Outcome::Done("skipped: Slurm does not wait for this reboot any more"));
@@ -176,23 +176,13 @@ fn rebuild(node: &FleetNode, instance: &Instance, image: String) -> Rebuild {
 }
 
 fn triage(error: &Error) -> Outcome {
-    let problem = error.chain();
     let Error::Cloud(error) = error else {
-        // The store or the disk: not the node's fault.
-        return Outcome::Retry { wait: None, problem };
+        // The store, the disk or Slurm: not the node's fault.
+        return Outcome::Retry { wait: None, problem: error.chain() };
     };
-    match error.class {
-        // A conflict: the cloud is busy with the instance on somebody else's account.
-        Class::Busy { .. } | Class::Unanswered | Class::Conflict => {
-            Outcome::Retry { wait: error.retry_after(), problem }
-        }
-        Class::NoRights => Outcome::Failed(format!("{problem}; `kiln configure` brings valid ones")),
-        Class::NotFound { .. }
-        | Class::NoRoom
-        | Class::Refused
-        | Class::Untrusted
-        | Class::Unsupported
-        | Class::Failed => Outcome::Failed(problem),
+    match Failure::from(error) {
+        Failure::Temporary { wait, problem } => Outcome::Retry { wait, problem },
+        Failure::NoRoom(problem) | Failure::Final(problem) => Outcome::Failed(problem),
     }
 }
 
@@ -212,15 +202,6 @@ mod tests {
 
     #[test]
     fn reasons_are_kilns_own() {
-        assert!(FAILED.starts_with(crate::slurm::REASON));
-    }
-
-    #[test]
-    fn errors_are_sorted_by_what_can_be_done() {
-        let again = |e| matches!(triage(&Error::Cloud(e)), Outcome::Retry { .. });
-        assert!(again(kiln_cloud::Error::busy(None)));
-        assert!(again(kiln_cloud::Error::conflict("being built")));
-        assert!(!again(kiln_cloud::Error::refused("no such image")));
-        assert!(!again(kiln_cloud::Error::no_room("full")));
+        assert!(FAILED.starts_with(kiln_slurm::REASON));
     }
 }

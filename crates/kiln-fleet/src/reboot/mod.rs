@@ -12,13 +12,13 @@ mod plan;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_slurm::Slurm;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::control_loop::Controller;
 use crate::error::Result;
 use crate::fleet::Fleet;
-use crate::slurm::Slurm;
 use crate::store::Store;
 use execute::Executor;
 

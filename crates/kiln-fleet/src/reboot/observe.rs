@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use kiln_cloud::Instance;
+use kiln_slurm::{BOOT_TIME_ROUNDING, Slurm};
 
 use crate::cloud_view;
 use crate::error::Result;
 use crate::fleet::Fleet;
-use crate::slurm::{ROUNDING, Slurm};
 use crate::store::{CloudOperation, Request, RequestKind, now};
 
 /// A request that had to wait this long may be about a boot that Slurm does not wait for any more.
@@ -55,11 +55,11 @@ pub async fn done_before(slurm: &Slurm, request: &Request, instance: &Instance) 
     let (operation, began) = (request.operation?, request.began?);
     let happened = match operation {
         // By the cloud's clock, which may differ from ours by less than a build takes.
-        CloudOperation::Rebuild => instance.built.is_some_and(|built| built >= began - ROUNDING),
+        CloudOperation::Rebuild => instance.built.is_some_and(|built| built >= began - BOOT_TIME_ROUNDING),
         CloudOperation::Create | CloudOperation::Delete => false,
         CloudOperation::Reboot | CloudOperation::Start => {
             let node = slurm.node(&request.node).await.ok().flatten();
-            node.and_then(|n| n.booted).is_some_and(|booted| booted >= began - ROUNDING)
+            node.and_then(|n| n.booted).is_some_and(|booted| booted >= began - BOOT_TIME_ROUNDING)
         }
     };
     happened.then_some(operation)

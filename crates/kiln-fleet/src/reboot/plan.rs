@@ -123,21 +123,11 @@ fn past_tense(operation: CloudOperation) -> &'static str {
 mod tests {
     use super::*;
     use crate::store::RequestState;
+    use kiln_cloud::testing;
 
     fn instance(status: InstanceStatus, image: Option<&str>, built: Option<i64>) -> Instance {
-        Instance {
-            id: "1".into(),
-            name: "n-0".into(),
-            status,
-            image: image.map(String::from),
-            flavor: "f".into(),
-            address: None,
-            public_address: None,
-            labels: kiln_cloud::Labels::new(),
-            volumes: vec![],
-            created: Timestamp::UNIX_EPOCH,
-            built: built.map(second),
-        }
+        let (image, built) = (image.map(String::from), built.map(second));
+        Instance { status, image, built, ..testing::instance("n-0") }
     }
 
     fn second(n: i64) -> Timestamp {

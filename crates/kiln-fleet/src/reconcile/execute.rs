@@ -1,15 +1,16 @@
-//! Does what the rules say about one subject, and writes it down.
+//! Carries out what the rules say about one subject, and records it.
 
 use std::sync::Arc;
 
-use super::observe::node::Observation;
-use super::plan::Verdict;
-use super::plan::rules::{Action, judge};
+use kiln_slurm::Slurm;
+
+use super::observe::node::NodeObservation;
+use super::plan::Finding;
+use super::plan::rules::{Action, diagnose};
 use crate::cloud_view;
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::group_pause;
-use crate::slurm::Slurm;
 use crate::store::{CloudOperation, Store};
 
 #[derive(Clone)]
@@ -20,49 +21,49 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// `seen`: the node as it was when the verdict was given; `None` for an instance that is no node's.
-    pub async fn execute(&self, verdict: &Verdict, seen: Option<Observation>) -> Result<()> {
+    /// `seen`: the node as it was when the plan was made; `None` for an instance that belongs to no node.
+    pub async fn execute(&self, finding: &Finding, seen: Option<NodeObservation>) -> Result<()> {
         if let Some(seen) = seen
-            && !self.still_holds(verdict, seen).await?
+            && !self.still_holds(finding, seen).await?
         {
             return Ok(());
         }
-        let subject = verdict.subject.as_str();
-        self.store.note_action(subject, verdict.rule.name)?;
-        for action in &verdict.actions {
+        let subject = finding.subject.as_str();
+        self.store.note_action(subject, finding.rule.name)?;
+        for action in &finding.actions {
             let outcome = self.perform(subject, action).await;
             let words = outcome.as_ref().map_or_else(Error::chain, |()| "done".into());
-            let (rule, text, what) = (verdict.rule.name, verdict.text.as_str(), action.words());
+            let (rule, text, what) = (finding.rule.name, finding.text.as_str(), action.words());
             tracing::info!(subject, rule, text, action = what, outcome = words, "reconciling");
             self.store.log(subject, &what, &format!("{rule}: {text}"), &words)?;
             if outcome.is_err() {
-                // The next steps build on this one; the next look starts afresh.
+                // The next actions build on this one; the next round starts over.
                 break;
             }
         }
         Ok(())
     }
 
-    /// Others may have been at work since the look: a hook, a job that was given to the node, an administrator.
-    async fn still_holds(&self, verdict: &Verdict, mut seen: Observation) -> Result<bool> {
+    /// The node may have changed since: by a hook, a job that Slurm gave it, an administrator.
+    async fn still_holds(&self, finding: &Finding, mut seen: NodeObservation) -> Result<bool> {
         seen.slurm = self.slurm.node(&seen.node).await?;
         seen.request = self.store.open_requests()?.into_iter().find(|r| r.node == seen.node).map(|r| r.kind);
-        let now = judge(&seen);
+        let now = diagnose(&seen);
         Ok(now
-            .is_some_and(|(rule, found)| rule.name == verdict.rule.name && found.actions == verdict.actions))
+            .is_some_and(|(rule, found)| rule.name == finding.rule.name && found.actions == finding.actions))
     }
 
     async fn perform(&self, subject: &str, action: &Action) -> Result<()> {
         match action {
-            Action::Down { reason } => self.slurm.down(&[subject], reason).await,
-            Action::Drain { reason } => self.slurm.drain(subject, reason).await,
-            Action::Resume => self.slurm.resume(subject).await,
-            Action::Charge { problem } => {
+            Action::Down { reason } => Ok(self.slurm.down(&[subject], reason).await?),
+            Action::Drain { reason } => Ok(self.slurm.drain(subject, reason).await?),
+            Action::Resume => Ok(self.slurm.resume(subject).await?),
+            Action::CountFailure { problem } => {
                 let group = self.fleet.file.nodes.get(subject).map_or("", |node| node.group.as_str());
                 group_pause::count(&self.store, &self.fleet.file, group, 1, problem)
             }
-            Action::PowerDown => self.slurm.power_down_force(subject).await,
-            Action::PowerUp => self.slurm.power_up(subject).await,
+            Action::PowerDown => Ok(self.slurm.power_down_force(subject).await?),
+            Action::PowerUp => Ok(self.slurm.power_up(subject).await?),
             Action::Start { instance } => {
                 self.store.note_operation(subject, CloudOperation::Start)?;
                 Ok(self.fleet.cloud.start(instance).await.map(drop)?)

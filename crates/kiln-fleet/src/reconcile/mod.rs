@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kiln_slurm::Slurm;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -21,13 +22,12 @@ use crate::control_loop::tasks::Tasks;
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::group_pause;
-use crate::slurm::Slurm;
-use crate::store::{Finding, Store, now};
+use crate::store::{FindingRecord, Store, now};
 
-pub use observe::Glimpse;
-pub use observe::node::{Observation, Pause, Stray};
+pub use observe::node::{NodeObservation, Pause, Stray};
+pub use observe::{Observation, PartialObservation};
 pub use plan::rules::{Action, RULES, Times, table};
-pub use plan::{Verdict, World, plan};
+pub use plan::{Finding, plan};
 
 /// Requests are often settled in groups; one round serves them all.
 const BATCH: Duration = Duration::from_secs(5);
@@ -89,35 +89,35 @@ impl Reconciler {
 
     /// One round. Actions that take time do not keep the next round from other nodes.
     async fn reconcile(&mut self, fleet: &Arc<Fleet>) -> Result<()> {
-        let world = World::observe(&self.store, &self.slurm, fleet, &self.share).await?;
-        self.clear_ended_failures(&world)?;
+        let observation = Observation::read(&self.store, &self.slurm, fleet, &self.share).await?;
+        self.clear_ended_failures(&observation)?;
         let before = self.store.findings()?;
         let at = now();
-        let verdicts = plan(&world, &before, &Times::of(&fleet.file), at);
-        self.keep(&before, &verdicts, at)?;
-        let mut nodes: HashMap<String, Observation> =
-            world.nodes.into_iter().map(|o| (o.node.clone(), o)).collect();
+        let findings = plan(&observation, &before, &Times::of(&fleet.file), at);
+        self.keep(&before, &findings, at)?;
+        let mut nodes: HashMap<String, NodeObservation> =
+            observation.nodes.into_iter().map(|o| (o.node.clone(), o)).collect();
         let executor =
             execute::Executor { store: self.store.clone(), slurm: self.slurm.clone(), fleet: fleet.clone() };
         let limit = self.tasks.limit(fleet.file.concurrency);
         self.tasks.collect_ended();
-        for verdict in verdicts.into_iter().filter(|v| v.is_due(at)) {
-            if self.tasks.is_busy_with(&verdict.subject) {
+        for finding in findings.into_iter().filter(|v| v.is_due(at)) {
+            if self.tasks.is_busy_with(&finding.subject) {
                 continue;
             }
             let (executor, limit) = (executor.clone(), limit.clone());
-            let (seen, stop) = (nodes.remove(&verdict.subject), self.stop.clone());
-            self.tasks.spawn(vec![verdict.subject.clone()], async move {
+            let (seen, stop) = (nodes.remove(&finding.subject), self.stop.clone());
+            self.tasks.spawn(vec![finding.subject.clone()], async move {
                 // The semaphore is never closed.
                 let _permit = limit.acquire().await;
-                if stop.is_cancelled() { Ok(()) } else { executor.execute(&verdict, seen).await }
+                if stop.is_cancelled() { Ok(()) } else { executor.execute(&finding, seen).await }
             });
         }
         Ok(())
     }
 
-    fn clear_ended_failures(&self, world: &World) -> Result<()> {
-        for (group, node) in group_pause::recovered(&world.nodes, &self.store.failure_records()?) {
+    fn clear_ended_failures(&self, observation: &Observation) -> Result<()> {
+        for (group, node) in group_pause::recovered(&observation.nodes, &self.store.failure_records()?) {
             self.store.clear_failures(group)?;
             tracing::info!(group, node, "nodes come up again");
             let why = format!("{node} came into service");
@@ -127,35 +127,35 @@ impl Reconciler {
     }
 
     /// Writes only what changed: most rounds find what the last one found.
-    fn keep(&self, before: &[Finding], verdicts: &[Verdict], at: Timestamp) -> Result<()> {
+    fn keep(&self, before: &[FindingRecord], findings: &[Finding], at: Timestamp) -> Result<()> {
         let known: HashMap<(&str, &str), &str> =
             before.iter().map(|f| ((f.subject.as_str(), f.rule.as_str()), f.text.as_str())).collect();
-        let same = |v: &Verdict| known.get(&(v.subject.as_str(), v.rule.name)) == Some(&v.text.as_str());
-        if before.len() == verdicts.len() && verdicts.iter().all(same) {
+        let same = |v: &Finding| known.get(&(v.subject.as_str(), v.rule.name)) == Some(&v.text.as_str());
+        if before.len() == findings.len() && findings.iter().all(same) {
             return Ok(());
         }
-        let is_new = |v: &&Verdict| !known.contains_key(&(v.subject.as_str(), v.rule.name));
-        for new in verdicts.iter().filter(|v| !v.is_early(at)).filter(is_new) {
+        let is_new = |v: &&Finding| !known.contains_key(&(v.subject.as_str(), v.rule.name));
+        for new in findings.iter().filter(|v| !v.is_early(at)).filter(is_new) {
             tracing::info!(subject = new.subject, rule = new.rule.name, text = new.text, "found");
         }
         let rows: Vec<_> =
-            verdicts.iter().map(|v| (v.subject.clone(), v.rule.name, v.text.clone())).collect();
+            findings.iter().map(|v| (v.subject.clone(), v.rule.name, v.text.clone())).collect();
         self.store.set_findings(&rows)
     }
 }
 
 /// Observes and plans without acting, for people: what is so now, with the ages that kilnd has recorded.
-pub async fn look_only(
+pub async fn inspect(
     store: &Store,
     slurm: &Slurm,
     fleet: &Fleet,
     share: &Path,
-) -> Result<(Glimpse, Vec<Verdict>)> {
-    let glimpse = Glimpse::catch(store, slurm, fleet, share).await?;
-    let verdicts = if glimpse.is_whole() {
-        plan(&glimpse.world, &store.findings()?, &Times::of(&fleet.file), now())
+) -> Result<(PartialObservation, Vec<Finding>)> {
+    let partial = PartialObservation::read(store, slurm, fleet, share).await?;
+    let findings = if partial.is_whole() {
+        plan(&partial.observation, &store.findings()?, &Times::of(&fleet.file), now())
     } else {
         Vec::new()
     };
-    Ok((glimpse, verdicts))
+    Ok((partial, findings))
 }

@@ -1,11 +1,13 @@
-//! Does what the planner of rollouts says, and writes it down.
+//! Carries out the plan of a rollout, and records it.
 
-use crate::error::{Error, Result};
-use crate::fleet::Fleet;
-use crate::rollout::{Action, CANCELLED};
-use crate::slurm::{Node, REASON, Slurm, Submission};
-use crate::store::{NewRequest, Request, RequestKind, Store, now};
+use kiln_slurm::{Job, Node, REASON, Slurm, Submission};
 use kiln_wire::rollout::{NodeStep, Rollout, RolloutNode, Strategy};
+
+use super::plan::{Action, CANCELLED};
+use super::transitions::{Transition, Transitions as _};
+use crate::error::{Error, Result, chain};
+use crate::fleet::Fleet;
+use crate::store::{NewRequest, Request, RequestKind, Store, now};
 
 pub struct Executor<'a> {
     pub store: &'a Store,
@@ -17,33 +19,29 @@ pub struct Executor<'a> {
 impl Executor<'_> {
     pub async fn execute(&mut self, action: Action) -> Result<()> {
         match action {
-            Action::Step { node, step, remark } => self.step(&node, step, remark),
-            Action::HandBack { node } => {
-                self.change(&node, |n| n.tries = n.tries.saturating_sub(1))?;
-                self.step(&node, NodeStep::Pending, None)
-            }
+            Action::Change { node, transition } => self.apply(&node, transition),
             Action::Submit { node } => self.submit(&node).await,
             Action::SubmitCheck { node } => self.submit_check(&node).await,
             Action::CancelPending { node, job } => {
-                // The answer is seen at the next look, whichever way it went.
-                self.change(&node, |n| n.remark = Some(CANCELLED.into()))?;
-                self.slurm.cancel_pending(job).await
+                // Whether it was cancelled in time is observed in the next round.
+                self.apply(&node, Transition::Remark(Some(CANCELLED.into())))?;
+                Ok(self.slurm.cancel_pending(job).await?)
             }
             Action::Cancel { node, job } => {
                 // Most often it is over already, which scancel calls an error.
                 if let Err(error) = self.slurm.cancel(job).await {
-                    tracing::debug!(node, job, error = error.chain(), "cannot cancel");
+                    tracing::debug!(node, job, error = chain(&error), "cannot cancel");
                 }
                 Ok(())
             }
             Action::CancelReboot { node, reason } => match self.slurm.cancel_reboot(&node).await {
-                Ok(()) => self.step(&node, NodeStep::Skipped { reason }, None),
+                Ok(()) => self.apply(&node, Transition::Skip { reason }),
                 // Too late: it is followed to its end.
                 Err(_) => Ok(()),
             },
             Action::Drain { node, reason } => {
                 let outcome = self.slurm.drain(&node, &reason).await;
-                let word = outcome.as_ref().map_or_else(Error::chain, |()| "drained".into());
+                let word = outcome.as_ref().map_or_else(|error| chain(error), |()| "drained".into());
                 self.store.log(&node, "drain", &reason, &word)
             }
             Action::Undrain { node } => {
@@ -52,9 +50,9 @@ impl Executor<'_> {
                 }
                 Ok(())
             }
-            Action::TakeBack { node, direct } => self.take_back(&node, direct),
+            Action::TakeBack { node, image, direct } => self.take_back(&node, image, direct),
             Action::Become(state) => {
-                // An administrator may have been quicker; the next look starts from that.
+                // An administrator may have changed it meanwhile; the next round starts from that.
                 if self.store.change_rollout(self.rollout.id, &self.rollout.state, &state)? {
                     tracing::info!(rollout = self.rollout.id, state = state.message(), "rollout");
                     let what = format!("rollout {}", self.rollout.id);
@@ -66,54 +64,58 @@ impl Executor<'_> {
         }
     }
 
-    pub fn step(&mut self, name: &str, step: NodeStep, remark: Option<String>) -> Result<()> {
+    /// Changes a node and writes it to the store; the end of a node is an event.
+    fn apply(&mut self, name: &str, transition: Transition) -> Result<()> {
         let id = self.rollout.id;
         let node = self.node(name)?;
-        if node.step != step {
-            tracing::info!(rollout = id, node = name, step = step.word(), remark, "rollout step");
-            node.since = now();
-            node.finished = step.is_over().then_some(node.since);
-            if step == NodeStep::Pending {
-                node.begun = None;
-            }
-        }
-        let told = matches!(step, NodeStep::Done | NodeStep::Failed { .. }) && node.step != step;
-        node.step = step;
-        node.remark = remark;
+        let before = node.step.clone();
+        node.apply(transition, now())?;
         let node = node.clone();
         self.store.save_rollout_node(id, &node)?;
-        if told {
-            let why = match &node.step {
-                NodeStep::Failed { reason } => reason,
-                _ => node.target.as_deref().unwrap_or_default(),
-            };
-            self.store.log(name, &format!("rollout {id}"), why, node.step.word())?;
+        if node.step == before {
+            return Ok(());
+        }
+        tracing::info!(
+            rollout = id,
+            node = name,
+            step = node.step.word(),
+            remark = node.remark,
+            "rollout step"
+        );
+        let why = match &node.step {
+            NodeStep::Failed { reason } => reason,
+            NodeStep::Done => node.target.as_deref().unwrap_or_default(),
+            _ => return Ok(()),
+        };
+        self.store.log(name, &format!("rollout {id}"), why, node.step.word())
+    }
+
+    /// Finds the jobs of nodes that were being submitted when the daemon was stopped.
+    pub fn find_lost_jobs(&mut self, jobs: &[Job]) -> Result<()> {
+        let lost: Vec<_> = (self.rollout.nodes.iter())
+            .filter(|n| n.step == NodeStep::Pending && n.begun.is_some())
+            .map(|n| (n.node.clone(), self.comment(n)))
+            .collect();
+        for (node, comment) in lost {
+            if let Some(job) = jobs.iter().filter(|job| job.comment == comment).map(|job| job.id).max() {
+                self.apply(&node, Transition::Queue { job, remark: Some("found again".into()) })?;
+            }
         }
         Ok(())
     }
 
     /// Marks the job, so that it is found again if its number is lost.
-    pub fn comment(&self, node: &RolloutNode) -> String {
+    fn comment(&self, node: &RolloutNode) -> String {
         let back = if node.rolling_back { "back-" } else { "" };
         format!("kiln-rollout-{}-{back}{}-{}", self.rollout.id, node.tries, node.node)
     }
 
     async fn submit(&mut self, name: &str) -> Result<()> {
         if let Some(reason) = self.foreign_drain(name).await? {
-            return self.step(name, NodeStep::Skipped { reason }, None);
+            return self.apply(name, Transition::Skip { reason });
         }
-        let wanted = self.fleet.file.nodes.get(name).and_then(|n| n.image.clone());
-        self.change(name, |node| {
-            // A pending node with a time was announced before: it is the same try.
-            if node.begun.is_none() {
-                node.tries += 1;
-            }
-            node.begun = node.begun.filter(|_| node.direct).or_else(|| Some(now()));
-            // The reboot hook goes by the fleet file as it is then.
-            if !node.rolling_back && wanted.is_some() {
-                node.target = wanted;
-            }
-        })?;
+        let target = self.fleet.file.nodes.get(name).and_then(|n| n.image.clone());
+        self.apply(name, Transition::Announce { target })?;
         let node = self.node(name)?.clone();
         if node.direct {
             return self.rebuild_directly(&node);
@@ -121,16 +123,16 @@ impl Executor<'_> {
         let outcome = match self.rollout.options.strategy {
             _ if node.elastic => {
                 let reason = format!("{REASON}rollout {}", self.rollout.id);
-                self.slurm.power_down_asap(name, &reason).await.map(|()| NodeStep::Draining)
+                self.slurm.power_down_asap(name, &reason).await.map(|()| Transition::Drain)
             }
             Strategy::Drain if !self.rollout.options.no_reboot => {
                 let reason = format!("{REASON}rollout {}", self.rollout.id);
-                self.slurm.reboot_asap(name, &reason).await.map(|()| NodeStep::Draining)
+                self.slurm.reboot_asap(name, &reason).await.map(|()| Transition::Drain)
             }
             _ => {
                 let reboot = !self.rollout.options.no_reboot || node.rolling_back;
                 let submission = self.submission(&node, reboot, self.script(&node));
-                self.slurm.submit(&submission).await.map(|job| NodeStep::Submitted { job })
+                self.slurm.submit(&submission).await.map(|job| Transition::Queue { job, remark: None })
             }
         };
         self.submitted(name, outcome)
@@ -152,18 +154,18 @@ impl Executor<'_> {
         let node = self.node(name)?.clone();
         let check = self.rollout.options.check.clone().unwrap_or_default();
         let submission = self.submission(&node, false, check);
-        let outcome = self.slurm.submit(&submission).await.map(|job| NodeStep::Checking { job });
+        let outcome = self.slurm.submit(&submission).await.map(|job| Transition::Check { job });
         self.submitted(name, outcome)
     }
 
-    fn submitted(&mut self, name: &str, outcome: Result<NodeStep>) -> Result<()> {
+    fn submitted(&mut self, name: &str, outcome: kiln_slurm::Result<Transition>) -> Result<()> {
         match outcome {
-            Ok(step) => self.step(name, step, None),
-            // Slurm is away, not against it: the whole rollout waits.
-            Err(error) if is_outage(&error) => Err(error),
+            Ok(transition) => self.apply(name, transition),
+            // Slurm could not be asked: the whole rollout waits.
+            Err(error @ kiln_slurm::Error::Unreachable { .. }) => Err(error.into()),
             Err(error) => {
-                let reason = format!("Slurm did not take it: {}", error.chain());
-                self.step(name, NodeStep::Failed { reason }, None)
+                let reason = format!("Slurm did not take it: {}", chain(&error));
+                self.apply(name, Transition::Fail { reason })
             }
         }
     }
@@ -195,55 +197,32 @@ impl Executor<'_> {
         }
     }
 
-    fn take_back(&mut self, name: &str, direct: bool) -> Result<()> {
-        let node = self.node(name)?.clone();
-        let Some(image) = node.previous.clone() else {
-            return Ok(());
-        };
-        if let Some(target) = &node.target {
-            self.store.pin(name, &image, target)?;
+    fn take_back(&mut self, name: &str, image: String, direct: bool) -> Result<()> {
+        let from = self.node(name)?.target.clone();
+        if let Some(from) = &from {
+            self.store.pin(name, &image, from)?;
         }
-        self.store.log(name, "take back", &node.target.clone().unwrap_or_default(), &image)?;
-        let received = now();
-        self.change(name, |node| {
-            node.previous = node.target.take();
-            node.target = Some(image.clone());
-            node.rolling_back = true;
-            node.finished = None;
-            node.since = received;
-            node.begun = direct.then_some(received);
-            node.direct = direct;
-            node.tries = 0;
-            node.step = if direct { NodeStep::Rebuilding { job: None } } else { NodeStep::Pending };
-            node.remark = None;
-        })?;
+        self.store.log(name, "take back", &from.unwrap_or_default(), &image)?;
+        self.apply(name, Transition::TakeBack { image: image.clone(), direct })?;
         if direct {
-            let request = NewRequest::new(RequestKind::Rebuild, name, received);
+            let request = NewRequest::new(RequestKind::Rebuild, name, self.node(name)?.since);
             self.store.enqueue(&[NewRequest { image: Some(image), ..request }])?;
         }
         Ok(())
     }
 
-    /// Slurm can run no job there.
+    /// Rebuilds a node without Slurm, which cannot run a job there.
     fn rebuild_directly(&mut self, node: &RolloutNode) -> Result<()> {
         let received = node.begun.unwrap_or_else(now);
-        // A daemon that was ended here may have asked for it already.
+        // A daemon that was stopped here may have asked for it already.
         let asked = |r: &Request| r.node == node.node && r.received >= received;
         if self.store.latest_requests()?.iter().any(asked) {
-            return self.step(&node.node, NodeStep::Rebuilding { job: None }, None);
+            return self.apply(&node.node, Transition::Rebuild { job: None });
         }
         let image = node.target.clone().or_else(|| node.previous.clone());
         let request = NewRequest::new(RequestKind::Rebuild, &node.node, received);
         self.store.enqueue(&[NewRequest { image, ..request }])?;
-        self.step(&node.node, NodeStep::Rebuilding { job: None }, None)
-    }
-
-    fn change(&mut self, name: &str, change: impl FnOnce(&mut RolloutNode)) -> Result<()> {
-        let id = self.rollout.id;
-        let node = self.node(name)?;
-        change(node);
-        let node = node.clone();
-        self.store.save_rollout_node(id, &node)
+        self.apply(&node.node, Transition::Rebuild { job: None })
     }
 
     fn node(&mut self, name: &str) -> Result<&mut RolloutNode> {
@@ -251,10 +230,4 @@ impl Executor<'_> {
         let found = self.rollout.nodes.iter_mut().find(|n| n.node == name);
         found.ok_or_else(|| Error::StoreContent(format!("rollout {id} has no node {name}")))
     }
-}
-
-fn is_outage(error: &Error) -> bool {
-    const SIGNS: [&str; 6] =
-        ["contact slurm", "timed out", "no answer", "onnection", "ommunication", "temporarily"];
-    matches!(error, Error::Slurm { message, .. } if SIGNS.iter().any(|sign| message.contains(sign)))
 }

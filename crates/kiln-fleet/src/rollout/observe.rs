@@ -1,90 +1,79 @@
-//! Drives rollouts: looks, lets the planner decide, and does what it says.
+//! What a round reads for rollouts: Slurm's jobs and nodes, the store, the cloud.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
 
-use kiln_cloud::InstanceStatus;
-use tokio_util::sync::CancellationToken;
+use jiff::Timestamp;
+use kiln_cloud::{Instance, InstanceStatus};
+use kiln_slurm::{Job, JobState, Node, Slurm};
+use kiln_wire::rollout::Rollout;
 
-use super::execute::Executor;
-use crate::cloud_view;
-use crate::cloud_view::image_of;
-use crate::control_loop::Controller;
+use crate::cloud_view::{self, image_of};
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
-use crate::rollout::{JobSeen, Limits, Seen, plan};
-use crate::slurm::{Job, Slurm};
-use crate::store::{Request, Store, now};
-use kiln_wire::rollout::{NodeStep, Rollout};
+use crate::store::{Request, Store};
 
-pub struct Rollouts {
-    pub store: Arc<Store>,
-    pub slurm: Slurm,
-    pub every: Duration,
-    pub stop: CancellationToken,
+/// What was observed of one node.
+#[derive(Debug, Clone, Default)]
+pub struct NodeObservation {
+    pub image: Option<String>,
+    /// When the instance was created; `None`: there is none.
+    pub created: Option<Timestamp>,
+    /// The instance runs, and no build is going on.
+    pub active: bool,
+    /// A build is going on.
+    pub building: bool,
+    /// The newest of the node.
+    pub request: Option<Request>,
+    pub slurm: Option<Node>,
+    /// Of the node's present step; `None` if that has none.
+    pub job: Option<JobObservation>,
 }
 
-impl Controller for Rollouts {
-    const NAME: &'static str = "rollouts";
-
-    async fn round(&mut self, fleet: &Arc<Fleet>) -> Result<()> {
-        turn(&self.store, &self.slurm, fleet, &self.stop).await
-    }
-
-    async fn wait(&mut self, _: Option<&Fleet>) {
-        tokio::time::sleep(self.every).await;
-    }
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JobObservation {
+    Known {
+        state: JobState,
+        /// Why it waits, in Slurm's words.
+        reason: String,
+    },
+    /// Neither slurmctld nor the accounting knows it.
+    Gone,
 }
 
-/// One look at the world and what follows from it.
-async fn turn(store: &Store, slurm: &Slurm, fleet: &Fleet, stop: &CancellationToken) -> Result<()> {
-    let open = store.open_rollouts()?;
-    if open.is_empty() {
-        return Ok(());
-    }
-    let world = World::observe(store, slurm, fleet, &open).await?;
-    for mut rollout in open {
-        let mut executor = Executor { store, slurm, fleet, rollout: &mut rollout };
-        executor.adopt(&world.jobs)?;
-        let seen = world.seen(slurm, executor.rollout).await?;
-        let limits = Limits {
-            slurm_waits: Duration::from_secs(fleet.file.resume_timeout),
-            concurrency: fleet.file.concurrency,
-        };
-        for action in plan(executor.rollout, &seen, limits, now()) {
-            if stop.is_cancelled() {
-                return Ok(());
-            }
-            executor.execute(action).await?;
-        }
-    }
-    Ok(())
-}
-
-struct World {
-    instances: BTreeMap<String, kiln_cloud::Instance>,
-    nodes: BTreeMap<String, crate::slurm::Node>,
+/// Everything that was observed in one round.
+pub struct Observation {
+    instances: BTreeMap<String, Instance>,
+    nodes: BTreeMap<String, Node>,
     requests: BTreeMap<String, Request>,
-    jobs: Vec<Job>,
+    pub jobs: Vec<Job>,
 }
 
-impl World {
-    /// Jobs are looked at first: a job that is over has done all it will do by the time of the other looks.
-    async fn observe(store: &Store, slurm: &Slurm, fleet: &Fleet, rollouts: &[Rollout]) -> Result<World> {
+impl Observation {
+    /// Jobs are read first: a job that is over has done all it will do by the time that the rest is read.
+    pub async fn read(
+        store: &Store,
+        slurm: &Slurm,
+        fleet: &Fleet,
+        rollouts: &[Rollout],
+    ) -> Result<Observation> {
         let mut partitions: Vec<String> =
             rollouts.iter().flat_map(|r| r.nodes.iter().map(|n| n.partition.clone())).collect();
         partitions.sort();
         partitions.dedup();
         let jobs = slurm.jobs(&partitions).await?;
-        // Before the instances, so that a request which is done has its effect there.
+        // Before the instances, so that what a finished request did is seen there.
         let requests = store.latest_requests()?.into_iter().map(|r| (r.node.clone(), r)).collect();
         let nodes = slurm.nodes().await?;
         let instances = cloud_view::instances(fleet).await.map_err(Error::from)?;
-        Ok(World { instances, nodes, requests, jobs })
+        Ok(Observation { instances, nodes, requests, jobs })
     }
 
-    async fn seen(&self, slurm: &Slurm, rollout: &Rollout) -> Result<BTreeMap<String, Seen>> {
+    /// Of each node of a rollout.
+    pub async fn nodes_of(
+        &self,
+        slurm: &Slurm,
+        rollout: &Rollout,
+    ) -> Result<BTreeMap<String, NodeObservation>> {
         let mut all = BTreeMap::new();
         for node in &rollout.nodes {
             let instance = self.instances.get(&node.node);
@@ -95,7 +84,7 @@ impl World {
             };
             all.insert(
                 node.node.clone(),
-                Seen {
+                NodeObservation {
                     image: instance.and_then(image_of).map(String::from),
                     created: instance.map(|i| i.created),
                     active: status == Some(&InstanceStatus::Active),
@@ -109,27 +98,11 @@ impl World {
         Ok(all)
     }
 
-    async fn job(&self, slurm: &Slurm, id: u64) -> Result<JobSeen> {
+    async fn job(&self, slurm: &Slurm, id: u64) -> Result<JobObservation> {
         if let Some(job) = self.jobs.iter().find(|job| job.id == id) {
-            return Ok(JobSeen::Known { state: job.state.clone(), reason: job.reason.clone() });
+            return Ok(JobObservation::Known { state: job.state.clone(), reason: job.reason.clone() });
         }
         let past = slurm.past_job(id).await?;
-        Ok(past.map_or(JobSeen::Gone, |state| JobSeen::Known { state, reason: String::new() }))
-    }
-}
-
-impl Executor<'_> {
-    /// Finds the jobs of nodes that were being submitted when the daemon was ended.
-    fn adopt(&mut self, jobs: &[Job]) -> Result<()> {
-        let lost: Vec<_> = (self.rollout.nodes.iter())
-            .filter(|n| n.step == NodeStep::Pending && n.begun.is_some())
-            .map(|n| (n.node.clone(), self.comment(n)))
-            .collect();
-        for (node, comment) in lost {
-            if let Some(job) = jobs.iter().filter(|job| job.comment == comment).map(|job| job.id).max() {
-                self.step(&node, NodeStep::Submitted { job }, Some("found again".into()))?;
-            }
-        }
-        Ok(())
+        Ok(past.map_or(JobObservation::Gone, |state| JobObservation::Known { state, reason: String::new() }))
     }
 }

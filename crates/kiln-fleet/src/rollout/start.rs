@@ -1,16 +1,15 @@
-//! What an administrator does with rollouts: start, pause, resume, abort, look.
+//! What an administrator does with rollouts: start, pause, resume, abort, show.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_slurm::Release;
+use kiln_slurm::{Node, Release, Slurm};
 use kiln_spec::hostlist;
 
 use crate::cloud_view;
 use crate::cloud_view::image_of;
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
-use crate::slurm::{Node, Slurm};
 use crate::store::{Store, now};
 use kiln_wire::FleetFile;
 use kiln_wire::rollout::{
@@ -18,7 +17,7 @@ use kiln_wire::rollout::{
     Strategy,
 };
 
-/// Writes a rollout down; the daemon carries it out.
+/// Records a rollout; the daemon carries it out.
 pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Options) -> Result<RolloutId> {
     if options.strategy == Strategy::Job && !options.no_reboot {
         check_release(slurm.release().await?, &options)?;
@@ -37,13 +36,13 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
             let broken =
                 instances.get(&name).is_some_and(|i| matches!(i.status, InstanceStatus::Error { .. }));
             let state = states.get(&name);
-            // What Kiln drained is Kiln's to bring back, and Slurm runs no job there.
+            // Kiln may bring back a node that Kiln drained. Slurm runs no job there.
             let elastic = file.elastic_group(&name).is_some();
             let direct = !elastic && !options.no_reboot && state.is_some_and(Node::is_drained_by_kiln);
             let skipped = if elastic {
                 elastic_skip(&options, target.as_deref(), instances.get(&name), state)
             } else if broken && !direct {
-                Some("its instance is broken; `kiln up` makes it anew".to_string())
+                Some("its instance is broken; `kiln up` recreates it".to_string())
             } else {
                 reason_to_skip(&options, target.as_deref(), previous.as_deref(), state)
             };
@@ -65,11 +64,8 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
 
 /// In these releases the job waits for ever, unless it has some constraint.
 fn check_release(release: Release, options: &Options) -> Result<()> {
-    let within = |from: Release, to: Release| (from..=to).contains(&release);
-    let broken = within(Release::new(23, 2, 0), Release::new(23, 2, 8))
-        || within(Release::new(23, 11, 0), Release::new(23, 11, 4));
     let constrained = |o: &String| o.starts_with("--constraint") || o.starts_with("-C");
-    if broken && !options.sbatch_options.iter().any(constrained) {
+    if !release.reboots_for_jobs() && !options.sbatch_options.iter().any(constrained) {
         return Err(Error::Refused(format!(
             "Slurm {release} does not carry out `sbatch --reboot`: use the drain strategy, or give the jobs a \
              --constraint that all nodes satisfy"
@@ -85,7 +81,7 @@ async fn check_user(slurm: &Slurm, options: &Options, partitions: &BTreeMap<Stri
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if user.is_empty() || user.starts_with('-') || !user.chars().all(plain) {
-        return Err(Error::Refused(format!("{user:?} is no name of a user")));
+        return Err(Error::Refused(format!("{user:?} is not the name of a user")));
     }
     if matches!(user.as_str(), "root" | "slurm") {
         return Err(Error::Refused(format!(
@@ -124,7 +120,7 @@ async fn partition_of_nodes(
     let mut found = BTreeMap::new();
     for partition in asked {
         if partition.is_empty() || partition.starts_with('-') || partition.contains([',', ' ']) {
-            return Err(Error::Refused(format!("{partition:?} is no name of a partition")));
+            return Err(Error::Refused(format!("{partition:?} is not the name of a partition")));
         }
         for node in slurm.partition(partition).await? {
             if let Some(other) = found.insert(node.clone(), partition.clone()) {
@@ -195,7 +191,7 @@ fn reason_to_skip(
         return None;
     }
     if let Some(node) = slurm.filter(|n| n.is_drained_by_kiln()) {
-        return (!node.is_empty()).then(|| "Kiln has drained it, and jobs still run there".into());
+        return (!node.state.is_empty()).then(|| "Kiln has drained it, and jobs still run there".into());
     }
     if !options.force && target.is_none() {
         return Some("no image is recorded for it".into());
@@ -285,13 +281,8 @@ mod tests {
     #[test]
     fn what_kiln_drained_is_tried_again_unless_jobs_run_there() {
         let node = |base: &str, reason: &str| Node {
-            state: kiln_slurm::NodeState {
-                node: "a".into(),
-                base: base.into(),
-                flags: vec!["DRAIN".into()],
-                reason: Some(reason.into()),
-                ..kiln_slurm::NodeState::default()
-            },
+            state: kiln_slurm::State::parse(&format!("{base}+DRAIN")),
+            reason: Some(reason.into()),
             ..Node::default()
         };
         let skip = |node: &Node| reason_to_skip(&Options::default(), Some("new"), Some("new"), Some(node));

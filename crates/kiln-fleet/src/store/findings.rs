@@ -8,7 +8,7 @@ use super::{Store, millis, now, time};
 use crate::error::Result;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
+pub struct FindingRecord {
     /// A node, or an instance that belongs to no node.
     pub subject: String,
     /// Name of the rule.
@@ -22,12 +22,12 @@ pub struct Finding {
 
 impl Store {
     /// By subject.
-    pub fn findings(&self) -> Result<Vec<Finding>> {
+    pub fn findings(&self) -> Result<Vec<FindingRecord>> {
         let connection = self.lock();
         let mut statement = connection
             .prepare("SELECT subject, rule, since, text, acted FROM findings ORDER BY subject, rule")?;
         let rows = statement.query_map([], |row| {
-            Ok(Finding {
+            Ok(FindingRecord {
                 subject: row.get(0)?,
                 rule: row.get(1)?,
                 since: time(row.get(2)?),

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 use crate::error::{Error, Result};
 
-pub use findings::Finding;
+pub use findings::FindingRecord;
 pub use requests::{CloudOperation, NewRequest, PowerTimes, Request, RequestKind, RequestState};
 
 pub struct Store {

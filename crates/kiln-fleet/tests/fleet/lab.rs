@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kiln_fleet::store::Request;
-use kiln_fleet::{DaemonConfig, Slurm, Store, daemon, hooks};
+use kiln_fleet::{DaemonConfig, Store, daemon, hooks};
+use kiln_slurm::Slurm;
 use kiln_wire::FleetFile;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

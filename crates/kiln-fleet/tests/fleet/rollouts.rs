@@ -153,7 +153,7 @@ async fn jobs_are_submitted_as_a_user_who_may() {
         (as_user("operator", "rebuild", false), "which is for root alone"),
         (as_user("alice", "test", false), "may not have nodes rebooted"),
         (as_user("root", "test", true), "leave --user out"),
-        (as_user("-u", "test", true), "is no name of a user"),
+        (as_user("-u", "test", true), "is not the name of a user"),
     ] {
         let refused = start(&lab.store, &lab.fleet(), &lab.commands(), options).await.unwrap_err();
         assert!(refused.to_string().contains(why), "{refused}");

@@ -4,7 +4,7 @@ new=$(mktemp /usr/local/bin/.kiln.XXXXXX)
 trap 'rm -f "$new"' EXIT
 cat >"$new"
 printf '%s  %s\n' "$1" "$new" | sha256sum --check --status || {
-    echo 'the copy of kiln is not whole' >&2
+    echo 'the copy of kiln is incomplete' >&2
     exit 1
 }
 chmod 755 "$new"

@@ -7,7 +7,7 @@ pub const INSTALL_KILN: Step = Step { says: "copying kiln", script: include_str!
 
 /// Kiln decides at configuration which services run on a node. Arguments: units to enable, `--`, units to disable.
 pub const SETTLE_SERVICES: Step =
-    Step { says: "settling services", script: include_str!("settle-services.sh") };
+    Step { says: "disabling services", script: include_str!("settle-services.sh") };
 
 /// Arguments: files to remove and directories to empty.
 pub const CLEAN: Step = Step { says: "cleaning", script: include_str!("clean.sh") };

@@ -24,7 +24,7 @@ pub(super) fn apply_group(session: &mut Session, group: &Group) -> Result<Verdic
     if let Some(found) = session.accounts.group(&group.name) {
         return match group.gid {
             Some(gid) if gid != found.gid => {
-                Err(ApplyError::Refused(format!("the group is there with gid {}, not {gid}", found.gid)))
+                Err(ApplyError::Refused(format!("the group exists with gid {}, not {gid}", found.gid)))
             }
             _ => Ok(Verdict::unchanged()),
         };
@@ -125,10 +125,7 @@ fn add_user(session: &mut Session, user: &User) -> Result<(), ApplyError> {
 
 fn modify_user(session: &mut Session, user: &User, found: &UserEntry) -> Result<Vec<String>, ApplyError> {
     if found.uid != user.uid {
-        return Err(ApplyError::Refused(format!(
-            "the user is there with uid {}, not {}",
-            found.uid, user.uid
-        )));
+        return Err(ApplyError::Refused(format!("the user exists with uid {}, not {}", found.uid, user.uid)));
     }
     let made = session.manifest.users.get(&user.name);
     let locked = made.is_some_and(|made| made.locked && made.uid == user.uid);

@@ -58,7 +58,7 @@ fn reason(session: &Session, command: &Command, id: &str) -> Option<String> {
     match &command.unless {
         Some(check) => {
             let done = process::run(check, None, LIMIT).is_ok_and(|output| output.success());
-            (!done).then(|| "its check says so".to_owned())
+            (!done).then(|| "its check failed".to_owned())
         }
         None => command.when_changed.is_empty().then(|| "every time".to_owned()),
     }

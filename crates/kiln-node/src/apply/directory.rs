@@ -21,7 +21,7 @@ pub(super) fn apply(session: &Session, directory: &Directory) -> Result<Verdict,
         return Ok(Verdict::changed("created"));
     };
     if kind(&stat) != FileType::Directory {
-        return Err(ApplyError::Refused(format!("`{}` is there and is not a directory", directory.path)));
+        return Err(ApplyError::Refused(format!("`{}` exists and is not a directory", directory.path)));
     }
     let mut changes = Vec::new();
     let mode = permissions(&stat);

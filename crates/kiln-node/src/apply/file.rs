@@ -103,7 +103,7 @@ impl Current {
                 uid: stat.st_uid,
                 gid: stat.st_gid,
             }),
-            _ => Err(ApplyError::Refused(format!("`{path}` is there and is not a file"))),
+            _ => Err(ApplyError::Refused(format!("`{path}` exists and is not a file"))),
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn apply(session: &Session, link: &Link) -> Result<Verdict, ApplyErro
         }
         Some((_, FileType::RegularFile)) => "replaced a file".to_owned(),
         Some(_) => {
-            return Err(ApplyError::Refused(format!("`{}` is there and is not a link", link.path)));
+            return Err(ApplyError::Refused(format!("`{}` exists and is not a link", link.path)));
         }
     };
     if !session.dry_run {

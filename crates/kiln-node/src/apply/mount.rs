@@ -178,7 +178,7 @@ fn attach(source: &Source, mount: &Mount) -> Result<(), ApplyError> {
     process::call(&["mount", "--types", kind, "--options", &options, "--", &from, target])?;
     match mounts::mounted_at(target).map_err(reading_mounts)? {
         Some(now) if is_same(&now, source, target) => Ok(()),
-        _ => Err(ApplyError::Refused("mounted, but not seen there".into())),
+        _ => Err(ApplyError::Refused("mounted, but the mount is not listed".into())),
     }
 }
 

@@ -81,7 +81,7 @@ fn lock_users(session: &mut Session, bundle: &Bundle, reports: &mut Reports) {
         let start = Instant::now();
         let verdict = match account::lock_user(session, &name) {
             Ok(false) => continue,
-            Ok(true) => Verdict::changed("locked; the home directory stays"),
+            Ok(true) => Verdict::changed("locked; the home directory is kept"),
             Err(error) => failure(&error),
         };
         reports.add(format!("user:{name}"), start, verdict);

@@ -31,7 +31,7 @@ pub(super) fn apply(session: &mut Session, service: &Service, id: &str) -> Resul
     if !state.exists() && (service.enabled || service.running) {
         // In a dry run the unit may be one that the bundle is about to write.
         return if session.dry_run {
-            Ok(Verdict::changed("would set up a unit that is not there yet"))
+            Ok(Verdict::changed("would set up a unit that does not exist yet"))
         } else {
             Err(ApplyError::Refused("there is no such unit".into()))
         };
@@ -99,7 +99,7 @@ impl Step {
             Step::Unmask => "unmasked",
             Step::Enable => "enabled",
             Step::Disable => "disabled",
-            Step::ResetFailed => "forgiven",
+            Step::ResetFailed => "failure reset",
             Step::Start => "started",
             Step::Stop => "stopped",
             Step::Restart => "restarted",
@@ -141,10 +141,10 @@ fn verify(
     // The unit says that it is to be tried again, as slurmd is while slurmctld is away; whether it comes up is
     // Slurm's to tell.
     if state.active == "activating" {
-        return Ok(Verdict::changed(format!("{summary}; it ended, and systemd tries again")));
+        return Ok(Verdict::changed(format!("{summary}; it exited, and systemd restarts it")));
     }
     if state.active == "failed" {
-        let error = ApplyError::Refused(format!("{summary}, then seen {}", state.active));
+        let error = ApplyError::Refused(format!("{summary}, then found {}", state.active));
         return Err(with_journal(&error, unit));
     }
     if state.active == "inactive" && state.condition_failed {
@@ -153,7 +153,7 @@ fn verify(
         } else {
             Outcome::Changed
         };
-        return Ok(Verdict::new(outcome, "kept from running here by the conditions of its unit"));
+        return Ok(Verdict::new(outcome, "not running: the conditions of its unit are not met"));
     }
     Ok(Verdict::changed(summary))
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::state;
 use kiln_wire::AppliedResult;
 use kiln_wire::bundle::{Command, Directory, EVERYTHING, File, Link, Mount, MountSource};
+use kiln_wire::make;
 use std::os::unix::fs::PermissionsExt;
 
 struct Fixture {
@@ -79,25 +80,11 @@ fn bundle(resources: &[Resource]) -> Bundle {
 }
 
 fn file(path: &str, content: &str) -> Resource {
-    Resource::File(plain(path, content))
-}
-
-fn plain(path: &str, content: &str) -> File {
-    File {
-        path: path.into(),
-        content: content.into(),
-        mode: 0o644,
-        owner: "root".into(),
-        group: "root".into(),
-        secret: false,
-        base64: false,
-        check: Vec::new(),
-        needs: Vec::new(),
-    }
+    Resource::File(make::file(path, content))
 }
 
 fn secret(path: &str, content: &str) -> Resource {
-    Resource::File(File { secret: true, mode: 0o600, ..plain(path, content) })
+    Resource::File(File { secret: true, mode: 0o600, ..make::file(path, content) })
 }
 
 fn link(path: &str, target: &str) -> Resource {
@@ -129,7 +116,7 @@ fn content_that_its_program_refuses_is_not_written() {
     let fixture = Fixture::new();
     let checked = |content: &str| {
         let check = ["grep", "-q", "good", "{}"].map(String::from).to_vec();
-        [Resource::File(File { check, ..plain("/etc/slurm/slurm.conf", content) })]
+        [Resource::File(File { check, ..make::file("/etc/slurm/slurm.conf", content) })]
     };
     assert_eq!(outcomes(&fixture.apply(&checked("good\n"))), [Outcome::Changed]);
     let refused = fixture.apply(&checked("bad\n"));
@@ -146,7 +133,7 @@ fn everything_is_made_once() {
         file("/etc/slurm/slurm.conf", "ClusterName=demo\n"),
         secret("/etc/munge/munge.key", "k"),
         link("/etc/localtime", "/usr/share/zoneinfo/UTC"),
-        Resource::File(File { base64: true, ..plain("/etc/bytes", "AAEC/w==") }),
+        Resource::File(File { base64: true, ..make::file("/etc/bytes", "AAEC/w==") }),
     ];
     let first = fixture.apply(&resources);
     assert!(first.ok() && first.count(Outcome::Changed) == 5, "{first:?}");
@@ -191,7 +178,7 @@ fn a_dry_run_reports_the_same_and_does_nothing() {
 fn diffs_show_text_mode_and_owner() {
     let fixture = Fixture::new();
     fixture.apply(&[file("/etc/a", "1\n2\n")]);
-    let report = fixture.apply(&[Resource::File(File { mode: 0o600, ..plain("/etc/a", "1\n3\n") })]);
+    let report = fixture.apply(&[Resource::File(File { mode: 0o600, ..make::file("/etc/a", "1\n3\n") })]);
     let only = &report.resources[0];
     assert_eq!(only.summary, "content, mode: 0644 -> 0600");
     assert_eq!(
@@ -209,7 +196,7 @@ fn secrets_appear_nowhere() {
     let said = ["sh", "-c", "cat >&2; echo stdout; exit 3"];
     let resources = [
         secret("/etc/key", "SECONDSECRET"),
-        Resource::File(File { secret: true, base64: true, ..plain("/etc/bad", "NOTBASE64SECRET!") }),
+        Resource::File(File { secret: true, base64: true, ..make::file("/etc/bad", "NOTBASE64SECRET!") }),
         Resource::Command(Command { stdin: Some("password=INPUTSECRET\n".into()), ..command("c", &said) }),
     ];
     let report = fixture.apply(&resources);
@@ -269,7 +256,7 @@ fn a_failure_stops_only_those_that_depend_on_it() {
         Resource::Command(first),
         Resource::Command(second),
         file("/etc/after", "x"),
-        Resource::File(File { owner: "nobody-here".into(), ..plain("/etc/owned", "x") }),
+        Resource::File(File { owner: "nobody-here".into(), ..make::file("/etc/owned", "x") }),
     ]);
     assert_eq!(outcomes(&report), [Failed, Skipped, Skipped, Changed, Failed]);
     assert_eq!(report.resources[1].summary, "file:/etc/taken failed");
@@ -317,8 +304,8 @@ fn a_file_that_is_refused_does_not_use_up_the_restart_it_calls_for() {
     let resources = |conf: &str, list: &str| {
         let check = ["grep", "-q", "good", "{}"].map(String::from).to_vec();
         [
-            Resource::File(File { check, ..plain("/etc/conf", conf) }),
-            Resource::File(File { needs: vec!["file:/etc/conf".into()], ..plain("/etc/restart", list) }),
+            Resource::File(File { check, ..make::file("/etc/conf", conf) }),
+            Resource::File(File { needs: vec!["file:/etc/conf".into()], ..make::file("/etc/restart", list) }),
             Resource::Command(restart.clone()),
             file("/etc/other", list),
         ]
@@ -339,7 +326,7 @@ fn what_needs_everything_waits_until_nothing_fails() {
     let slurmd = |fixture: &Fixture| {
         let path = fixture.path("/started").display().to_string();
         let needs = vec![EVERYTHING.into()];
-        Resource::File(File { needs, ..plain("/started", &path) })
+        Resource::File(File { needs, ..make::file("/started", &path) })
     };
     let fixture = Fixture::new();
     let report = fixture.apply(&[

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use kiln_distro::Family;
 use ssh_key::{LineEnding, PrivateKey};
 
 use super::{BootError, say};
@@ -13,7 +14,6 @@ use crate::{explain, managed, process};
 
 const AUTHORIZED_KEYS: &str = "/root/.ssh/authorized_keys";
 const HOST_KEY: &str = "/etc/ssh/ssh_host_ed25519_key";
-const SSH_UNIT: &str = "ssh.service";
 
 pub(super) fn is_live(root: &Path) -> bool {
     root == Path::new("/")
@@ -96,7 +96,7 @@ fn generate_host_keys(tree: &Tree) -> Result<bool, BootError> {
     match process::call(&["ssh-keygen", "-A"]) {
         Ok(_) => Ok(true),
         Err(process::ProcessError::Start { .. }) => {
-            say("there is no ssh-keygen here, so no SSH host keys were made");
+            say("ssh-keygen is not installed, so no SSH host keys were generated");
             Ok(false)
         }
         Err(error) => Err(BootError::Host(explain(&error))),
@@ -105,13 +105,15 @@ fn generate_host_keys(tree: &Tree) -> Result<bool, BootError> {
 
 /// Should the server have started before us, it has other keys, or failed for want of any.
 fn refresh_ssh() {
-    let state =
-        systemd::show(&[SSH_UNIT.to_owned()]).unwrap_or_default().remove(SSH_UNIT).unwrap_or_default();
+    // The node does not know which system it is.
+    let names = Family::ALL.map(|family| family.unit("sshd.service").to_owned());
+    let states = systemd::show(&names).unwrap_or_default();
+    let Some((unit, state)) = states.into_iter().find(|(_, state)| state.exists()) else { return };
     let verb = match state.active.as_str() {
         "failed" | "activating" => "restart",
         _ => "try-restart",
     };
-    let _ = process::call(&["systemctl", "--no-block", verb, SSH_UNIT]);
+    let _ = process::call(&["systemctl", "--no-block", verb, &unit]);
 }
 
 /// Whether anything had to be written.

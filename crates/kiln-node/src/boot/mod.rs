@@ -60,7 +60,7 @@ pub enum BootOutcome {
 
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    #[error("cannot learn who this node is")]
+    #[error("cannot determine this node's identity")]
     Metadata(#[from] MetadataError),
     #[error("cannot prepare the host: {0}")]
     Host(String),
@@ -164,7 +164,7 @@ fn from_disk(options: &BootOptions, identity: &Identity) -> BootOutcome {
     match state::applied(&options.root) {
         None => waiting("this node was never configured"),
         Some(applied) if applied.node != identity.node || applied.cluster != identity.cluster => {
-            waiting("this node was configured as another one")
+            waiting("this node was configured as another node")
         }
         Some(applied) if applied.result == AppliedResult::Failed => waiting("the last configure failed"),
         Some(_) => BootOutcome::AlreadyConfigured,
@@ -175,7 +175,7 @@ fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result
     let path = match share::reach(options, identity)? {
         share::Reached::Bundle(path) => path,
         share::Reached::ConfiguredMeanwhile => {
-            say("configured over SSH meanwhile");
+            say("configured over SSH in the meantime");
             return Ok(BootOutcome::AlreadyConfigured);
         }
         share::Reached::NoBundle => {

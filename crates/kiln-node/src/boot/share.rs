@@ -45,7 +45,9 @@ pub(super) fn reach(options: &BootOptions, identity: &Identity) -> Result<Reache
         }
         let next = format!("next attempt in {} s", pause.as_secs());
         say(&match mounted {
-            Ok(()) => format!("the share has no bundle for this node, {next}; `kiln configure` brings it"),
+            Ok(()) => {
+                format!("the share has no bundle for this node, {next}; `kiln configure` puts it there")
+            }
             Err(reason) => format!("the share is not reachable, {next}: {reason}"),
         });
         let resume = Instant::now() + pause;

@@ -1,5 +1,6 @@
 use super::*;
-use kiln_wire::bundle::{Bundle, EVERYTHING, File, Resource};
+use kiln_wire::bundle::{Bundle, EVERYTHING, Resource};
+use kiln_wire::make;
 use kiln_wire::seal;
 use std::path::Path;
 
@@ -69,17 +70,7 @@ fn bundle(node: &str) -> Bundle {
         cluster: "demo".into(),
         node: node.into(),
         role: "compute".into(),
-        resources: vec![Resource::File(File {
-            path: "/etc/slurm/x".into(),
-            content: "x\n".into(),
-            mode: 0o644,
-            owner: "root".into(),
-            group: "root".into(),
-            secret: false,
-            base64: false,
-            check: Vec::new(),
-            needs: Vec::new(),
-        })],
+        resources: vec![Resource::File(make::file("/etc/slurm/x", "x\n"))],
     }
 }
 

@@ -82,7 +82,7 @@ pub(super) fn parse_item(list: &str, span: Range<usize>) -> Result<Item<'_>, Hos
             None => {
                 return Err(HostlistError::new(
                     at..span.end,
-                    format!("`{literal}` follows the last bracket, which Slurm refuses before 23.11"),
+                    format!("Slurm before 23.11 does not accept `{literal}` after the last bracket"),
                     "`]` at the end of the name",
                 ));
             }
@@ -136,11 +136,7 @@ fn parse_bracket(list: &str, span: Range<usize>) -> Result<Vec<Numbers>, Hostlis
     }
     if let Some(i) = inner.find('[') {
         let at = span.start + i;
-        return Err(HostlistError::new(
-            at..at + 1,
-            "brackets cannot stand inside brackets",
-            "`]` before the next `[`",
-        ));
+        return Err(HostlistError::new(at..at + 1, "brackets cannot be nested", "`]` before the next `[`"));
     }
     let mut ranges = Vec::new();
     let mut at = span.start;
@@ -180,7 +176,7 @@ fn parse_range(part: &str, at: usize) -> Result<Numbers, HostlistError> {
         return Err(HostlistError::new(from..span.end, "a range has two ends", "`LOW-HIGH`"));
     }
     if low_text.is_empty() || high_text.is_empty() {
-        return Err(HostlistError::new(span, format!("the range `{part}` lacks one end"), "`LOW-HIGH`"));
+        return Err(HostlistError::new(span, format!("the range `{part}` has only one end"), "`LOW-HIGH`"));
     }
     let low = number(low_text, at)?;
     let high = number(high_text, span.end - high_text.len())?;

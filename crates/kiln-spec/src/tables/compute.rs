@@ -1,8 +1,15 @@
 //! `[compute.NAME]`: a group of compute nodes.
 
-use crate::ImageUpdate;
+use std::time::Duration;
+
+use super::reconcile::at_least;
+use super::{rebuild, slurm};
+use crate::diagnostic::Findings;
+use crate::validate::nodes::{check_feature, check_flavor};
+use crate::validate::{names, overrides};
 use crate::written::table::table;
 use crate::written::{At, List, Named, Scalar, Text};
+use crate::{Elastic, Group, ImageUpdate, Role};
 
 table! {
     /// A group of equal compute nodes.
@@ -53,5 +60,73 @@ table! {
         "features" => features: List<Text>, otherwise "those of the group";
         /// Fixed IPv4 address inside the cloud's `subnet`, which must be set.
         "address" => address: Text, otherwise "Kiln or the cloud chooses one";
+    }
+}
+
+/// A group of nodes of either role. A login group has the keys of a compute group, with their defaults.
+pub(crate) struct MergedGroup {
+    pub name: Text,
+    pub role: Role,
+    /// With the image that the nodes get if the file names none.
+    pub table: ComputeTable,
+    /// Made from `[limits]`.
+    pub from_limits: bool,
+}
+
+/// The group with its nodes, which were checked before.
+pub(crate) fn validate(group: &MergedGroup, nodes: Vec<String>, findings: &mut Findings<'_>) -> Group {
+    let table = &group.table;
+    for feature in &table.features.value {
+        check_feature(feature, findings);
+    }
+    check_flavor(&table.flavor, findings);
+    let zones = table.zones.iter().flat_map(|list| &list.value);
+    for zone in zones.clone() {
+        names::check_one_line("the zone", zone, findings);
+    }
+    Group {
+        name: group.name.value.clone(),
+        role: group.role,
+        overrides: overrides::overrides(group, &nodes, findings),
+        zones: zones.map(|zone| zone.value.clone()).collect(),
+        elastic: table.elastic.as_ref().map(|written| elastic(written, group, &nodes, findings)),
+        nodes,
+        flavor: table.flavor.value.clone(),
+        image: table.image.as_ref().map(|image| image.value.clone()).unwrap_or_default(),
+        features: table.features.value.iter().map(|feature| feature.value.clone()).collect(),
+        image_update: table.image_update.value,
+        rebuild_time: rebuild::time(&table.rebuild_time, findings),
+        node_config: slurm::line_config(&table.node_config, slurm::NODE_KEYS, findings),
+    }
+}
+
+/// Slurm looks for idle nodes every few seconds.
+const SHORTEST_IDLE: Duration = Duration::from_secs(10);
+
+fn elastic(
+    written: &ElasticTable,
+    group: &MergedGroup,
+    nodes: &[String],
+    findings: &mut Findings<'_>,
+) -> Elastic {
+    for flavor in &written.flavors.value {
+        check_flavor(flavor, findings);
+    }
+    if group.table.image_update.value == ImageUpdate::Apply {
+        let message = format!("group `{}` is elastic, and `image_update` is \"apply\"", group.name.value);
+        (findings.error("bad-elastic", group.name.span.clone(), message))
+            .expected("no `image_update`")
+            .hint("nodes of an elastic group come back on the new image when Slurm powers them up again");
+    }
+    let min = usize::try_from(written.min.value).ok().filter(|min| *min <= nodes.len());
+    if min.is_none() {
+        let message = format!("`min` of group `{}` cannot be {}", group.name.value, written.min.value);
+        (findings.error("out-of-range", written.min.span.clone(), message))
+            .expected(format!("0 to {}, the number of the group's nodes", nodes.len()));
+    }
+    Elastic {
+        idle: at_least("`idle`", &written.idle, SHORTEST_IDLE, findings),
+        min: min.unwrap_or_default(),
+        flavors: written.flavors.value.iter().map(|flavor| flavor.value.clone()).collect(),
     }
 }

@@ -1,8 +1,16 @@
 //! `[image.NAME]`: a root disk with all software and no cluster configuration.
 
-use crate::Role;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::{CloudKind, role};
+use crate::diagnostic::Findings;
+use crate::merge::{Merged, default_text};
+use crate::validate::{names, unknown};
+use crate::words::{and_list, or_list};
 use crate::written::table::table;
-use crate::written::{At, List, Text};
+use crate::written::{At, List, Named, Text};
+use crate::{ImageSource, ImageSpec, Role, System};
 
 table! {
     /// An image: a root disk with all software and no cluster configuration.
@@ -20,4 +28,261 @@ table! {
         /// URL of the package mirror that all package sources are set to.
         "mirror" => mirror: Text, otherwise "the mirror of the source";
     }
+}
+
+pub(crate) struct MergedImage {
+    pub name: Text,
+    pub source: Text,
+    /// Whether the user wrote the source.
+    pub written: bool,
+    pub table: ImageTable,
+}
+
+const DEFAULT_NAME: &str = "default";
+
+/// With the one that Kiln makes if the file has none.
+pub(crate) fn merge(written: Named<ImageTable>) -> Vec<MergedImage> {
+    let written = if written.is_empty() {
+        vec![(default_text(DEFAULT_NAME, &(0..0)), ImageTable::default())]
+    } else {
+        written
+    };
+    (written.into_iter())
+        .map(|(name, mut table)| {
+            let written = table.source.is_some();
+            let source =
+                table.source.take().unwrap_or_else(|| default_text(System::ALL[0].name(), &name.span));
+            MergedImage { name, source, written, table }
+        })
+        .collect()
+}
+
+/// The image of nodes that name none.
+pub(crate) struct UsualImage {
+    name: Option<String>,
+    all: Vec<String>,
+}
+
+impl UsualImage {
+    pub fn of(images: &[MergedImage]) -> Self {
+        let all: Vec<String> = images.iter().map(|image| image.name.value.clone()).collect();
+        let name = match all.as_slice() {
+            [only] => Some(only.clone()),
+            all => all.iter().find(|name| *name == DEFAULT_NAME).cloned(),
+        };
+        UsualImage { name, all }
+    }
+
+    /// What was written, else the usual image, else an error at the table that needed it.
+    pub fn unless(
+        &self,
+        written: Option<Text>,
+        whose: &str,
+        at: &Range<usize>,
+        findings: &mut Findings<'_>,
+    ) -> Option<Text> {
+        if written.is_some() {
+            return written;
+        }
+        if let Some(name) = &self.name {
+            return Some(default_text(name, at));
+        }
+        let message = format!("{whose} has no `image`, and no image is named `{DEFAULT_NAME}`");
+        (findings.error("missing-key", at.clone(), message))
+            .expected(format!("`image = ...` for {whose}"))
+            .hint(format!("the file has the images {}", and_list(&self.all)));
+        None
+    }
+}
+
+pub(crate) fn validate(merged: &Merged, findings: &mut Findings<'_>) -> BTreeMap<String, ImageSpec> {
+    let names: Vec<&str> = merged.images.iter().map(|image| image.name.value.as_str()).collect();
+    for image in &merged.images {
+        names::check_name("image", &image.name, findings);
+        if System::of(&image.name.value).is_some() {
+            let message = format!("an image cannot be named `{}`: that is a Debian suite", image.name.value);
+            findings.error("reserved-name", image.name.span.clone(), message).expected("another name");
+        }
+    }
+    let on_openstack = merged.cloud.kind.as_ref().is_some_and(|kind| kind.value == CloudKind::OpenStack);
+    let images = (merged.images.iter())
+        .map(|image| (image.name.value.clone(), one(image, &names, on_openstack, findings)))
+        .collect();
+    report_cycles(merged, findings);
+    images
+}
+
+fn one(image: &MergedImage, names: &[&str], on_openstack: bool, findings: &mut Findings<'_>) -> ImageSpec {
+    let table = &image.table;
+    let source = source(image, names, on_openstack, findings);
+    let mut roles: Vec<Role> =
+        table.roles.iter().flat_map(|list| &list.value).map(|role| role.value).collect();
+    if table.roles.is_none() {
+        roles = Role::ALL.to_vec();
+    }
+    roles.sort_unstable();
+    roles.dedup();
+    ImageSpec {
+        name: image.name.value.clone(),
+        source,
+        roles,
+        packages: role::packages(table.packages.as_ref(), findings),
+        commands: role::commands(table.commands.as_ref(), findings),
+        mirror: table.mirror.as_ref().map(|mirror| mirror_url(mirror, findings)),
+    }
+}
+
+fn source(
+    image: &MergedImage,
+    names: &[&str],
+    on_openstack: bool,
+    findings: &mut Findings<'_>,
+) -> ImageSource {
+    let source = &image.source;
+    if let Some(prebuilt) = &image.table.prebuilt {
+        check_prebuilt(image, prebuilt, findings);
+        return ImageSource::Prebuilt(prebuilt.value.clone());
+    }
+    if names.contains(&source.value.as_str()) {
+        return ImageSource::Image(source.value.clone());
+    }
+    if on_openstack {
+        if image.written {
+            names::check_one_line("`source`", source, findings);
+        } else {
+            let message = format!("image `{}` has no `source`", image.name.value);
+            (findings.error("missing-key", image.name.span.clone(), message))
+                .expected("`source = \"...\"`: an image of the cloud, by name or id")
+                .hint("`openstack image list` shows them; `prebuilt = \"...\"` uses one as it is");
+        }
+        return ImageSource::Cloud(source.value.clone());
+    }
+    let system = System::of(&source.value).unwrap_or_else(|| {
+        let own = names.iter().copied().filter(|name| *name != image.name.value);
+        let known: Vec<&str> = System::ALL.map(System::name).into_iter().chain(own).collect();
+        unknown("image", source, &known, findings);
+        System::ALL[0]
+    });
+    ImageSource::System(system)
+}
+
+/// Nothing is built, so nothing can go in.
+fn check_prebuilt(image: &MergedImage, prebuilt: &Text, findings: &mut Findings<'_>) {
+    names::check_one_line("`prebuilt`", prebuilt, findings);
+    let table = &image.table;
+    let others = [
+        image.written.then(|| ("source", image.source.span.clone())),
+        table.packages.as_ref().map(|list| ("packages", list.span.clone())),
+        table.commands.as_ref().map(|list| ("commands", list.span.clone())),
+        table.mirror.as_ref().map(|text| ("mirror", text.span.clone())),
+    ];
+    for (key, span) in others.into_iter().flatten() {
+        let message = format!("image `{}` is prebuilt and cannot have `{key}`", image.name.value);
+        (findings.error("bad-image", span, message))
+            .expected("`prebuilt` alone, or no `prebuilt`")
+            .related(prebuilt.span.clone(), "prebuilt here");
+    }
+}
+
+fn mirror_url(mirror: &Text, findings: &mut Findings<'_>) -> String {
+    let rest = mirror.value.strip_prefix("http://").or_else(|| mirror.value.strip_prefix("https://"));
+    let right = rest.is_some_and(|rest| {
+        !rest.is_empty() && !rest.starts_with('/') && rest.chars().all(|c| c.is_ascii_graphic() && c != '"')
+    });
+    if !right {
+        (findings.error(
+            "bad-url",
+            mirror.span.clone(),
+            format!("`{}` is not the URL of a mirror", mirror.value),
+        ))
+        .expected("a URL such as \"http://mirror.example.org/debian\"");
+    }
+    mirror.value.clone()
+}
+
+/// Each cycle is reported once, at its image that comes first in the file.
+fn report_cycles(merged: &Merged, findings: &mut Findings<'_>) {
+    let sources: BTreeMap<&str, &Text> = (merged.images.iter())
+        .filter(|image| System::of(&image.source.value).is_none())
+        .map(|image| (image.name.value.as_str(), &image.source))
+        .collect();
+    let mut done: BTreeSet<&str> = BTreeSet::new();
+    for image in &merged.images {
+        let mut trail: Vec<&str> = Vec::new();
+        let mut at = image.name.value.as_str();
+        while !done.contains(at) && !trail.contains(&at) {
+            trail.push(at);
+            match sources.get(at) {
+                Some(source) => at = &source.value,
+                None => break,
+            }
+        }
+        if let Some(start) = trail.iter().position(|name| *name == at)
+            && let Some(source) = sources.get(at)
+        {
+            let mut cycle = trail[start..].to_vec();
+            cycle.push(at);
+            (findings.error(
+                "image-cycle",
+                source.span.clone(),
+                format!("image `{at}` is built from itself: {}", cycle.join(" -> ")),
+            ))
+            .expected(format!(
+                "a chain of images that begins with {}",
+                or_list(&System::ALL.map(System::name))
+            ));
+        }
+        done.extend(trail);
+    }
+}
+
+/// Every node's image must exist and have the software of the node's role.
+pub(crate) fn check_use(merged: &Merged, images: &BTreeMap<String, ImageSpec>, findings: &mut Findings<'_>) {
+    let mut uses: Vec<(&Text, Role)> =
+        merged.control.image.iter().map(|image| (image, Role::Control)).collect();
+    for group in merged.login.iter().chain(&merged.compute) {
+        uses.extend(group.table.image.iter().map(|image| (image, group.role)));
+        let overrides = group.table.overrides.iter().filter_map(|(_, table)| table.image.as_ref());
+        uses.extend(overrides.map(|image| (image, group.role)));
+    }
+    let known: Vec<&str> = images.keys().map(String::as_str).collect();
+    for (image, role) in uses {
+        if !images.contains_key(&image.value) {
+            unknown("image", image, &known, findings);
+        } else if !has_role(images, &image.value, role) {
+            report_role(merged, image, role, findings);
+        }
+    }
+}
+
+fn report_role(merged: &Merged, used: &Text, role: Role, findings: &mut Findings<'_>) {
+    let Some(image) = merged.images.iter().find(|image| image.name.value == used.value) else {
+        return;
+    };
+    let at = image.table.roles.as_ref().map_or(&image.name.span, |roles| &roles.span);
+    let role = role.as_str();
+    let message = format!("image `{}` has no software for {role} nodes", used.value);
+    let finding = findings.error("image-role", at.clone(), message);
+    finding.expected(format!("\"{role}\" among the roles, or another image for these nodes"));
+    // An empty place means that the table it would be in was not written.
+    if !used.span.is_empty() {
+        finding.related(used.span.clone(), "used here");
+    }
+}
+
+/// Whether the image or one that it is built on has the role's software.
+fn has_role(images: &BTreeMap<String, ImageSpec>, name: &str, role: Role) -> bool {
+    let mut at = images.get(name);
+    // A cycle was reported elsewhere; here it must only not go on for ever.
+    for _ in 0..images.len() {
+        let Some(image) = at else { return true };
+        if image.roles.contains(&role) {
+            return true;
+        }
+        match &image.source {
+            ImageSource::System(_) | ImageSource::Cloud(_) | ImageSource::Prebuilt(_) => return false,
+            ImageSource::Image(source) => at = images.get(source),
+        }
+    }
+    true
 }

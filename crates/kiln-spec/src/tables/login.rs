@@ -1,7 +1,9 @@
 //! `[login.NAME]`: a group of login nodes.
 
+use super::{ComputeOverrideTable, ComputeTable};
+use crate::ImageUpdate;
 use crate::written::table::table;
-use crate::written::{Named, Text};
+use crate::written::{At, Named, Text};
 
 table! {
     /// A group of equal login nodes.
@@ -26,5 +28,20 @@ table! {
         "image" => image: Text, otherwise "that of the group";
         /// Fixed IPv4 address inside the cloud's `subnet`, which must be set.
         "address" => address: Text, otherwise "Kiln or the cloud chooses one";
+    }
+}
+
+/// A login group has no other keys than a compute group, which has all defaults in their place.
+impl From<LoginTable> for ComputeTable {
+    fn from(LoginTable { at, nodes, flavor, image, overrides }: LoginTable) -> Self {
+        let overrides = overrides.into_iter().map(|(name, table)| (name, table.into())).collect();
+        let image_update = At::new(ImageUpdate::Apply, at.clone());
+        ComputeTable { at, nodes, flavor, image, image_update, overrides, ..ComputeTable::default() }
+    }
+}
+
+impl From<LoginOverrideTable> for ComputeOverrideTable {
+    fn from(LoginOverrideTable { at, flavor, image, address }: LoginOverrideTable) -> Self {
+        ComputeOverrideTable { at, flavor, image, features: None, address }
     }
 }

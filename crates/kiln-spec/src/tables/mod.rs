@@ -1,34 +1,35 @@
-//! Every table and key of `cluster.toml`, one file per table.
+//! Every table of `cluster.toml`, one file each. A file has its table's three stages: the keys as they are written
+//! (`table!`), what is filled in from the rest of the file (`merge`), and the checks that make the spec (`validate`).
 
 mod cloud;
-mod cluster;
-mod compute;
+pub(crate) mod cluster;
+pub(crate) mod compute;
 mod control;
-mod image;
-mod limits;
+pub(crate) mod image;
+pub(crate) mod limits;
 mod login;
-mod partition;
-mod rebuild;
-mod reconcile;
-mod role;
-mod slurm;
-mod user;
-mod volumes;
+pub(crate) mod partition;
+pub(crate) mod rebuild;
+pub(crate) mod reconcile;
+pub(crate) mod role;
+pub(crate) mod slurm;
+pub(crate) mod user;
+pub(crate) mod volumes;
 
 pub(crate) use cloud::{CloudKind, CloudTable, RootDiskTable, ServerGroupPolicy};
 pub(crate) use cluster::ClusterTable;
-pub(crate) use compute::{ComputeOverrideTable, ComputeTable, ElasticTable};
+pub(crate) use compute::{ComputeOverrideTable, ComputeTable, ElasticTable, MergedGroup};
 pub(crate) use control::ControlTable;
-pub(crate) use image::ImageTable;
+pub(crate) use image::{ImageTable, MergedImage};
 pub(crate) use limits::LimitTable;
-pub(crate) use login::{LoginOverrideTable, LoginTable};
-pub(crate) use partition::PartitionTable;
-pub(crate) use rebuild::RebuildTable;
+pub(crate) use login::LoginTable;
+pub(crate) use partition::{MergedPartition, PartitionTable};
+pub(crate) use rebuild::{MergedRebuild, RebuildTable};
 pub(crate) use reconcile::ReconcileTable;
-pub(crate) use role::{ExtrasTable, FileTable, RolesTable};
+pub(crate) use role::RolesTable;
 pub(crate) use slurm::SlurmTable;
 pub(crate) use user::UserTable;
-pub(crate) use volumes::{Volume, VolumeMode, VolumesTable};
+pub(crate) use volumes::{Disk, VolumesTable};
 
 use crate::written::Named;
 use crate::written::table::table;

@@ -1,13 +1,153 @@
 //! `[slurm]`: Slurm's own configuration.
 
-use crate::ConfigValue;
+use std::collections::BTreeMap;
+
+use crate::diagnostic::Findings;
+use crate::nearest::did_you_mean;
+use crate::slurm_parameters::{PARAMETERS, is_known};
+use crate::validate::names::check_one_line;
 use crate::written::table::table;
-use crate::written::{At, Named};
+use crate::written::{At, Named, Scalar, Text};
+use crate::{ConfigValue, SlurmSpec};
 
 table! {
     /// Slurm's own configuration.
     SlurmTable {
         /// Parameters of slurm.conf. They replace Kiln's own; `false` removes Kiln's line.
         "config" => config: Named<At<ConfigValue>>, empty;
+    }
+}
+
+/// A parameter and who sets it.
+type Owned = (&'static str, &'static str);
+
+const FILE_KEYS: &[Owned] = &[
+    ("ClusterName", "it is `name` in [cluster]"),
+    ("SlurmctldHost", "it is `node` in [control]"),
+    ("ControlMachine", "it is `node` in [control]"),
+    ("ControlAddr", "it is `node` in [control]"),
+    ("BackupController", "Kiln supports only one controller"),
+    ("BackupAddr", "Kiln supports only one controller"),
+    ("NodeName", "it is made from the [compute.*] tables"),
+    ("NodeSet", "it is made from the [compute.*] tables"),
+    ("PartitionName", "it is made from the [partition.*] tables"),
+    ("DownNodes", "use `scontrol update`"),
+    ("Include", "Kiln distributes no file that could be included"),
+    ("SlurmUser", "the images and the state volume are set up for this user"),
+    ("SlurmdUser", "slurmd must run as root"),
+    ("AuthType", "the MUNGE configuration of every node matches it"),
+    ("AuthInfo", "the MUNGE configuration of every node matches it"),
+    ("AuthAltTypes", "the MUNGE configuration of every node matches it"),
+    ("AuthAltParameters", "the MUNGE configuration of every node matches it"),
+    ("CredType", "the MUNGE configuration of every node matches it"),
+    ("SlurmctldPort", "the nodes are told this port when they boot"),
+    ("SlurmdPort", "the nodes are told this port when they boot"),
+    ("StateSaveLocation", "it is on the state volume"),
+    ("SlurmdSpoolDir", "the node images have this directory in a fixed place"),
+    ("AccountingStorageHost", "slurmdbd runs on the control node"),
+    ("AccountingStorageType", "slurmdbd runs on the control node"),
+    ("AccountingStoragePort", "slurmdbd runs on the control node"),
+    ("AccountingStorageUser", "slurmdbd runs on the control node"),
+    ("AccountingStoragePass", "slurmdbd runs on the control node"),
+    ("RebootProgram", "it is reserved for Kiln"),
+    ("ResumeProgram", "it is reserved for Kiln"),
+    ("ResumeFailProgram", "it is reserved for Kiln"),
+    ("SuspendProgram", "it is reserved for Kiln"),
+];
+
+pub(crate) const NODE_KEYS: &[Owned] = &[
+    ("NodeName", "it is `nodes` of the group"),
+    ("NodeAddr", "it is `address` of an override"),
+    ("NodeHostname", "it is `nodes` of the group"),
+    ("Feature", "it is `features` of the group"),
+    ("Features", "it is `features` of the group"),
+    ("State", "Kiln sets it to match how the nodes are created"),
+    ("Port", "the nodes are told this port when they boot"),
+];
+
+pub(crate) const PARTITION_KEYS: &[Owned] = &[
+    ("PartitionName", "it is the name of the table"),
+    ("Nodes", "it is `groups` of the partition"),
+    ("Default", "it is `default` of the partition"),
+    ("MaxTime", "it is `max_time` of the partition"),
+];
+
+pub(crate) fn validate(written: &SlurmTable, findings: &mut Findings<'_>) -> SlurmSpec {
+    let entries = &written.config;
+    for (key, _) in entries {
+        warn_if_unknown(key, findings);
+    }
+    check_keys(entries.iter().map(|(key, _)| key), FILE_KEYS, findings);
+    for (key, At { value, span }) in entries {
+        let texts: &[String] = match value {
+            ConfigValue::Set(text) => std::slice::from_ref(text),
+            ConfigValue::List(list) => list,
+            ConfigValue::Removed => &[],
+        };
+        for text in texts {
+            check_one_line(
+                &format!("the value of {}", key.value),
+                &Text::new(text.clone(), span.clone()),
+                findings,
+            );
+        }
+    }
+    SlurmSpec {
+        config: entries.iter().map(|(key, value)| (key.value.clone(), value.value.clone())).collect(),
+    }
+}
+
+/// slurmctld does not start with a parameter it does not know.
+fn warn_if_unknown(key: &Text, findings: &mut Findings<'_>) {
+    if is_known(&key.value) || !is_parameter(&key.value) {
+        return;
+    }
+    let message = format!("slurm.conf has no parameter `{}` that Kiln knows", key.value);
+    (findings.warning("unknown-parameter", key.span.clone(), message))
+        .hint("Slurm refuses to start with a parameter it does not know; check the spelling for your release")
+        .maybe_hint(did_you_mean(&key.value, PARAMETERS.iter().copied()));
+}
+
+/// Whether it can be a parameter at all.
+fn is_parameter(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Parameters of a `NodeName` or `PartitionName` line.
+pub(crate) fn line_config(
+    written: &Named<Scalar>,
+    owned: &[Owned],
+    findings: &mut Findings<'_>,
+) -> BTreeMap<String, String> {
+    check_keys(written.iter().map(|(key, _)| key), owned, findings);
+    for (key, Scalar(text)) in written {
+        check_one_line(&format!("the value of {}", key.value), text, findings);
+    }
+    written.iter().map(|(key, Scalar(text))| (key.value.clone(), text.value.clone())).collect()
+}
+
+fn check_keys<'a>(keys: impl Iterator<Item = &'a Text>, owned: &[Owned], findings: &mut Findings<'_>) {
+    let mut seen: BTreeMap<String, &Text> = BTreeMap::new();
+    for key in keys {
+        let name = &key.value;
+        if !is_parameter(name) {
+            (findings.error(
+                "bad-name",
+                key.span.clone(),
+                format!("`{name}` is not a parameter of slurm.conf"),
+            ))
+            .expected("letters, digits and `_`");
+        }
+        if let Some((word, why)) = owned.iter().find(|(word, _)| word.eq_ignore_ascii_case(name)) {
+            (findings.error("owned-key", key.span.clone(), format!("{word} cannot be set here: {why}")))
+                .expected("another parameter");
+        }
+        if let Some(first) = seen.insert(name.to_ascii_lowercase(), key) {
+            let message = format!("`{}` and `{name}` are the same parameter to Slurm", first.value);
+            (findings.error("duplicate-key", key.span.clone(), message))
+                .expected("each parameter once")
+                .related(first.span.clone(), "first here");
+        }
     }
 }

@@ -1,7 +1,13 @@
 //! `[user.NAME]`: a user of the cluster.
 
+use std::collections::BTreeMap;
+
+use crate::User;
+use crate::diagnostic::Findings;
+use crate::validate::names::is_unix_name;
+use crate::validate::ssh_keys;
 use crate::written::table::table;
-use crate::written::{At, List, Text};
+use crate::written::{At, List, Named, Text};
 
 table! {
     /// A user of the cluster.
@@ -16,5 +22,142 @@ table! {
         "shell" => shell: Text, default "/bin/bash";
         /// Whether the user may become root on every node, without a password.
         "sudo" => sudo: At<bool>, default false;
+    }
+}
+
+/// Accounts that the nodes' systems have or that Kiln and Slurm make.
+const SYSTEM_USERS: &[&str] = &[
+    "root",
+    "daemon",
+    "bin",
+    "sys",
+    "sync",
+    "games",
+    "man",
+    "lp",
+    "mail",
+    "news",
+    "uucp",
+    "proxy",
+    "www-data",
+    "backup",
+    "list",
+    "irc",
+    "gnats",
+    "nobody",
+    "messagebus",
+    "sshd",
+    "systemd-network",
+    "systemd-resolve",
+    "systemd-timesync",
+    "slurm",
+    "slurmdbd",
+    "munge",
+    "mysql",
+    "mariadb",
+    "kiln",
+    "kilnd",
+    "statd",
+    "_rpc",
+    "_apt",
+    "_chrony",
+    "ntp",
+    "prometheus",
+    "postfix",
+    "debian",
+    "sudo",
+    "admin",
+];
+
+pub(crate) fn validate(written: &Named<UserTable>, findings: &mut Findings<'_>) -> Vec<User> {
+    let mut uids: BTreeMap<i64, (&str, &At<i64>)> = BTreeMap::new();
+    let mut users = Vec::new();
+    for (name, table) in written {
+        check_name(name, findings);
+        if let Some(uid) = &table.uid
+            && let Some((other, first)) = uids.insert(uid.value, (&name.value, uid))
+        {
+            (findings.error(
+                "duplicate-uid",
+                uid.span.clone(),
+                format!("users `{other}` and `{}` have the same uid", name.value),
+            ))
+            .expected("a unique uid")
+            .related(first.span.clone(), format!("`{other}`"));
+        }
+        users.extend(user(name, table, findings));
+    }
+    users
+}
+
+fn check_name(name: &Text, findings: &mut Findings<'_>) {
+    if SYSTEM_USERS.contains(&name.value.as_str()) {
+        (findings.error(
+            "reserved-name",
+            name.span.clone(),
+            format!("a user cannot be named `{}`: it is a system account", name.value),
+        ))
+        .expected("another name");
+    } else if !is_unix_name(&name.value) {
+        (findings.error(
+            "bad-name",
+            name.span.clone(),
+            format!("`{}` cannot be the name of a user", name.value),
+        ))
+        .expected("a lower-case letter, then lower-case letters, digits, `_` or `-`, at most 31");
+    }
+}
+
+fn user(name: &Text, table: &UserTable, findings: &mut Findings<'_>) -> Option<User> {
+    let groups: Vec<String> = texts(&table.groups, check_group, findings);
+    let ssh_keys = texts(&table.ssh_keys, ssh_keys::check, findings);
+    check_shell(&table.shell, findings);
+    Some(User {
+        name: name.value.clone(),
+        uid: uid(table.uid.as_ref()?, findings)?,
+        groups,
+        ssh_keys,
+        shell: table.shell.value.clone(),
+        sudo: table.sudo.value,
+    })
+}
+
+fn texts(
+    list: &List<Text>,
+    check: impl Fn(&Text, &mut Findings<'_>),
+    findings: &mut Findings<'_>,
+) -> Vec<String> {
+    for text in &list.value {
+        check(text, findings);
+    }
+    list.value.iter().map(|text| text.value.trim().to_owned()).collect()
+}
+
+fn uid(uid: &At<i64>, findings: &mut Findings<'_>) -> Option<u32> {
+    let number = u32::try_from(uid.value).ok().filter(|number| (1000..=60_000).contains(number));
+    if number.is_none() {
+        let message = format!("`uid` cannot be {}", uid.value);
+        findings.error("out-of-range", uid.span.clone(), message).expected("1000 to 60000");
+    }
+    number
+}
+
+fn check_group(group: &Text, findings: &mut Findings<'_>) {
+    if !is_unix_name(&group.value) {
+        (findings.error(
+            "bad-name",
+            group.span.clone(),
+            format!("`{}` cannot be the name of a group", group.value),
+        ))
+        .expected("lower-case letters, digits, `_` and `-`");
+    }
+}
+
+fn check_shell(shell: &Text, findings: &mut Findings<'_>) {
+    let right = shell.value.starts_with('/')
+        && shell.value.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.' | '+'));
+    if !right {
+        (findings.error("bad-path", shell.span.clone(), format!("`{}` is not a login shell", shell.value)))
+            .expected("an absolute path, e.g. \"/bin/bash\"");
     }
 }

@@ -1,9 +1,14 @@
 //! `[volumes]`: storage that outlives the nodes.
 
-use serde_json::json;
+use std::ops::Range;
 
+use crate::diagnostic::Findings;
+use crate::merge::default_text;
+use crate::units::size_gib;
+use crate::validate::names;
 use crate::written::table::table;
 use crate::written::{At, Choice, Key, Reader, Shape, Source, Text, Written};
+use serde_json::json;
 
 table! {
     /// Storage that outlives the nodes.
@@ -62,5 +67,70 @@ impl Written for Volume {
 
     fn keys() -> Vec<Key> {
         VolumeTable::keys()
+    }
+}
+
+pub(crate) struct Disk {
+    pub at: Range<usize>,
+    pub mode: VolumeMode,
+    /// As written: a size for a volume that Kiln does not make is an error.
+    pub written_size: Option<Text>,
+    pub size: Text,
+    pub name: Option<Text>,
+}
+
+const DEFAULT_SIZE: &str = "10 GiB";
+
+pub(crate) fn merge(written: Option<Volume>, at: &Range<usize>) -> Disk {
+    let Volume(table) = written.unwrap_or_default();
+    let at = if table.at.is_empty() { at.clone() } else { table.at };
+    Disk {
+        mode: table.mode.map_or(VolumeMode::Manage, |mode| mode.value),
+        size: table.size.clone().unwrap_or_else(|| default_text(DEFAULT_SIZE, &at)),
+        written_size: table.size,
+        name: table.name,
+        at,
+    }
+}
+
+pub(crate) fn validate(which: &str, disk: &Disk, findings: &mut Findings<'_>) -> crate::Volume {
+    if let (Some(name), VolumeMode::Manage | VolumeMode::None) = (&disk.name, disk.mode) {
+        (findings.error(
+            "bad-volume",
+            name.span.clone(),
+            format!("the {which} volume has a name but is not attached"),
+        ))
+        .expected("no `name`")
+        .hint("to use an existing volume, set mode = \"attach\"");
+    }
+    if let (Some(size), VolumeMode::Attach | VolumeMode::None) = (&disk.written_size, disk.mode) {
+        (findings.error(
+            "bad-volume",
+            size.span.clone(),
+            format!("the {which} volume has a size but Kiln does not create it"),
+        ))
+        .expected("no `size`")
+        .hint("to let Kiln create the volume, set mode = \"manage\"");
+    }
+    match disk.mode {
+        VolumeMode::None => crate::Volume::None,
+        VolumeMode::Manage => match size_gib(&disk.size.value) {
+            Ok(size_gib) => crate::Volume::Manage { size_gib },
+            Err(expected) => {
+                let message = format!("`{}` is not the size of a volume", disk.size.value);
+                findings.error("bad-size", disk.size.span.clone(), message).expected(expected);
+                crate::Volume::None
+            }
+        },
+        VolumeMode::Attach => {
+            if let Some(name) = &disk.name {
+                names::check_volume_name(name, findings);
+            } else {
+                let message = format!("the {which} volume has no `name`");
+                (findings.error("missing-key", disk.at.clone(), message))
+                    .expected("the name of the volume to attach: { mode = \"attach\", name = \"...\" }");
+            }
+            crate::Volume::Attach { name: disk.name.clone().unwrap_or_default().value }
+        }
     }
 }

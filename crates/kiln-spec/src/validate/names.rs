@@ -7,8 +7,8 @@ use crate::written::Text;
 const RESERVED: &[(&str, &str)] = &[
     ("all", "Slurm reads it as every node or partition"),
     ("default", "Slurm reads it as defaults for the lines that follow"),
-    ("none", "Slurm and Kiln read it as nothing at all"),
-    ("localhost", "every node calls itself so"),
+    ("none", "Slurm and Kiln read it as an empty value"),
+    ("localhost", "every node uses this name for itself"),
 ];
 
 fn reserved(name: &str) -> Option<&'static str> {
@@ -16,7 +16,7 @@ fn reserved(name: &str) -> Option<&'static str> {
 }
 
 /// Reports a name that is taken by something else. `kind` is "node", "partition" or "group".
-pub(super) fn check_reserved(
+pub(crate) fn check_reserved(
     kind: &str,
     name: &str,
     at: std::ops::Range<usize>,
@@ -31,7 +31,7 @@ pub(super) fn check_reserved(
 }
 
 /// Names of groups, partitions and images: letters, digits, `-` and `_`, a letter first.
-pub(super) fn check_name(kind: &str, name: &Text, findings: &mut Findings<'_>) -> bool {
+pub(crate) fn check_name(kind: &str, name: &Text, findings: &mut Findings<'_>) -> bool {
     let right = name.value.len() <= 63
         && name.value.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.value.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
@@ -47,7 +47,7 @@ pub(super) fn check_name(kind: &str, name: &Text, findings: &mut Findings<'_>) -
 }
 
 /// Why a string cannot be a host name, if it cannot.
-pub(super) fn host_name_fault(name: &str) -> Option<&'static str> {
+pub(crate) fn host_name_fault(name: &str) -> Option<&'static str> {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '-';
     if name.is_empty() || name.len() > 63 {
         Some("1 to 63 characters")
@@ -56,7 +56,7 @@ pub(super) fn host_name_fault(name: &str) -> Option<&'static str> {
     } else if name.starts_with('-') || name.ends_with('-') {
         Some("a letter or digit at both ends")
     } else if name.bytes().all(|b| b.is_ascii_digit()) {
-        Some("at least one letter, lest it be read as an address")
+        Some("at least one letter, so that it is not read as an address")
     } else {
         None
     }
@@ -77,7 +77,7 @@ fn in_lower_case(name: &str, is_right: impl Fn(&str) -> bool) -> Option<String> 
     is_right(&lower).then(|| format!("write it in lower case: \"{lower}\""))
 }
 
-pub(super) fn check_volume_name(name: &Text, findings: &mut Findings<'_>) {
+pub(crate) fn check_volume_name(name: &Text, findings: &mut Findings<'_>) {
     if !is_cloud_name(&name.value) {
         let message = format!("`{}` cannot be the name of a volume", name.value);
         (findings.error("bad-name", name.span.clone(), message))
@@ -90,7 +90,7 @@ fn is_cluster_name(name: &str) -> bool {
     name.len() <= 31 && is_cloud_name(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
-pub(super) fn check_cluster_name(name: &Text, findings: &mut Findings<'_>) {
+pub(crate) fn check_cluster_name(name: &Text, findings: &mut Findings<'_>) {
     if !is_cluster_name(&name.value) {
         let message = format!("`{}` cannot be the name of a cluster", name.value);
         (findings.error("bad-name", name.span.clone(), message))
@@ -101,7 +101,7 @@ pub(super) fn check_cluster_name(name: &Text, findings: &mut Findings<'_>) {
     }
 }
 
-pub(super) fn check_domain(domain: &Text, findings: &mut Findings<'_>) {
+pub(crate) fn check_domain(domain: &Text, findings: &mut Findings<'_>) {
     let right =
         domain.value.len() <= 190 && domain.value.split('.').all(|label| host_name_fault(label).is_none());
     if !right {
@@ -111,14 +111,14 @@ pub(super) fn check_domain(domain: &Text, findings: &mut Findings<'_>) {
 }
 
 /// Names of Unix users and groups.
-pub(super) fn is_unix_name(name: &str) -> bool {
+pub(crate) fn is_unix_name(name: &str) -> bool {
     name.len() <= 31
         && name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-'))
 }
 
 /// Values that end up in a line of a configuration file must stay on it.
-pub(super) fn check_one_line(what: &str, text: &Text, findings: &mut Findings<'_>) -> bool {
+pub(crate) fn check_one_line(what: &str, text: &Text, findings: &mut Findings<'_>) -> bool {
     let right = !text.value.trim().is_empty() && !text.value.contains(|c: char| c.is_control());
     if !right {
         (findings.error(

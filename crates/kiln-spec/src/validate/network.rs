@@ -15,7 +15,7 @@ use crate::written::Text;
 /// Network, gateway and broadcast.
 const NOT_FOR_NODES: u64 = 3;
 
-pub(super) fn subnet(cloud: &CloudTable, findings: &mut Findings<'_>) -> Option<Ipv4Net> {
+pub(crate) fn subnet(cloud: &CloudTable, findings: &mut Findings<'_>) -> Option<Ipv4Net> {
     let text = cloud.subnet.as_ref()?;
     let mut wrong = |message: String, hint: Option<String>| {
         (findings.error("bad-subnet", text.span.clone(), message))
@@ -28,7 +28,7 @@ pub(super) fn subnet(cloud: &CloudTable, findings: &mut Findings<'_>) -> Option<
     };
     if net.addr() != net.network() {
         let hint = format!("did you mean `{}`?", net.trunc());
-        return wrong(format!("`{net}` has bits set behind its prefix"), Some(hint));
+        return wrong(format!("`{net}` has bits set after its prefix"), Some(hint));
     }
     if !(16..=28).contains(&net.prefix_len()) {
         let size = if net.prefix_len() < 16 { "large" } else { "small" };
@@ -43,7 +43,7 @@ pub(super) fn subnet(cloud: &CloudTable, findings: &mut Findings<'_>) -> Option<
     Some(net)
 }
 
-pub(super) fn address(text: &Text, findings: &mut Findings<'_>) -> Option<Ipv4Addr> {
+pub(crate) fn address(text: &Text, findings: &mut Findings<'_>) -> Option<Ipv4Addr> {
     let address = text.value.parse().ok();
     if address.is_none() {
         (findings.error(
@@ -57,7 +57,7 @@ pub(super) fn address(text: &Text, findings: &mut Findings<'_>) -> Option<Ipv4Ad
 }
 
 /// Checks that the nodes fit the subnet and that fixed addresses lie in it, each used once.
-pub(super) fn check_addresses(
+pub(crate) fn check_addresses(
     merged: &Merged,
     subnet: Option<Ipv4Net>,
     login: &[Group],
@@ -77,7 +77,7 @@ pub(super) fn check_addresses(
         }
     }
     let mut used: BTreeMap<Ipv4Addr, &Text> = BTreeMap::new();
-    for (key, table) in merged.login.iter().chain(&merged.compute).flat_map(|group| &group.overrides) {
+    for (key, table) in merged.login.iter().chain(&merged.compute).flat_map(|group| &group.table.overrides) {
         let Some(text) = &table.address else { continue };
         let Ok(address) = text.value.parse::<Ipv4Addr>() else {
             continue;
@@ -98,7 +98,7 @@ pub(super) fn check_addresses(
                 text.span.clone(),
                 format!("the address {address} is given twice"),
             ))
-            .expected("an address of its own")
+            .expected("a unique address")
             .related(first.span.clone(), "first here");
         }
     }

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use super::{elastic, names, overrides, rebuild, slurm};
+use super::names;
 use crate::Group;
 use crate::diagnostic::Findings;
 use crate::hostlist;
-use crate::merge::{self, Merged};
+use crate::merge::Merged;
+use crate::tables::{MergedGroup, compute};
 use crate::words::node_list;
 use crate::written::Text;
 
@@ -26,7 +27,7 @@ struct Owner<'a> {
     at: Range<usize>,
 }
 
-pub(super) fn groups(merged: &Merged, findings: &mut Findings<'_>) -> (Vec<Group>, Vec<Group>) {
+pub(crate) fn groups(merged: &Merged, findings: &mut Findings<'_>) -> (Vec<Group>, Vec<Group>) {
     let control = &merged.control.node;
     check_host_names(control, std::slice::from_ref(&control.value), findings);
     let owner = Owner { name: "control", at: control.span.clone() };
@@ -37,7 +38,7 @@ pub(super) fn groups(merged: &Merged, findings: &mut Findings<'_>) -> (Vec<Group
     (login, compute)
 }
 
-fn group<'a>(written: &'a merge::Group, census: &mut Census<'a>, findings: &mut Findings<'_>) -> Group {
+fn group<'a>(written: &'a MergedGroup, census: &mut Census<'a>, findings: &mut Findings<'_>) -> Group {
     names::check_name("group", &written.name, findings);
     if names::check_reserved("group", &written.name.value, written.name.span.clone(), findings)
         && written.name.value == "control"
@@ -49,33 +50,16 @@ fn group<'a>(written: &'a merge::Group, census: &mut Census<'a>, findings: &mut 
         ))
         .expected("another name");
     }
-    let nodes = written.nodes.as_ref().and_then(|nodes| expand(nodes, findings)).unwrap_or_default();
-    if let Some(list) = &written.nodes {
+    let nodes = written.table.nodes.as_ref().and_then(|nodes| expand(nodes, findings)).unwrap_or_default();
+    if let Some(list) = &written.table.nodes {
         check_host_names(list, &nodes, findings);
         census.take(written, list, &nodes, findings);
     }
-    for feature in &written.features {
-        check_feature(feature, findings);
-    }
-    check_flavor(&written.flavor, findings);
-    Group {
-        name: written.name.value.clone(),
-        role: written.role,
-        overrides: overrides::overrides(written, &nodes, findings),
-        zones: written.zones.iter().map(|zone| zone.value.clone()).collect(),
-        elastic: elastic::elastic(written, &nodes, findings),
-        nodes,
-        flavor: written.flavor.value.clone(),
-        image: written.image.as_ref().map(|image| image.value.clone()).unwrap_or_default(),
-        features: written.features.iter().map(|feature| feature.value.clone()).collect(),
-        image_update: written.image_update,
-        rebuild_time: rebuild::time(&written.rebuild_time, findings),
-        node_config: slurm::line_config(&written.node_config, slurm::NODE_KEYS, findings),
-    }
+    compute::validate(written, nodes, findings)
 }
 
 /// Expands a hostlist; an error points at the wrong part of it.
-pub(super) fn expand(list: &Text, findings: &mut Findings<'_>) -> Option<Vec<String>> {
+pub(crate) fn expand(list: &Text, findings: &mut Findings<'_>) -> Option<Vec<String>> {
     match hostlist::expand(&list.value) {
         Ok(nodes) => Some(nodes),
         Err(error) => {
@@ -108,7 +92,7 @@ fn check_host_names(list: &Text, nodes: &[String], findings: &mut Findings<'_>) 
 }
 
 impl<'a> Census<'a> {
-    fn take(&mut self, group: &'a merge::Group, list: &Text, nodes: &[String], findings: &mut Findings<'_>) {
+    fn take(&mut self, group: &'a MergedGroup, list: &Text, nodes: &[String], findings: &mut Findings<'_>) {
         let mut twice: Vec<&str> = Vec::new();
         let mut elsewhere: BTreeMap<usize, (Owner<'a>, Vec<&str>)> = BTreeMap::new();
         for node in nodes {
@@ -141,7 +125,7 @@ impl<'a> Census<'a> {
 }
 
 fn report_shared(
-    group: &merge::Group,
+    group: &MergedGroup,
     list: &Text,
     owner: &Owner<'_>,
     nodes: &[&str],
@@ -158,11 +142,11 @@ fn report_shared(
     }
     let message = format!("{nodes} would be in two groups, `{}` and `{name}`", owner.name);
     (findings.error("duplicate-node", list.span.clone(), message))
-        .expected("nodes of no other group")
+        .expected("nodes that are in no other group")
         .related(owner.at.clone(), format!("also in group `{}`", owner.name));
 }
 
-pub(super) fn check_feature(feature: &Text, findings: &mut Findings<'_>) {
+pub(crate) fn check_feature(feature: &Text, findings: &mut Findings<'_>) {
     let right = !feature.value.is_empty()
         && feature
             .value
@@ -178,6 +162,6 @@ pub(super) fn check_feature(feature: &Text, findings: &mut Findings<'_>) {
     }
 }
 
-pub(super) fn check_flavor(flavor: &Text, findings: &mut Findings<'_>) {
+pub(crate) fn check_flavor(flavor: &Text, findings: &mut Findings<'_>) {
     names::check_one_line("the flavor", flavor, findings);
 }

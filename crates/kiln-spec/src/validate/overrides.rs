@@ -6,24 +6,23 @@ use super::network;
 use super::nodes::{check_feature, check_flavor, expand};
 use crate::NodeOverride;
 use crate::diagnostic::Findings;
-use crate::merge;
-use crate::tables::ComputeOverrideTable;
+use crate::tables::{ComputeOverrideTable, MergedGroup};
 use crate::words::node_list;
 
 /// The overrides of a group by node name; several may set different things for one node.
-pub(super) fn overrides(
-    written: &merge::Group,
+pub(crate) fn overrides(
+    written: &MergedGroup,
     nodes: &[String],
     findings: &mut Findings<'_>,
 ) -> BTreeMap<String, NodeOverride> {
     let members: HashSet<&str> = nodes.iter().map(String::as_str).collect();
     let mut merged: BTreeMap<String, NodeOverride> = BTreeMap::new();
-    for (key, table) in &written.overrides {
+    for (key, table) in &written.table.overrides {
         let Some(named) = expand(key, findings) else {
             continue;
         };
         let strangers: Vec<&String> = named.iter().filter(|node| !members.contains(node.as_str())).collect();
-        // Without nodes the group's own hostlist was wrong; that is the error to mend first.
+        // Without nodes the group's own hostlist was wrong; that is the error to correct first.
         if !strangers.is_empty() && !nodes.is_empty() {
             let message = format!("{} is not in group `{}`", node_list(&strangers), written.name.value);
             (findings.error("not-in-group", key.span.clone(), message))

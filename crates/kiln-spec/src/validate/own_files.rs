@@ -17,7 +17,7 @@ enum Rule {
 /// A path, or everything below it if it ends in `/`; the roles whose nodes have it; the rule.
 type Own = (&'static str, &'static [Role], Rule);
 
-const DIRECTORY: Rule = Rule::Never("Kiln keeps this directory for itself on every node");
+const DIRECTORY: Rule = Rule::Never("this directory is reserved for Kiln on every node");
 
 /// slurmd gets its configuration from slurmctld.
 const FROM_CONTROL: Rule = Rule::Unread("slurmd gets it from control: put it into [[role.control.file]]");
@@ -35,45 +35,49 @@ const OWN: &[Own] = &[
     (
         "/etc/munge/munge.key",
         &Role::ALL,
-        Rule::Never("all nodes have one key; `kiln secrets rotate munge-key` makes a new one"),
+        Rule::Never("all nodes share one key; `kiln secrets rotate munge-key` creates a new one"),
     ),
     (
         "/etc/hosts",
         &Role::ALL,
-        Rule::Mind("the nodes find each other by it: the site's must name every node"),
+        Rule::Mind("the nodes find each other through it; your file must name every node"),
     ),
     (
         "/etc/slurm/slurmdbd.conf",
         &[Role::Control],
-        Rule::Mind("slurmdbd reaches the accounting database by what it says"),
+        Rule::Mind("slurmdbd needs it to reach the accounting database"),
     ),
-    ("/etc/ssh/sshd_config.d/kiln.conf", &Role::ALL, Rule::Mind("Kiln and the users log in by what it says")),
-    ("/etc/ssh/kiln-keys/", &Role::ALL, Rule::Mind("Kiln and the users log in with these keys")),
     (
-        "/etc/ssh/ssh_host_ed25519_key",
+        "/etc/ssh/sshd_config.d/kiln.conf",
         &Role::ALL,
-        Rule::Mind("Kiln knows the node by this key and talks to no other"),
+        Rule::Mind("Kiln and the users log in according to this file"),
     ),
+    ("/etc/ssh/kiln-keys/", &Role::ALL, Rule::Mind("Kiln and the users log in with these keys")),
+    ("/etc/ssh/ssh_host_ed25519_key", &Role::ALL, Rule::Mind("Kiln identifies the node by this key")),
     ("/etc/slurm/cgroup.conf", &[Role::Compute], FROM_CONTROL),
     ("/etc/slurm/gres.conf", &[Role::Compute], FROM_CONTROL),
     ("/etc/slurm/topology.conf", &[Role::Compute], FROM_CONTROL),
-    ("/etc/pam.d/sshd", &[Role::Compute], Rule::Mind("it keeps users without a job off the compute nodes")),
+    (
+        "/etc/pam.d/sshd",
+        &[Role::Compute],
+        Rule::Mind("it prevents users without a job from logging in to compute nodes"),
+    ),
 ];
 
-pub(super) fn check(path: &Text, role: Role, findings: &mut Findings<'_>) {
+pub(crate) fn check(path: &Text, role: Role, findings: &mut Findings<'_>) {
     let here = |(own, roles, _): &&Own| roles.contains(&role) && covers(own, &path.value);
     match OWN.iter().find(here) {
         None => {}
         Some((_, _, Rule::Never(hint))) => {
-            let message = format!("`{}` is Kiln's own", path.value);
+            let message = format!("`{}` is set by Kiln and cannot be changed", path.value);
             findings.error("own-file", path.span.clone(), message).expected("another path").hint(*hint);
         }
         Some((_, _, Rule::Mind(hint))) => {
-            let message = format!("`{}` replaces Kiln's own file", path.value);
+            let message = format!("`{}` replaces a file that Kiln writes", path.value);
             findings.warning("own-file", path.span.clone(), message).hint(*hint);
         }
         Some((_, _, Rule::Unread(hint))) => {
-            let message = format!("nothing on {} nodes reads `{}`", role.as_str(), path.value);
+            let message = format!("no program on {} nodes reads `{}`", role.as_str(), path.value);
             findings.warning("unread-file", path.span.clone(), message).hint(*hint);
         }
     }

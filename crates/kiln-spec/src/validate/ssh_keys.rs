@@ -17,7 +17,7 @@ const KEY_TYPES: &[&str] = &[
     "sk-ecdsa-sha2-nistp256@openssh.com",
 ];
 
-pub(super) fn check(key: &Text, findings: &mut Findings<'_>) {
+pub(crate) fn check(key: &Text, findings: &mut Findings<'_>) {
     let Some(fault) = fault(&key.value) else {
         return;
     };
@@ -47,7 +47,7 @@ fn fault(line: &str) -> Option<String> {
         return Some("the line has no known type of key".to_owned());
     };
     let Some(blob) = words.next() else {
-        return Some("the line ends after the type of the key".to_owned());
+        return Some("the line ends after the key's type".to_owned());
     };
     let Ok(blob) = STANDARD.decode(blob) else {
         return Some("the key is not valid base64; it may be cut off".to_owned());

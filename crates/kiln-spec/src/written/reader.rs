@@ -118,7 +118,7 @@ impl<'r, 's> Reader<'r, 's> {
         value
     }
 
-    /// The keys of a table with their values, or a report that this is no table.
+    /// The keys of a table with their values, or a report that this is not a table.
     pub fn entries<'a>(&mut self, source: &Source<'a>) -> Option<Vec<(Text, Source<'a>)>> {
         let Shape::Table(table) = source.shape else {
             self.wrong_type(source, "a table");

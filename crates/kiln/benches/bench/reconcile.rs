@@ -6,9 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kiln_cloud::{Instance, InstanceStatus, Labels, label};
-use kiln_fleet::reconcile::{Observation, Times, World, plan};
-use kiln_fleet::{Slurm, Store};
+use kiln_cloud::{Instance, label, testing};
+use kiln_fleet::Store;
+use kiln_fleet::reconcile::{NodeObservation, Observation, Times, plan};
+use kiln_slurm::Slurm;
 use kiln_wire::Timing;
 
 use crate::{Row, peak_kib, seconds};
@@ -27,20 +28,20 @@ pub fn look() -> Vec<Row> {
     let mut nodes = runtime.block_on(slurm.nodes()).expect("nodes");
     let observations = instances.drain(..).map(|instance| {
         let slurm = nodes.remove(&instance.name);
-        Observation {
+        NodeObservation {
             node: instance.name.clone(),
             group: "g".into(),
             elastic: true,
             image: instance.image.clone(),
             slurm,
             instances: vec![instance],
-            ..Observation::default()
+            ..NodeObservation::default()
         }
     });
-    let world = World { nodes: observations.collect(), strays: vec![] };
+    let observation = Observation { nodes: observations.collect(), strays: vec![] };
     let times = Times { timing: Timing::default(), resume_timeout: 300 };
-    let verdicts = plan(&world, &store.findings().expect("findings"), &times, Timestamp::now());
-    let rows: Vec<_> = verdicts.iter().map(|v| (v.subject.clone(), v.rule.name, v.text.clone())).collect();
+    let findings = plan(&observation, &store.findings().expect("findings"), &times, Timestamp::now());
+    let rows: Vec<_> = findings.iter().map(|v| (v.subject.clone(), v.rule.name, v.text.clone())).collect();
     store.set_findings(&rows).expect("written");
     let cpu = cpu_time().saturating_sub(used);
     let memory = memory_kib().saturating_sub(before) / 1024;
@@ -59,16 +60,10 @@ fn instance(n: usize) -> Instance {
         [(label::CLUSTER, "c"), (label::ROLE, "compute"), (label::NODE, &name), (label::GROUP, "compute.g")];
     Instance {
         id: format!("00000000-0000-0000-0000-{n:012}"),
-        status: InstanceStatus::Active,
         image: Some("image".into()),
-        flavor: "medium".into(),
-        public_address: None,
         address: Some([10, 0, u8::try_from(n / 256).unwrap_or(0), u8::try_from(n % 256).unwrap_or(0)].into()),
-        labels: labels.map(|(k, v)| (k.to_string(), v.to_string())).into_iter().collect::<Labels>(),
-        volumes: vec![],
-        created: Timestamp::UNIX_EPOCH,
-        built: None,
-        name,
+        labels: labels.map(|(k, v)| (k.to_string(), v.to_string())).into(),
+        ..testing::instance(&name)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::cluster;
 use crate::context::Context;
 use crate::exit::Exit;
 
-/// Create, rebuild or delete what the file and the cloud disagree about
+/// Create, rebuild or delete whatever differs between the file and the cloud
 #[derive(Debug, Args)]
 pub struct Apply {
     /// Do not ask before something is rebuilt or deleted

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::verbs::node::report;
 
-/// Make every node what the file says, and wait until Slurm sees them in service
+/// Configure every node as the file says, and wait until Slurm has them in service
 #[derive(Debug, Args)]
 pub struct Configure {
     /// Show what would change on each node and change nothing
@@ -43,7 +43,7 @@ fn diffs(done: &Configured) -> String {
 
 pub fn summary(done: &Configured) -> String {
     match done.changed() {
-        0 => "every node was as the file says".to_owned(),
+        0 => "every node already was as the file says".to_owned(),
         n => format!("{n} of {} nodes changed", done.nodes.len()),
     }
 }

@@ -6,9 +6,9 @@ use crate::cluster;
 use crate::context::Context;
 use crate::exit::Exit;
 
-/// Show the end of what a node's system wrote to its console
+/// Show the end of a node's console log
 ///
-/// The cloud keeps it, so that it can be read also when the node cannot be reached.
+/// The cloud keeps it, so it can be read even when the node cannot be reached.
 #[derive(Debug, Args)]
 pub struct Console {
     node: String,

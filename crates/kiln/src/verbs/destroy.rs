@@ -11,7 +11,7 @@ use crate::exit::Exit;
 /// Built images and the secrets beside the cluster file stay.
 #[derive(Debug, Args)]
 pub struct Destroy {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
     /// Keep the state and home volumes; the next `up` uses them again
@@ -31,7 +31,7 @@ impl Destroy {
             }
             if !found.is_empty() {
                 context.printer.say(text(&found));
-                cluster::confirm(context, self.yes, "Deleting all of this for good")?;
+                cluster::confirm(context, self.yes, "Deleting all of this permanently")?;
             }
             // Also when nothing is left: the cloud may still hold a token, or its own daemon.
             deployment.destroy(&found).await?;

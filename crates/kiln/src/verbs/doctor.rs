@@ -32,7 +32,7 @@ fn page(d: &NodeDossier) -> String {
     let mut lines = vec![format!("{} of group {} ({kind})", health.node, health.group), String::new()];
     lines.push(format!("Slurm    {}", slurm(d)));
     match &d.cloud_problem {
-        Some(problem) => lines.push(format!("cloud    cannot be asked: {problem}")),
+        Some(problem) => lines.push(format!("cloud    cannot be reached: {problem}")),
         None if health.instances.is_empty() => lines.push("cloud    no instance".into()),
         None => {}
     }
@@ -48,7 +48,7 @@ fn page(d: &NodeDossier) -> String {
     }
     if let Some(group) = d.group_failures.as_ref().filter(|t| t.is_paused) {
         let until = group.record.paused_until.map(|until| age::until(until, d.observed)).unwrap_or_default();
-        lines.push(format!("group    paused, to end {until}: {}", group.record.problem));
+        lines.push(format!("group    paused, ends {until}: {}", group.record.problem));
     }
     for request in &d.requests {
         let problem = request.error.as_ref().map(|e| format!(", last problem: {e}")).unwrap_or_default();
@@ -75,7 +75,7 @@ fn page(d: &NodeDossier) -> String {
 fn slurm(d: &NodeDossier) -> String {
     let health = &d.health;
     if let Some(problem) = &d.slurm_problem {
-        return format!("cannot be asked: {problem}");
+        return format!("cannot be reached: {problem}");
     }
     let Some(state) = &health.slurm else { return "does not know it".into() };
     let jobs = if health.carries_jobs { ", with jobs" } else { "" };
@@ -108,13 +108,13 @@ fn verdict(d: &NodeDossier) -> String {
 
 fn next(d: &NodeDossier) -> String {
     if is_half(d) {
-        return "does nothing until both can be asked".into();
+        return "does nothing until both can be reached".into();
     }
     if let Some(why) = &d.health.left_alone {
         return format!("leaves it alone: {why}");
     }
-    let looked = d.last_look.map(|at| format!("kilnd last looked {} ago", age::between(at, d.observed)));
-    let looked = looked.unwrap_or_else(|| "kilnd has never looked".into());
+    let looked = d.last_look.map(|at| format!("kilnd last checked {} ago", age::between(at, d.observed)));
+    let looked = looked.unwrap_or_else(|| "kilnd has never checked".into());
     match d.health.finding.as_ref().map(|f| (f.due, &f.actions)) {
         Some((Some(due), actions)) => {
             let lasting =

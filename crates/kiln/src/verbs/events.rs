@@ -10,12 +10,12 @@ use crate::error::Advise as _;
 use crate::exit::Exit;
 use crate::table::Table;
 
-/// Show what Kiln did on the cluster by itself: when, to which node, what, why, and with what outcome
+/// Show what Kiln did on its own: when, to which node, what, why, and with what outcome
 #[derive(Debug, Args)]
 pub struct Events {
-    /// Only this node's
+    /// Only events of this node
     node: Option<String>,
-    /// From this time on, such as 2026-01-31T09:00:00Z, or for so long, such as 2h
+    /// Since this time, such as 2026-01-31T09:00:00Z, or since this long ago, such as 2h
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
     /// At most this many, the newest

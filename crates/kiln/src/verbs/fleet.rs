@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use kiln_fleet::{Slurm, Sources, Store};
+use kiln_fleet::{Sources, Store};
+use kiln_slurm::Slurm;
 use kiln_wire::rollout::{Options, RolloutId};
 use kiln_wire::{EventList, FleetFile, Format as _, Version, paths};
 
@@ -21,11 +22,11 @@ pub enum Fleet {
     List,
     /// Show a rollout
     Report { id: RolloutId },
-    /// Let nothing new begin
+    /// Start no further nodes
     Pause { id: RolloutId },
-    /// Go on
+    /// Continue
     Resume { id: RolloutId },
-    /// End a rollout; what has begun is followed to its end
+    /// End a rollout; nodes that have started are watched until they are done
     Abort { id: RolloutId },
     /// How every compute node is
     Health,

@@ -34,7 +34,7 @@ pub struct Build {
     /// Build it again although its recipe is unchanged, to get newer packages
     #[arg(long)]
     force: bool,
-    /// Keep the build instance when the build fails, to look around in it
+    /// Keep the build instance when the build fails, to inspect it
     #[arg(long)]
     keep_on_failure: bool,
 }
@@ -55,7 +55,7 @@ pub struct Show {
 pub struct Delete {
     /// Its name or id
     image: String,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
     /// Also when nodes of this cluster run it
@@ -63,7 +63,7 @@ pub struct Delete {
     force: bool,
 }
 
-/// Bring a disk image to the cloud, to build from
+/// Upload a disk image to the cloud, to build from
 #[derive(Debug, Args)]
 pub struct Upload {
     /// A disk in qcow2 or raw format
@@ -141,7 +141,7 @@ impl Show {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let manifest = cluster::with(context, async |deployment| {
             let image = find(deployment, &self.image).await?;
-            Manifest::of(&image).ok_or_else(|| anyhow!("image {} carries no manifest", image.name))
+            Manifest::of(&image).ok_or_else(|| anyhow!("image {} has no manifest", image.name))
         })?;
         if context.printer.is_json() {
             context.printer.json(&manifest)?;
@@ -204,7 +204,7 @@ async fn find(deployment: &Deployment<'_>, wanted: &str) -> anyhow::Result<Cloud
         .or(of_file)
         .cloned()
         .ok_or_else(|| anyhow!("there is no image {wanted}"))
-        .hint("`kiln image list` shows those there are")
+        .hint("`kiln image list` shows them all")
 }
 
 fn row(image: &CloudImage, deployment: &Deployment<'_>) -> Row {

@@ -21,7 +21,7 @@ Data goes to standard output, everything else to standard error.
 | --- | --- |
 | 0 | done |
 | 1 | failed |
-| 2 | wrong usage, or an input file that is not right |
+| 2 | wrong usage, or an invalid input file |
 | 3 | `kiln plan --detailed-exitcode`: there is something to do |
 | 130 | interrupted |
 ";

@@ -1,7 +1,7 @@
 //! `kiln secrets`
 
 use clap::{Args, Subcommand};
-use kiln_deploy::SecretKind;
+use kiln_site::{Secret, services};
 use serde::Serialize;
 
 use crate::cluster;
@@ -17,11 +17,11 @@ pub enum Secrets {
     Rotate(Rotate),
 }
 
-/// List the secrets, made if they are missing, with what each is for
+/// List the secrets and what each is for; those that are missing are created
 #[derive(Debug, Args)]
 pub struct List {}
 
-/// Replace one secret; `kiln configure` brings it to the nodes
+/// Replace one secret; `kiln configure` distributes it to the nodes
 #[derive(Debug, Args)]
 pub struct Rotate {
     /// As `kiln secrets list` names it
@@ -49,13 +49,13 @@ fn list(context: &Context) -> anyhow::Result<Exit> {
     let rows = cluster::with(context, async |deployment| {
         let store = &deployment.secrets;
         store.ensure()?;
-        let row = |kind: SecretKind| Row {
-            name: kind.name(),
-            purpose: kind.purpose(),
-            path: store.path(kind).display().to_string(),
-            rotation_pending: store.previous_path(kind).exists(),
+        let row = |secret: &Secret| Row {
+            name: secret.name,
+            purpose: secret.purpose,
+            path: store.path(secret).display().to_string(),
+            rotation_pending: store.previous_path(secret).exists(),
         };
-        Ok(SecretKind::ALL.map(row))
+        Ok(services::secrets().into_iter().map(row).collect::<Vec<_>>())
     })?;
     if context.printer.is_json() {
         context.printer.json(&rows)?;
@@ -72,16 +72,18 @@ fn list(context: &Context) -> anyhow::Result<Exit> {
 
 impl Rotate {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let names = SecretKind::ALL.map(SecretKind::name).join(", ");
-        let kind = SecretKind::ALL.into_iter().find(|k| k.name() == self.name);
-        let kind = kind
+        let secrets = services::secrets();
+        let names = secrets.iter().map(|secret| secret.name).collect::<Vec<_>>().join(", ");
+        let secret = secrets
+            .into_iter()
+            .find(|secret| secret.name == self.name)
             .ok_or_else(|| anyhow::anyhow!("there is no secret {}", self.name))
             .exit(Exit::Usage)
             .hint(format!("the secrets are {names}"))?;
-        cluster::with(context, async |deployment| Ok(deployment.secrets.rotate(kind)?))?;
+        cluster::with(context, async |deployment| Ok(deployment.secrets.rotate(secret)?))?;
         context
             .printer
-            .say(format!("{} is rotated; run `kiln configure` to bring it to the nodes", kind.name()));
+            .say(format!("{} is rotated; run `kiln configure` to distribute it to the nodes", secret.name));
         Ok(Exit::Ok)
     }
 }

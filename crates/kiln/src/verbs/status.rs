@@ -39,10 +39,10 @@ impl Status {
             context.printer.data(format!("{state}: {}", record.problem))?;
         }
         if let Some(error) = &report.slurm_error {
-            context.printer.warn(format!("Slurm could not be asked: {error}"));
+            context.printer.warn(format!("Slurm could not be reached: {error}"));
         }
         if let Some(error) = &report.kilnd_error {
-            context.printer.warn(format!("nobody mends what is wrong here: {error}"));
+            context.printer.warn(format!("kilnd repairs nothing here at present: {error}"));
         }
         Ok(Exit::Ok)
     }

@@ -8,10 +8,9 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::verbs::{apply, configure};
 
-/// Raise the cluster: secrets, images that are missing, apply, configure
+/// Bring the cluster up: create missing secrets and images, apply, configure
 ///
-/// Safe to repeat: a run that was cut off is picked up where it ended, and a cluster that is as the file says is
-/// left alone.
+/// Safe to repeat: an interrupted run is continued where it ended, and a cluster that matches the file is left alone.
 #[derive(Debug, Args)]
 pub struct Up {
     /// Do not ask before something is rebuilt or deleted

@@ -42,7 +42,7 @@ pub fn interrupted(lab: &mut Lab) {
     let (code, said) = interrupt(lab, &["up", "--yes"], "network e2e: created");
     assert_eq!(code, Some(130), "{said}");
     assert!(said.contains("stopping after the running operations"), "{said}");
-    assert!(said.contains("run the same command again to go on"), "{said}");
+    assert!(said.contains("run the same command again to continue"), "{said}");
     lab.kiln(&["up", "--yes"]);
     let status = lab.json(&["status"]);
     assert!(status["nodes"].as_array().expect("nodes").iter().all(|n| n["verdict"] == "ok"), "{status}");

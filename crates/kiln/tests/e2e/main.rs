@@ -11,6 +11,7 @@ mod cluster_dir;
 mod control;
 mod cut;
 mod daemon;
+mod documents;
 mod elastic;
 mod images;
 mod instance;
@@ -111,6 +112,14 @@ const ELASTIC_SHORT: &[Scenario] = &[
     ("a new image for fixed and elastic nodes", elastic::new_image),
 ];
 
+/// What the pages show, on one cluster.
+const DOCUMENTS: &[Scenario] = &[
+    ("README's session is what is printed", documents::readme),
+    ("the sessions of docs/operations.md", documents::operations),
+    ("the sessions of docs/rebuild.md", documents::rebuild),
+    ("README's end", documents::destroy),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
@@ -151,6 +160,7 @@ const SUITES: &[Suite] = &[
             ("Ctrl-C ends up cleanly", cut::interrupted),
         ]],
     },
+    Suite { name: "readme", debian: "bookworm", lane: "bookworm", scenarios: &[DOCUMENTS] },
     Suite { name: "rollout", debian: "bookworm", lane: "elastic", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic", debian: "bookworm", lane: "elastic", scenarios: &[ELASTIC] },
     Suite { name: "reconcile", debian: "bookworm", lane: "bookworm", scenarios: &[RECONCILE] },

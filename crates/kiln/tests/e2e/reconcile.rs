@@ -194,7 +194,7 @@ pub fn instance_gone(lab: &mut Lab) {
     cloud(async |cloud| cloud.delete(&id).await);
     healed("the fixed node is set down in words", || {
         lab.on("control", &["sinfo", "-hN", "-n", "standard-0", "-o", "%T %E"])
-            .starts_with("down kiln: its instance is gone; kiln apply makes it anew")
+            .starts_with("down kiln: its instance is gone; kiln apply recreates it")
     });
     lab.kiln(&["up", "--yes"]);
     healed("the fixed node with a new instance is in service", || is_in(lab, "standard-0", "IDLE"));
@@ -385,7 +385,9 @@ pub fn unreadable(lab: &mut Lab) {
     let status = lab.json(&["status"]);
     assert!(status["slurm_error"].as_str().is_some_and(|e| e.contains("scontrol")), "{status}");
     let page = lab.kiln(&["doctor", "standard-0"]);
-    for half in ["Slurm    cannot be asked: ", "cloud    instance ", "does nothing until both can be asked"] {
+    for half in
+        ["Slurm    cannot be reached: ", "cloud    instance ", "does nothing until both can be reached"]
+    {
         assert!(page.contains(half), "no {half:?} in:\n{page}");
     }
     lab.on("control", &["systemctl", "start", "slurmctld"]);
@@ -419,7 +421,7 @@ pub fn drift(lab: &mut Lab) {
         assert!(page.contains(part), "no {part:?} in:\n{page}");
     }
     let unknown = lab.try_kiln(&["doctor", "login-0"]);
-    assert!(String::from_utf8_lossy(&unknown.stderr).contains("login-0 is no compute node"));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("login-0 is not a compute node"));
 }
 
 /// An administrator changes slurm.conf by hand; `kiln configure` takes it back.

@@ -118,7 +118,7 @@ fn a_kept_address_that_others_took_is_told() {
     control.end();
     assert_eq!(server_address("burst-1", "lent"), before[1]);
     let plan = lab.kiln(&["plan"]);
-    let said = format!("! burst-0: addresses are taken by others ({} by port theirs (", before[0]);
+    let said = format!("! burst-0: addresses are in use by others ({} by port theirs (", before[0]);
     assert!(plan.contains(&said), "{plan}");
     let after = kept(&lab);
     assert_ne!(after[0], before[0]);
@@ -128,7 +128,7 @@ fn a_kept_address_that_others_took_is_told() {
     lab.edit("elastic = { idle", &format!("override.burst-0.address = \"{}\"\nelastic = {{ idle", before[0]));
     let refused = lab.refused(&["plan"]);
     let said =
-        format!("error: burst-0 is to have the address {}, which is taken by port theirs (", before[0]);
+        format!("error: burst-0 should have the address {}, which is taken by port theirs (", before[0]);
     assert!(refused.starts_with(&said), "{refused}");
     lab.kiln(&["destroy", "--yes"]);
     clear();

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use kiln_deploy::Deployment;
-use kiln_fleet::{DaemonConfig, Slurm, Store, daemon, hooks};
+use kiln_fleet::{DaemonConfig, Store, daemon, hooks};
+use kiln_slurm::Slurm;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

@@ -63,7 +63,7 @@ fn a_network_without_a_subnet_is_completed_or_deleted() {
 
     openstack(&[make]);
     let plan = lab.kiln(&["plan"]);
-    assert!(plan.contains("~ network bare: make its subnet, which is missing"), "{plan}");
+    assert!(plan.contains("~ network bare: create its missing subnet"), "{plan}");
     lab.kiln(&["apply", "--yes"]);
     assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
     lab.kiln(&["destroy", "--yes"]);

@@ -46,9 +46,9 @@ fn half_made_resources_are_completed() {
 
     let plan = lab.kiln(&["plan"]);
     for line in [
-        "~ network halves: make its router, which is missing",
-        "~ security group halves-cluster: let in what is missing (the cluster's own nodes, SSH from its network)",
-        "- volume halves-state: the cloud says error; deleted and made anew",
+        "~ network halves: create its missing router",
+        "~ security group halves-cluster: add its missing rules (the cluster's own nodes, SSH from its network)",
+        "- volume halves-state: the cloud reports an error; deleted and recreated",
     ] {
         assert!(plan.contains(line), "{plan}");
     }

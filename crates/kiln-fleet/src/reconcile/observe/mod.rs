@@ -1,4 +1,4 @@
-//! One look: Slurm once, the cloud once, the store.
+//! What a round reads: Slurm once, the cloud once, the store.
 
 pub mod node;
 
@@ -9,23 +9,29 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, label};
+use kiln_slurm::{Node, Slurm};
 
 use kiln_wire::FleetNode;
 
-use super::plan::World;
 use crate::cloud_view::is_ours;
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
-use crate::slurm::{Node, Slurm};
 use crate::store::{CloudOperation, RequestKind, Store, now};
 use kiln_wire::rollout::RolloutNode;
-use node::{Observation, Pause, Stray};
+use node::{NodeObservation, Pause, Stray};
 
 /// How long either side may take to answer when somebody waits for it.
 const SOON: Duration = Duration::from_secs(20);
 
+/// Everything that was observed in one round.
+#[derive(Debug, Default)]
+pub struct Observation {
+    pub nodes: Vec<NodeObservation>,
+    pub strays: Vec<Stray>,
+}
+
 /// What Kiln itself knows of nodes.
-struct Notes {
+struct Records {
     requests: HashMap<String, RequestKind>,
     /// Nodes that one has in work.
     rollouts: HashMap<String, i64>,
@@ -36,11 +42,11 @@ struct Notes {
     bundles: Option<(BTreeMap<String, String>, Timestamp)>,
 }
 
-impl World {
-    /// Fails if either side cannot be read, or shows what cannot be the whole truth.
-    pub async fn observe(store: &Store, slurm: &Slurm, fleet: &Fleet, share: &Path) -> Result<World> {
+impl Observation {
+    /// Fails if either side cannot be read, or cannot be complete.
+    pub async fn read(store: &Store, slurm: &Slurm, fleet: &Fleet, share: &Path) -> Result<Observation> {
         let (nodes, instances) = tokio::try_join!(slurm_side(slurm), cloud_side(fleet))?;
-        World::of(store, fleet, share, nodes, instances).await
+        Observation::of(store, fleet, share, nodes, instances).await
     }
 
     async fn of(
@@ -49,14 +55,14 @@ impl World {
         share: &Path,
         nodes: BTreeMap<String, Node>,
         instances: Vec<Instance>,
-    ) -> Result<World> {
+    ) -> Result<Observation> {
         // Last: a hook that came meanwhile has left its request.
-        let notes = Notes::read(store, share)?;
-        Ok(assemble(fleet, nodes, instances, &notes).resolved().await)
+        let records = Records::read(store, share)?;
+        Ok(assemble(fleet, nodes, instances, &records).resolved().await)
     }
 
     /// Slurm's addresses are mostly names; which instance is meant only matters where there are several.
-    async fn resolved(mut self) -> World {
+    async fn resolved(mut self) -> Observation {
         for node in self.nodes.iter_mut().filter(|n| n.reached_at.is_none() && n.live().count() > 1) {
             let Some(name) = node.slurm.as_ref().and_then(|n| n.address.clone()) else { continue };
             let found = tokio::net::lookup_host((name, 0)).await;
@@ -66,22 +72,27 @@ impl World {
     }
 }
 
-/// What can be seen at present, for people: half a world is better than none, but nothing follows from it.
-pub struct Glimpse {
-    pub world: World,
+/// What can be read at present, for people: one side is better than none, but nothing is done about it.
+pub struct PartialObservation {
+    pub observation: Observation,
     /// Why Slurm's half is missing.
     pub slurm_problem: Option<String>,
     /// Why the cloud's half is missing.
     pub cloud_problem: Option<String>,
 }
 
-impl Glimpse {
-    pub async fn catch(store: &Store, slurm: &Slurm, fleet: &Fleet, share: &Path) -> Result<Glimpse> {
+impl PartialObservation {
+    pub async fn read(
+        store: &Store,
+        slurm: &Slurm,
+        fleet: &Fleet,
+        share: &Path,
+    ) -> Result<PartialObservation> {
         let (nodes, instances) = tokio::join!(soon(slurm_side(slurm)), soon(cloud_side(fleet)));
         let (nodes, slurm_problem) = half(nodes);
         let (instances, cloud_problem) = half(instances);
-        let world = World::of(store, fleet, share, nodes, instances).await?;
-        Ok(Glimpse { world, slurm_problem, cloud_problem })
+        let observation = Observation::of(store, fleet, share, nodes, instances).await?;
+        Ok(PartialObservation { observation, slurm_problem, cloud_problem })
     }
 
     pub fn is_whole(&self) -> bool {
@@ -114,21 +125,21 @@ async fn cloud_side(fleet: &Fleet) -> Result<Vec<Instance>> {
     let instances = fleet.cloud.instances(&fleet.file.cluster).await?;
     let is_control = |i: &Instance| i.labels.get(label::ROLE).is_some_and(|role| role == "control");
     if !instances.iter().any(is_control) {
-        let text = "the cloud does not even show the control node: it cannot be believed";
+        let text = "the cloud does not list the control node: its answer is not complete";
         return Err(Error::Refused(text.into()));
     }
     Ok(instances)
 }
 
-impl Notes {
-    fn read(store: &Store, share: &Path) -> Result<Notes> {
+impl Records {
+    fn read(store: &Store, share: &Path) -> Result<Records> {
         let open = store.open_rollouts()?.into_iter();
         let in_work = open.flat_map(|r| {
             let id = r.id;
             r.nodes.into_iter().filter(RolloutNode::is_in_work).map(move |n| (n.node, id))
         });
         let pauses = store.failure_records()?.into_iter().filter(|(_, t)| t.is_paused());
-        Ok(Notes {
+        Ok(Records {
             rollouts: in_work.collect(),
             requests: store.open_requests()?.into_iter().map(|r| (r.node, r.kind)).collect(),
             operations: store.cloud_operations()?,
@@ -145,8 +156,8 @@ fn assemble(
     fleet: &Fleet,
     mut slurm: BTreeMap<String, Node>,
     instances: Vec<Instance>,
-    notes: &Notes,
-) -> World {
+    records: &Records,
+) -> Observation {
     let mut by_node: HashMap<String, Vec<Instance>> = HashMap::new();
     let mut strays = Vec::new();
     for instance in instances.into_iter().filter(|i| is_ours(i, &fleet.file.cluster)) {
@@ -160,28 +171,28 @@ fn assemble(
     }
     // Nodes are given the time to apply them, and to say so.
     let grace = Duration::from_secs(fleet.file.timing.grace);
-    let bundles = notes.bundles.as_ref().filter(|(_, at)| *at + grace <= now());
+    let bundles = records.bundles.as_ref().filter(|(_, at)| *at + grace <= now());
     let nodes = fleet.file.nodes.iter().map(|(name, node)| {
         let group = fleet.file.elastic.get(&node.group);
         let slurm = slurm.remove(name);
-        Observation {
+        NodeObservation {
             elastic: group.is_some(),
             always_up: group.is_some_and(|g| g.always_up.contains(name)),
             reached_at: reached_at(node, slurm.as_ref()),
-            image: target(name, node, notes),
-            is_published: notes.bundles.as_ref().is_some_and(|(all, _)| all.contains_key(name)),
+            image: target(name, node, records),
+            is_published: records.bundles.as_ref().is_some_and(|(all, _)| all.contains_key(name)),
             bundle: bundles.and_then(|(all, at)| Some((all.get(name)?.clone(), *at))),
-            request: notes.requests.get(name).copied(),
-            rollout: notes.rollouts.get(name).copied(),
-            operation: notes.operations.get(name).copied(),
-            pause: notes.pauses.get(&node.group).cloned(),
+            request: records.requests.get(name).copied(),
+            rollout: records.rollouts.get(name).copied(),
+            operation: records.operations.get(name).copied(),
+            pause: records.pauses.get(&node.group).cloned(),
             instances: by_node.remove(name).unwrap_or_default(),
             group: node.group.clone(),
             node: name.clone(),
             slurm,
         }
     });
-    World { nodes: nodes.collect(), strays }
+    Observation { nodes: nodes.collect(), strays }
 }
 
 fn reached_at(node: &FleetNode, slurm: Option<&Node>) -> Option<IpAddr> {
@@ -190,8 +201,8 @@ fn reached_at(node: &FleetNode, slurm: Option<&Node>) -> Option<IpAddr> {
 }
 
 /// The fleet's, unless a rollout took the node back from exactly that one.
-fn target(name: &str, node: &FleetNode, notes: &Notes) -> Option<String> {
+fn target(name: &str, node: &FleetNode, records: &Records) -> Option<String> {
     let wanted = node.image.clone()?;
-    let pinned = notes.pins.get(name).filter(|(_, instead_of)| *instead_of == wanted);
+    let pinned = records.pins.get(name).filter(|(_, instead_of)| *instead_of == wanted);
     Some(pinned.map_or(wanted, |(image, _)| image.clone()))
 }

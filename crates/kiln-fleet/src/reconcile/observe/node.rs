@@ -1,22 +1,16 @@
-//! What the rules are about: a node as Slurm and the cloud show it, and an instance that is no node's.
+//! What the rules are about: a node as Slurm and the cloud show it, and an instance that belongs to no node.
 
 use std::net::IpAddr;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_slurm::NodeState;
+use kiln_slurm::{Node, REASON, State};
 
-use crate::slurm::{Node, REASON};
 use crate::store::{CloudOperation, RequestKind};
-
-/// Reasons given by slurmctld itself, and by kilnd, are this user's.
-const SLURM_USER: &str = "slurm";
-/// Shown by `scontrol show node`, the first under either name.
-const OUT_OF_HAND: [&str; 3] = ["MAINTENANCE", "MAINT", "FAIL"];
 
 /// One node, as it was at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Observation {
+pub struct NodeObservation {
     pub node: String,
     pub group: String,
     pub elastic: bool,
@@ -51,73 +45,66 @@ pub struct Pause {
     pub problem: String,
 }
 
-/// An instance with the cluster's label for compute nodes, whose node kilnd has never heard of.
+/// An instance with the cluster's label for compute nodes, whose node is not in the fleet file.
 #[derive(Debug, Clone)]
 pub struct Stray {
     pub instance: Instance,
-    /// Made after kilnd was last told of the fleet: perhaps for a file that `kiln configure` has yet to bring.
+    /// Created after the fleet file was written: perhaps for a node that the next `kiln configure` adds to it.
     pub is_newer_than_fleet: bool,
 }
 
-impl Observation {
-    pub fn state(&self) -> Option<&NodeState> {
+impl NodeObservation {
+    pub fn state(&self) -> Option<&State> {
         self.slurm.as_ref().map(|node| &node.state)
     }
 
-    pub fn has(&self, flag: &str) -> bool {
-        self.state().is_some_and(|state| state.has(flag))
+    /// Whether Slurm knows the node, and has it in a state that answers the question with yes.
+    fn is(&self, question: impl FnOnce(&State) -> bool) -> bool {
+        self.state().is_some_and(question)
     }
 
     pub fn is_down(&self) -> bool {
-        self.slurm.as_ref().is_some_and(Node::is_down)
+        self.is(State::is_down)
     }
 
-    /// Slurm has it powered down, and has not asked for it since.
     pub fn is_off(&self) -> bool {
-        self.has("POWERED_DOWN") && !self.is_coming_up() && !self.has("POWER_DOWN")
+        self.is(State::is_off)
     }
 
     pub fn is_coming_up(&self) -> bool {
-        self.has("POWERING_UP") || self.has("POWER_UP")
+        self.is(State::is_coming_up)
     }
 
-    /// Slurm has called its hook. Before, it knows that the node is to come up, and takes its time: up to
-    /// `power_save_interval`, and longer where `ResumeRate` bounds it.
-    pub fn is_awaited(&self) -> bool {
-        self.has("POWERING_UP")
+    pub fn is_powering_up(&self) -> bool {
+        self.is(State::is_powering_up)
     }
 
     pub fn is_going_down(&self) -> bool {
-        self.has("POWERING_DOWN") || self.has("POWER_DOWN")
+        self.is(State::is_going_down)
     }
 
-    /// Slurm waits for it to boot again.
-    pub fn is_rebooting(&self) -> bool {
-        self.has("REBOOT_ISSUED") || self.has("REBOOT_REQUESTED")
+    pub fn is_waiting_for_reboot(&self) -> bool {
+        self.is(State::is_waiting_for_reboot)
     }
 
-    /// Slurm means it to be there, and not only after some boot.
     pub fn is_up(&self) -> bool {
-        let wanted = self.slurm.is_some() && !self.is_down();
-        let at_rest = !self.is_coming_up() && !self.is_going_down() && !self.is_rebooting();
-        wanted && at_rest && !self.has("POWERED_DOWN")
+        self.is(State::is_up)
     }
 
     pub fn is_responding(&self) -> bool {
-        self.slurm.is_some() && !self.has("NOT_RESPONDING")
+        self.is(State::is_responding)
     }
 
     pub fn carries_jobs(&self) -> bool {
         self.slurm.as_ref().is_some_and(Node::carries_jobs)
     }
 
-    /// A job that waits for its node to come up is on none yet.
     pub fn runs_jobs(&self) -> bool {
-        self.carries_jobs() && !self.is_coming_up() && !self.is_down()
+        self.slurm.as_ref().is_some_and(Node::runs_jobs)
     }
 
     pub fn reason(&self) -> &str {
-        self.state().and_then(|state| state.reason.as_deref()).unwrap_or_default()
+        self.slurm.as_ref().and_then(|node| node.reason.as_deref()).unwrap_or_default()
     }
 
     /// Those that are not on their way out.
@@ -137,11 +124,11 @@ impl Observation {
     }
 
     pub fn is_drained_for_pause(&self) -> bool {
-        self.slurm.as_ref().is_some_and(|n| n.is_drained() && n.has_reason(&self.pause_reason()))
+        self.slurm.as_ref().is_some_and(|n| n.state.is_drained() && n.has_reason(&self.pause_reason()))
     }
 
-    /// Why nothing is to be done about this node, whatever it looks like.
-    pub fn hands_off(&self) -> Option<String> {
+    /// Why nothing is to be done about this node, whatever its state.
+    pub fn reason_to_leave_alone(&self) -> Option<String> {
         if let Some(kind) = self.request {
             return Some(format!("Kiln is at work on it: {}", kind.word()));
         }
@@ -149,16 +136,15 @@ impl Observation {
             return Some(format!("rollout {id} has it"));
         }
         let node = self.slurm.as_ref()?;
-        let who = node.state.reason_by.as_deref();
-        let reason = node.state.reason.as_deref().unwrap_or("no reason given");
-        if node.is_drained() && !self.is_drained_for_pause() {
+        let who = node.reason_by.as_deref();
+        let reason = node.reason.as_deref().unwrap_or("no reason given");
+        if node.state.is_drained() && !self.is_drained_for_pause() {
             return Some(format!("drained by {}: {reason}", who.unwrap_or("somebody")));
         }
-        // Somebody has taken it out for a while: a reservation for maintenance, or `scontrol update state=fail`.
-        if let Some(flag) = OUT_OF_HAND.iter().find(|flag| node.has_flag(flag)) {
-            return Some(format!("Slurm has it as {}", flag.to_lowercase()));
+        if let Some(flag) = node.state.taken_out_by() {
+            return Some(format!("Slurm has it as {flag}"));
         }
-        if node.is_down() && who.is_some_and(|who| who != SLURM_USER) {
+        if node.is_set_down_by_others() {
             return Some(format!("set down by {}: {reason}", who.unwrap_or_default()));
         }
         None

@@ -1,27 +1,23 @@
-//! The rows' conditions, one function each, in the order of the table. Pure.
+//! The conditions of the rules, one function each, in the order of the table. Pure.
 
 use std::time::Duration;
 
 use kiln_cloud::{Instance, InstanceStatus};
+use kiln_slurm::{BOOT_TIME_ROUNDING, Node, REASON};
 use kiln_wire::bundle_tag;
 
-use super::super::observe::node::{Observation, Stray};
-use super::rules::{Action, Found};
+use super::super::observe::node::{NodeObservation, Stray};
+use super::rules::{Action, Diagnosis};
 use crate::cloud_view::image_of;
-use crate::slurm::REASON;
 use crate::store::CloudOperation;
 
-/// How slurmctld says it, in all releases.
-const REBOOTED: &str = "Node unexpectedly rebooted";
 /// A node whose instance was deleted by somebody else.
 const GONE: &str = "its instance is gone";
-/// Slurm keeps whole seconds, of clock and of uptime.
-const ROUNDING: Duration = Duration::from_secs(2);
 /// No boot of Kiln's own takes longer.
 const LONGEST_BOOT: Duration = Duration::from_secs(30 * 60);
 
-fn found(text: impl Into<String>, actions: Vec<Action>) -> Found {
-    Found { text: text.into(), actions }
+fn diagnosis(text: impl Into<String>, actions: Vec<Action>) -> Diagnosis {
+    Diagnosis { text: text.into(), actions }
 }
 
 fn down(reason: &str) -> Action {
@@ -32,22 +28,22 @@ fn delete(instance: &Instance) -> Action {
     Action::Delete { instance: instance.id.clone() }
 }
 
-pub fn unknown_to_slurm(o: &Observation) -> Option<Found> {
+pub fn unknown_to_slurm(o: &NodeObservation) -> Option<Diagnosis> {
     let unknown = o.slurm.is_none();
-    unknown.then(|| found("Slurm does not know it; `kiln configure` tells Slurm of it", vec![]))
+    unknown.then(|| diagnosis("Slurm does not know it; `kiln configure` tells Slurm of it", vec![]))
 }
 
-pub fn pause_over(o: &Observation) -> Option<Found> {
+pub fn pause_over(o: &NodeObservation) -> Option<Diagnosis> {
     if !o.is_drained_for_pause() || o.pause.is_some() {
         return None;
     }
     let text = format!("drained for a pause of {}, which is over", o.group);
     // On a node that is off, Slurm takes the end of a drain for a node that should answer.
     let actions = if o.is_off() { vec![Action::Resume, Action::PowerDown] } else { vec![Action::Resume] };
-    Some(found(text, actions))
+    Some(diagnosis(text, actions))
 }
 
-pub fn duplicate(o: &Observation) -> Option<Found> {
+pub fn duplicate(o: &NodeObservation) -> Option<Diagnosis> {
     let live: Vec<&Instance> = o.live().collect();
     if live.len() < 2 || o.is_drained_for_pause() {
         return None;
@@ -57,30 +53,30 @@ pub fn duplicate(o: &Observation) -> Option<Found> {
     let kept = in_use.or_else(oldest)?;
     let text = format!("{} instances are this node; {} is kept", live.len(), kept.id);
     if in_use.is_none() && o.runs_jobs() {
-        return Some(found(format!("{text} when no job runs there"), vec![]));
+        return Some(diagnosis(format!("{text} when no job runs there"), vec![]));
     }
-    Some(found(text, live.iter().filter(|i| i.id != kept.id).map(|i| delete(i)).collect()))
+    Some(diagnosis(text, live.iter().filter(|i| i.id != kept.id).map(|i| delete(i)).collect()))
 }
 
 /// `ReturnToService=2` would have done it.
-pub fn instance_back(o: &Observation) -> Option<Found> {
-    let instance = alone(o)?;
+pub fn instance_back(o: &NodeObservation) -> Option<Diagnosis> {
+    let instance = only_instance(o)?;
     let ours = o.is_down() && o.reason().starts_with(&format!("{REASON}{GONE}"));
     // Told by the node itself when it registers.
-    let registered = o.slurm.as_ref()?.booted? + ROUNDING >= instance.created;
+    let registered = o.slurm.as_ref()?.booted? + BOOT_TIME_ROUNDING >= instance.created;
     if o.elastic || !ours || !registered || instance.status != InstanceStatus::Active {
         return None;
     }
-    Some(found("it has an instance again, which Slurm has heard from", vec![Action::Resume]))
+    Some(diagnosis("it has an instance again, which Slurm has heard from", vec![Action::Resume]))
 }
 
-pub fn own_reboot(o: &Observation) -> Option<Found> {
-    if !o.is_down() || !o.reason().starts_with(REBOOTED) {
+pub fn own_reboot(o: &NodeObservation) -> Option<Diagnosis> {
+    if !o.slurm.as_ref().is_some_and(Node::is_down_for_unexpected_reboot) {
         return None;
     }
     let (operation, at) = o.operation?;
     let booted = o.slurm.as_ref()?.booted?;
-    let ours = booted >= at - ROUNDING && booted <= at + LONGEST_BOOT;
+    let ours = booted >= at - BOOT_TIME_ROUNDING && booted <= at + LONGEST_BOOT;
     let boots = matches!(
         operation,
         CloudOperation::Reboot | CloudOperation::Rebuild | CloudOperation::Start | CloudOperation::Create
@@ -88,182 +84,185 @@ pub fn own_reboot(o: &Observation) -> Option<Found> {
     if !(ours && boots) {
         return None;
     }
-    Some(found(format!("Slurm took Kiln's own {} for an accident", operation.word()), vec![Action::Resume]))
+    Some(diagnosis(
+        format!("Slurm took Kiln's own {} for an accident", operation.word()),
+        vec![Action::Resume],
+    ))
 }
 
-pub fn broken_instance(o: &Observation) -> Option<Found> {
-    let instance = alone(o)?;
+pub fn broken_instance(o: &NodeObservation) -> Option<Diagnosis> {
+    let instance = only_instance(o)?;
     let InstanceStatus::Error { reason } = &instance.status else { return None };
     let text = format!("its instance is broken: {reason}");
     if !o.elastic {
-        return Some(found(format!("{text}; `kiln up` makes it anew"), vec![]));
+        return Some(diagnosis(format!("{text}; `kiln up` recreates it"), vec![]));
     }
     if o.runs_jobs() && o.is_responding() {
-        return Some(found(format!("{text}; jobs run there all the same"), vec![]));
+        return Some(diagnosis(format!("{text}; jobs still run there"), vec![]));
     }
-    Some(found(text, replaced(o, instance, &format!("its instance is broken: {reason}"))))
+    Some(diagnosis(text, replaced(o, instance, &format!("its instance is broken: {reason}"))))
 }
 
-pub fn stopped_instance(o: &Observation) -> Option<Found> {
-    let instance = alone(o)?;
+pub fn stopped_instance(o: &NodeObservation) -> Option<Diagnosis> {
+    let instance = only_instance(o)?;
     if instance.status != InstanceStatus::Stopped || o.is_going_down() || o.is_off() {
         return None;
     }
     let text = "its instance is shut off";
     if o.elastic {
-        Some(found(text, replaced(o, instance, text)))
+        Some(diagnosis(text, replaced(o, instance, text)))
     } else {
-        Some(found(text, vec![Action::Start { instance: instance.id.clone() }]))
+        Some(diagnosis(text, vec![Action::Start { instance: instance.id.clone() }]))
     }
 }
 
-pub fn no_instance(o: &Observation) -> Option<Found> {
+pub fn no_instance(o: &NodeObservation) -> Option<Diagnosis> {
     if !o.is_up() || !o.instances.is_empty() {
         return None;
     }
     if o.elastic {
-        Some(found(GONE, vec![down(GONE), Action::Resume, Action::PowerDown]))
+        Some(diagnosis(GONE, vec![down(GONE), Action::Resume, Action::PowerDown]))
     } else {
-        Some(found(GONE, vec![down(&format!("{GONE}; kiln apply makes it anew"))]))
+        Some(diagnosis(GONE, vec![down(&format!("{GONE}; kiln apply recreates it"))]))
     }
 }
 
-pub fn left_running(o: &Observation) -> Option<Found> {
-    let instance = alone(o)?;
+pub fn left_running(o: &NodeObservation) -> Option<Diagnosis> {
+    let instance = only_instance(o)?;
     // A job there has just asked for the node: it is about to come up.
     if !o.elastic || !o.is_off() || o.carries_jobs() {
         return None;
     }
-    Some(found(
+    Some(diagnosis(
         format!("powered down, but its instance is {}", instance.status.word()),
         vec![delete(instance)],
     ))
 }
 
-pub fn stuck_off(o: &Observation) -> Option<Found> {
+pub fn stuck_off(o: &NodeObservation) -> Option<Diagnosis> {
     let stuck = o.elastic && o.is_off() && !o.is_responding() && !o.is_down() && o.instances.is_empty();
     let text = "powered down and not responding: Slurm never powers it up";
-    stuck.then(|| found(text, vec![Action::PowerDown]))
+    stuck.then(|| diagnosis(text, vec![Action::PowerDown]))
 }
 
-pub fn nothing_comes(o: &Observation) -> Option<Found> {
-    if !o.elastic || !o.is_awaited() || o.is_down() || !o.instances.is_empty() {
+pub fn nothing_comes(o: &NodeObservation) -> Option<Diagnosis> {
+    if !o.elastic || !o.is_powering_up() || o.is_down() || !o.instances.is_empty() {
         return None;
     }
-    let text = "Slurm waits for it to come up, and nobody is making an instance";
-    Some(found(text, vec![down("no instance was made for it"), Action::Resume, Action::PowerDown]))
+    let text = "Slurm waits for it to come up, and no instance is being created";
+    Some(diagnosis(text, vec![down("no instance was created for it"), Action::Resume, Action::PowerDown]))
 }
 
-pub fn never_came_up(o: &Observation) -> Option<Found> {
-    let instance = alone(o)?;
-    if !o.elastic || !o.is_awaited() || o.is_down() {
+pub fn never_came_up(o: &NodeObservation) -> Option<Diagnosis> {
+    let instance = only_instance(o)?;
+    if !o.elastic || !o.is_powering_up() || o.is_down() {
         return None;
     }
     let text = "Slurm still waits for it to come up";
     let why = "it did not come up in time";
-    let charge = Action::Charge { problem: format!("{}: {why}", o.node) };
-    Some(found(text, vec![down(why), charge, delete(instance), Action::Resume, Action::PowerDown]))
+    let count = Action::CountFailure { problem: format!("{}: {why}", o.node) };
+    Some(diagnosis(text, vec![down(why), count, delete(instance), Action::Resume, Action::PowerDown]))
 }
 
-pub fn down_without_instance(o: &Observation) -> Option<Found> {
+pub fn down_without_instance(o: &NodeObservation) -> Option<Diagnosis> {
     let free = o.elastic && o.is_down() && !o.is_going_down() && o.instances.is_empty();
     if !free || o.pause.is_some() {
         return None;
     }
     let why = if o.reason().is_empty() { "no reason given" } else { o.reason() };
-    Some(found(format!("down without an instance: {why}"), vec![Action::Resume, Action::PowerDown]))
+    Some(diagnosis(format!("down without an instance: {why}"), vec![Action::Resume, Action::PowerDown]))
 }
 
-pub fn lost_elastic(o: &Observation) -> Option<Found> {
-    let instance = alone(o)?;
+pub fn lost_elastic(o: &NodeObservation) -> Option<Diagnosis> {
+    let instance = only_instance(o)?;
     let active = instance.status == InstanceStatus::Active;
     if !o.elastic || !active || !o.is_down() || o.is_going_down() || o.is_off() {
         return None;
     }
     let text = format!("down, though its instance is active: {}", o.reason());
-    Some(found(text, vec![Action::Resume, Action::PowerDown]))
+    Some(diagnosis(text, vec![Action::Resume, Action::PowerDown]))
 }
 
-pub fn lost(o: &Observation) -> Option<Found> {
-    let instance = alone(o)?;
-    let expected = !o.is_coming_up() && !o.is_going_down() && !o.is_rebooting() && !o.is_off();
+pub fn lost(o: &NodeObservation) -> Option<Diagnosis> {
+    let instance = only_instance(o)?;
+    let expected = !o.is_coming_up() && !o.is_going_down() && !o.is_waiting_for_reboot() && !o.is_off();
     let lost = o.is_down() || !o.is_responding();
     if instance.status != InstanceStatus::Active || !expected || !lost {
         return None;
     }
     let why = if o.reason().is_empty() { String::new() } else { format!(": {}", o.reason()) };
-    Some(found(format!("Slurm does not reach it, though its instance is active{why}"), vec![]))
+    Some(diagnosis(format!("Slurm does not reach it, though its instance is active{why}"), vec![]))
 }
 
-pub fn paused(o: &Observation) -> Option<Found> {
+pub fn paused(o: &NodeObservation) -> Option<Diagnosis> {
     let pause = o.pause.as_ref()?;
     if !o.elastic || !o.is_off() || o.is_down() || o.carries_jobs() || o.is_drained_for_pause() {
         return None;
     }
     let until = pause.until.strftime("%Y-%m-%d %H:%M:%S UTC");
     let reason = format!("{}{until}: {}", o.pause_reason(), pause.problem);
-    Some(found(
+    Some(diagnosis(
         format!("{} is paused until {until}: {}", o.group, pause.problem),
         vec![Action::Drain { reason }],
     ))
 }
 
-pub fn should_be_up(o: &Observation) -> Option<Found> {
+pub fn should_be_up(o: &NodeObservation) -> Option<Diagnosis> {
     let wanted = o.always_up && o.pause.is_none() && o.is_off() && o.instances.is_empty();
     // The first `kiln configure` starts kilnd a moment before there are bundles.
     if !wanted || !o.is_published || o.is_down() || o.carries_jobs() || o.is_drained_for_pause() {
         return None;
     }
-    Some(found("powered down, though it is to stay up", vec![Action::PowerUp]))
+    Some(diagnosis("powered down, though it is to stay up", vec![Action::PowerUp]))
 }
 
-pub fn other_image(o: &Observation) -> Option<Found> {
-    let instance = alone(o)?;
+pub fn other_image(o: &NodeObservation) -> Option<Diagnosis> {
+    let instance = only_instance(o)?;
     let wanted = o.image.as_deref()?;
     if instance.status != InstanceStatus::Active || !o.is_up() || image_of(instance) == Some(wanted) {
         return None;
     }
-    Some(found("another image is due", vec![]))
+    Some(diagnosis("another image is due", vec![]))
 }
 
-pub fn old_bundle(o: &Observation) -> Option<Found> {
-    let instance = alone(o)?;
+pub fn old_bundle(o: &NodeObservation) -> Option<Diagnosis> {
+    let instance = only_instance(o)?;
     let (wanted, since) = o.bundle.as_ref()?;
     let has = o.slurm.as_ref()?.extra.as_deref().and_then(bundle_tag::read)?;
     if instance.status != InstanceStatus::Active || !o.is_up() || bundle_tag::matches(has, wanted) {
         return None;
     }
     let since = since.strftime("%Y-%m-%d %H:%M:%S UTC");
-    Some(found(
+    Some(diagnosis(
         format!("its configuration is older than that of {since}; `kiln configure` brings it"),
         vec![],
     ))
 }
 
-pub fn stray(stray: &Stray) -> Option<Found> {
-    if stray.is_newer_than_fleet { None } else { nobodys(stray) }
+pub fn stray(stray: &Stray) -> Option<Diagnosis> {
+    if stray.is_newer_than_fleet { None } else { without_node(stray) }
 }
 
-pub fn newcomer(stray: &Stray) -> Option<Found> {
-    if stray.is_newer_than_fleet { nobodys(stray) } else { None }
+pub fn newcomer(stray: &Stray) -> Option<Diagnosis> {
+    if stray.is_newer_than_fleet { without_node(stray) } else { None }
 }
 
-fn nobodys(stray: &Stray) -> Option<Found> {
+fn without_node(stray: &Stray) -> Option<Diagnosis> {
     if stray.instance.status == InstanceStatus::Deleting {
         return None;
     }
     let text =
-        format!("instance {} is no node's, and is {}", stray.instance.id, stray.instance.status.word());
-    Some(found(text, vec![delete(&stray.instance)]))
+        format!("instance {} belongs to no node, and is {}", stray.instance.id, stray.instance.status.word());
+    Some(diagnosis(text, vec![delete(&stray.instance)]))
 }
 
 /// Its instance, where the instance's own state is the question.
-fn alone(o: &Observation) -> Option<&Instance> {
+fn only_instance(o: &NodeObservation) -> Option<&Instance> {
     o.instance().filter(|_| !o.is_drained_for_pause())
 }
 
 /// The node loses its instance, and may get another.
-fn replaced(o: &Observation, instance: &Instance, why: &str) -> Vec<Action> {
+fn replaced(o: &NodeObservation, instance: &Instance, why: &str) -> Vec<Action> {
     if o.is_off() || o.is_going_down() {
         return vec![delete(instance)];
     }

@@ -8,20 +8,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::observe::node::{Observation, Stray};
-use crate::store::Finding;
-use rules::{Action, Found, Grace, Rule, Times, judge, judge_stray};
-
-/// Everything that was observed in one look.
-#[derive(Debug, Default)]
-pub struct World {
-    pub nodes: Vec<Observation>,
-    pub strays: Vec<Stray>,
-}
+use super::observe::Observation;
+use super::observe::node::Stray;
+use crate::store::FindingRecord;
+use rules::{Action, Diagnosis, Grace, Rule, Times, diagnose, diagnose_stray};
 
 /// Something that is not as it should be.
-pub struct Verdict {
-    /// A node, or an instance that is no node's.
+pub struct Finding {
+    /// A node, or an instance that belongs to no node.
     pub subject: String,
     pub rule: &'static Rule,
     pub text: String,
@@ -31,8 +25,8 @@ pub struct Verdict {
     pub actions: Vec<Action>,
 }
 
-impl Verdict {
-    /// Being under way looks the same as being stuck, for as long as it may take.
+impl Finding {
+    /// A node that is coming up cannot be told from one that is stuck, for as long as a boot may take.
     pub fn is_early(&self, now: Timestamp) -> bool {
         self.rule.grace == Grace::Boot && !self.is_due(now)
     }
@@ -42,15 +36,20 @@ impl Verdict {
     }
 }
 
-/// Of every subject at most one. `before`: what earlier looks found.
-pub fn plan(world: &World, before: &[Finding], times: &Times, now: Timestamp) -> Vec<Verdict> {
-    let ages: HashMap<(&str, &str), &Finding> =
+/// At most one finding of every subject. `before`: what earlier rounds found.
+pub fn plan(
+    observation: &Observation,
+    before: &[FindingRecord],
+    times: &Times,
+    now: Timestamp,
+) -> Vec<Finding> {
+    let ages: HashMap<(&str, &str), &FindingRecord> =
         before.iter().map(|f| ((f.subject.as_str(), f.rule.as_str()), f)).collect();
-    let verdict = |subject: &str, (rule, found): (&'static Rule, Found)| {
+    let finding = |subject: &str, (rule, found): (&'static Rule, Diagnosis)| {
         let earlier = ages.get(&(subject, rule.name));
         let since = earlier.map_or(now, |f| f.since);
         let due = due(rule, since, earlier.and_then(|f| f.acted), times);
-        Verdict {
+        Finding {
             subject: subject.to_string(),
             rule,
             since,
@@ -59,12 +58,13 @@ pub fn plan(world: &World, before: &[Finding], times: &Times, now: Timestamp) ->
             actions: found.actions,
         }
     };
-    let nodes = world.nodes.iter().filter_map(|o| Some(verdict(&o.node, judge(o)?)));
-    let strays = world.strays.iter().filter_map(|s| Some(verdict(&stray_subject(s), judge_stray(s)?)));
+    let nodes = observation.nodes.iter().filter_map(|o| Some(finding(&o.node, diagnose(o)?)));
+    let strays =
+        observation.strays.iter().filter_map(|s| Some(finding(&stray_subject(s), diagnose_stray(s)?)));
     nodes.chain(strays).collect()
 }
 
-/// What was done in vain is tried again, but not at every look.
+/// An action that did not help is repeated, but not in every round.
 fn due(rule: &Rule, since: Timestamp, acted: Option<Timestamp>, times: &Times) -> Timestamp {
     let again = Duration::from_secs(times.timing.grace.max(times.timing.reconcile));
     let first = since + rule.grace.time(times);

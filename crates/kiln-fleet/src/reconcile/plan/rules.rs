@@ -1,13 +1,13 @@
-//! The table: what may be wrong, for how long it is let be, and what is done about it. Pure.
+//! The table: what may be wrong, for how long Kiln waits, and what it does about it. Pure.
 //!
-//! The first row that holds for a node is its finding. Rows of nodes see no node that is somebody else's at present:
-//! see [`Observation::hands_off`].
+//! The first row that holds for a node is its finding. No row is asked about a node that something else has in work:
+//! see [`NodeObservation::reason_to_leave_alone`].
 
 use std::time::Duration;
 
 use kiln_wire::{FleetFile, Timing};
 
-use super::super::observe::node::{Observation, Stray};
+use super::super::observe::node::{NodeObservation, Stray};
 use super::conditions;
 
 pub struct Rule {
@@ -21,13 +21,13 @@ pub struct Rule {
 
 #[derive(Clone, Copy)]
 pub enum Check {
-    Node(fn(&Observation) -> Option<Found>),
-    Stray(fn(&Stray) -> Option<Found>),
+    Node(fn(&NodeObservation) -> Option<Diagnosis>),
+    Stray(fn(&Stray) -> Option<Diagnosis>),
 }
 
-/// What a row has to say.
+/// What a row says about a node or an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct Diagnosis {
     pub text: String,
     /// Empty: a person has to see to it.
     pub actions: Vec<Action>,
@@ -44,8 +44,8 @@ pub enum Action {
     },
     /// Takes back a drain of Kiln's own, or being down.
     Resume,
-    /// Its group is charged with a failure; several in a row pause it.
-    Charge {
+    /// A failure is counted for its group; several in a row pause it.
+    CountFailure {
         problem: String,
     },
     /// Behind a `Resume` it ends in a node that Slurm may power up again, whatever it was before. Alone, `Resume` leaves a
@@ -67,7 +67,7 @@ impl Action {
             Action::Down { reason } => format!("set it down in Slurm ({reason})"),
             Action::Drain { reason } => format!("drain it ({reason})"),
             Action::Resume => "put it back into service".into(),
-            Action::Charge { .. } => "charge its group with a failure".into(),
+            Action::CountFailure { .. } => "count a failure for its group".into(),
             Action::PowerDown => "let Slurm power it down".into(),
             Action::PowerUp => "let Slurm power it up".into(),
             Action::Start { instance } => format!("start instance {instance}"),
@@ -80,7 +80,7 @@ impl Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grace {
     None,
-    /// Two looks in a row.
+    /// Two rounds in a row.
     Look,
     Usual,
     /// As long as a boot may take, and then the usual.
@@ -89,7 +89,7 @@ pub enum Grace {
     Newcomer,
 }
 
-/// How long things are let be, in seconds.
+/// How long Kiln waits before it acts, in seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
     pub timing: Timing,
@@ -168,7 +168,7 @@ pub const RULES: &[Rule] = &[
         name: "broken-instance",
         when: "the cloud shows the node's instance in its error state",
         grace: Grace::Look,
-        does: "elastic: node set down, so that its jobs are requeued; instance deleted; node made available again. Fixed: reported; `kiln up` makes it anew. Reported only, while Slurm still reaches the node and jobs run there",
+        does: "elastic: node set down, so that its jobs are requeued; instance deleted; node made available again. Fixed: reported; `kiln up` recreates it. Reported only, while Slurm still reaches the node and jobs run there",
         check: Check::Node(conditions::broken_instance),
     },
     Rule {
@@ -182,7 +182,7 @@ pub const RULES: &[Rule] = &[
         name: "no-instance",
         when: "the node is up in Slurm, and has no instance",
         grace: Grace::Look,
-        does: "node set down, so that its jobs are requeued. Elastic: made available again. Fixed: the reason says that `kiln apply` makes the instance anew",
+        does: "node set down, so that its jobs are requeued. Elastic: made available again. Fixed: the reason says that `kiln apply` recreates the instance",
         check: Check::Node(conditions::no_instance),
     },
     Rule {
@@ -201,7 +201,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "nothing-comes",
-        when: "Slurm waits for a node of an elastic group to come up; there is no instance, and nobody is making one",
+        when: "Slurm waits for a node of an elastic group to come up; there is no instance, and none is being created",
         grace: Grace::Usual,
         does: "node set down, so that its jobs are requeued, and made available again",
         check: Check::Node(conditions::nothing_comes),
@@ -210,7 +210,7 @@ pub const RULES: &[Rule] = &[
         name: "never-came-up",
         when: "Slurm waits for a node of an elastic group to come up for longer than it should",
         grace: Grace::Boot,
-        does: "node set down, so that its jobs are requeued; its group charged with a failure; instance deleted; node made available again",
+        does: "node set down, so that its jobs are requeued; a failure counted for its group; instance deleted; node made available again",
         check: Check::Node(conditions::never_came_up),
     },
     Rule {
@@ -271,7 +271,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "newcomer",
-        when: "the same, but the instance was made after `kiln configure` last told kilnd of the nodes",
+        when: "the same, but the instance was created after `kiln configure` last told kilnd of the nodes",
         grace: Grace::Newcomer,
         does: "deleted",
         check: Check::Stray(conditions::newcomer),
@@ -279,8 +279,8 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// What is wrong with a node, if something is.
-pub fn judge(observation: &Observation) -> Option<(&'static Rule, Found)> {
-    if observation.hands_off().is_some() {
+pub fn diagnose(observation: &NodeObservation) -> Option<(&'static Rule, Diagnosis)> {
+    if observation.reason_to_leave_alone().is_some() {
         return None;
     }
     RULES.iter().find_map(|rule| match rule.check {
@@ -289,8 +289,8 @@ pub fn judge(observation: &Observation) -> Option<(&'static Rule, Found)> {
     })
 }
 
-/// What is wrong with an instance that is no node's.
-pub fn judge_stray(stray: &Stray) -> Option<(&'static Rule, Found)> {
+/// What is wrong with an instance that belongs to no node.
+pub fn diagnose_stray(stray: &Stray) -> Option<(&'static Rule, Diagnosis)> {
     RULES.iter().find_map(|rule| match rule.check {
         Check::Stray(check) => check(stray).map(|found| (rule, found)),
         Check::Node(_) => None,

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use kiln_cloud::{Instance, InstanceStatus, Labels};
-use kiln_slurm::parse_node_states;
+use kiln_cloud::{Instance, InstanceStatus, testing};
+use kiln_slurm::{Base, Flag, Node, parse_node};
 
-use super::super::super::observe::node::{Observation, Pause, Stray};
-use super::super::{World, plan};
+use super::super::super::observe::Observation;
+use super::super::super::observe::node::{NodeObservation, Pause, Stray};
+use super::super::plan;
 use super::*;
-use crate::slurm::Node;
-use crate::store::{CloudOperation, Finding, RequestKind};
+use crate::store::{CloudOperation, FindingRecord, RequestKind};
 use InstanceStatus::{Active, Building, Deleting, Stopped};
 
 fn second(n: i64) -> Timestamp {
@@ -20,16 +20,11 @@ fn second(n: i64) -> Timestamp {
 fn instance(id: &str, status: InstanceStatus, created: i64) -> Instance {
     Instance {
         id: id.into(),
-        name: "n-0".into(),
         status,
         image: Some("new".into()),
-        flavor: "f".into(),
-        public_address: None,
         address: format!("10.0.0.{created}").parse().ok(),
-        labels: Labels::new(),
-        volumes: vec![],
         created: second(created),
-        built: None,
+        ..testing::instance("n-0")
     }
 }
 
@@ -38,24 +33,23 @@ fn broken() -> InstanceStatus {
 }
 
 /// A node as `scontrol` would print it: state, and reason with its author.
-fn node(state: &str) -> Observation {
+fn node(state: &str) -> NodeObservation {
     let line = format!("NodeName=n-0 State={state}");
-    let slurm = Node { state: parse_node_states(&line).remove(0), ..Node::default() };
-    Observation {
+    NodeObservation {
         node: "n-0".into(),
         group: "g".into(),
-        slurm: Some(slurm),
+        slurm: parse_node(&line),
         image: Some("new".into()),
         is_published: true,
-        ..Observation::default()
+        ..NodeObservation::default()
     }
 }
 
-fn elastic(state: &str) -> Observation {
-    Observation { elastic: true, ..node(state) }
+fn elastic(state: &str) -> NodeObservation {
+    NodeObservation { elastic: true, ..node(state) }
 }
 
-impl Observation {
+impl NodeObservation {
     fn with(mut self, status: InstanceStatus) -> Self {
         let n = i64::try_from(self.instances.len()).unwrap() + 1;
         self.instances.push(instance(&format!("i-{n}"), status, n));
@@ -72,23 +66,23 @@ impl Observation {
     }
 }
 
-fn paused(o: &mut Observation) {
+fn paused(o: &mut NodeObservation) {
     o.pause = Some(Pause { until: second(3600), problem: "quota".into() });
 }
 
 const BY_SLURM: &str = "Reason=Not responding [slurm@2026-01-01T00:00:00]";
 
 /// Rule and actions in short: `no-instance: down resume power-down`.
-fn verdict(o: &Observation) -> String {
-    judge(o).map_or("-".into(), |(rule, found)| short(rule, &found))
+fn finding(o: &NodeObservation) -> String {
+    diagnose(o).map_or("-".into(), |(rule, found)| short(rule, &found))
 }
 
-fn short(rule: &Rule, found: &Found) -> String {
+fn short(rule: &Rule, found: &Diagnosis) -> String {
     let words = found.actions.iter().map(|action| match action {
         Action::Down { .. } => " down".into(),
         Action::Drain { .. } => " drain".into(),
         Action::Resume => " resume".into(),
-        Action::Charge { .. } => " charge".into(),
+        Action::CountFailure { .. } => " count-failure".into(),
         Action::PowerDown => " power-down".into(),
         Action::PowerUp => " power-up".into(),
         Action::Start { instance } => format!(" start {instance}"),
@@ -97,17 +91,17 @@ fn short(rule: &Rule, found: &Found) -> String {
     format!("{}:{}", rule.name, words.collect::<String>())
 }
 
-fn rows() -> Vec<(Observation, &'static str)> {
+fn rows() -> Vec<(NodeObservation, &'static str)> {
     let off = || elastic("IDLE+CLOUD+POWERED_DOWN");
     let up = || elastic("IDLE+CLOUD");
     let down = |state: &str| elastic(&format!("{state} {BY_SLURM}"));
     let paused_node = "IDLE+CLOUD+DRAIN+POWERED_DOWN Reason=kiln: g paused until 1970: quota [slurm@1]";
     let rebooted = "DOWN Reason=Node unexpectedly rebooted [slurm@2026-01-01T00:00:00]";
-    let gone = "DOWN Reason=kiln: its instance is gone; kiln apply makes it anew [slurm@2026-01-01T00:00:00]";
-    let booted = |at: i64| move |o: &mut Observation| o.slurm_mut().booted = Some(second(at));
+    let gone = "DOWN Reason=kiln: its instance is gone; kiln apply recreates it [slurm@2026-01-01T00:00:00]";
+    let booted = |at: i64| move |o: &mut NodeObservation| o.slurm_mut().booted = Some(second(at));
     let operation =
-        |at: i64| move |o: &mut Observation| o.operation = Some((CloudOperation::Start, second(at)));
-    let bundle = |o: &mut Observation| {
+        |at: i64| move |o: &mut NodeObservation| o.operation = Some((CloudOperation::Start, second(at)));
+    let bundle = |o: &mut NodeObservation| {
         o.bundle = Some(("abcdef".into(), second(0)));
         o.slurm_mut().extra = Some("kiln-bundle:123456".into());
     };
@@ -167,11 +161,11 @@ fn rows() -> Vec<(Observation, &'static str)> {
         (elastic("IDLE+CLOUD+POWERED_DOWN+POWER_UP"), "-"),
         (
             elastic("ALLOCATED+CLOUD+POWERING_UP").with(Active),
-            "never-came-up: down charge delete i-1 resume power-down",
+            "never-came-up: down count-failure delete i-1 resume power-down",
         ),
         (
             elastic("IDLE+CLOUD+NOT_RESPONDING+POWERING_UP").with(Building),
-            "never-came-up: down charge delete i-1 resume power-down",
+            "never-came-up: down count-failure delete i-1 resume power-down",
         ),
         (node("ALLOCATED+POWERING_UP").with(Active), "-"),
         (down("DOWN+CLOUD"), "down-without-instance: resume power-down"),
@@ -220,14 +214,14 @@ fn rows() -> Vec<(Observation, &'static str)> {
 #[test]
 fn every_row_of_the_table() {
     for (observation, expected) in rows() {
-        assert_eq!(verdict(&observation), expected, "{observation:#?}");
+        assert_eq!(finding(&observation), expected, "{observation:#?}");
     }
 }
 
 #[test]
 fn no_row_is_without_a_test() {
     let tested: BTreeSet<String> =
-        rows().iter().filter_map(|(o, _)| Some(judge(o)?.0.name.to_string())).collect();
+        rows().iter().filter_map(|(o, _)| Some(diagnose(o)?.0.name.to_string())).collect();
     let of_nodes = RULES.iter().filter(|rule| matches!(rule.check, Check::Node(_)));
     assert_eq!(tested, of_nodes.map(|rule| rule.name.to_string()).collect());
 }
@@ -235,48 +229,47 @@ fn no_row_is_without_a_test() {
 #[test]
 fn strays_have_their_rows() {
     let stray = |is_newer_than_fleet| Stray { instance: instance("i-1", Active, 1), is_newer_than_fleet };
-    let verdict = |stray: &Stray| judge_stray(stray).map(|(rule, found)| short(rule, &found));
-    assert_eq!(verdict(&stray(false)).as_deref(), Some("stray: delete i-1"));
-    assert_eq!(verdict(&stray(true)).as_deref(), Some("newcomer: delete i-1"));
+    let finding = |stray: &Stray| diagnose_stray(stray).map(|(rule, found)| short(rule, &found));
+    assert_eq!(finding(&stray(false)).as_deref(), Some("stray: delete i-1"));
+    assert_eq!(finding(&stray(true)).as_deref(), Some("newcomer: delete i-1"));
     let going = Stray { instance: instance("i-1", Deleting, 1), is_newer_than_fleet: false };
-    assert_eq!(verdict(&going), None);
+    assert_eq!(finding(&going), None);
 }
 
 /// Whatever a row would do, these keep it from.
 #[test]
 fn what_is_somebody_elses_is_left_alone() {
     for (observation, expected) in rows().into_iter().filter(|(o, _)| o.slurm.is_some()) {
-        let hands_off: [fn(&mut Observation); 8] = [
+        let reason_to_leave_alone: [fn(&mut NodeObservation); 7] = [
             |o| o.request = Some(RequestKind::Resume),
             |o| o.rollout = Some(7),
             |o| {
-                let state = &mut o.slurm_mut().state;
-                state.flags.push("DRAIN".into());
-                state.reason = Some("bad fan".into());
-                state.reason_by = Some("root".into());
+                let node = o.slurm_mut();
+                node.state.flags.insert(Flag::Drain);
+                node.reason = Some("bad fan".into());
+                node.reason_by = Some("root".into());
             },
             |o| {
-                let state = &mut o.slurm_mut().state;
-                state.base = "DOWN".into();
-                state.reason = Some("bad fan".into());
-                state.reason_by = Some("alice".into());
+                let node = o.slurm_mut();
+                node.state.base = Base::Down;
+                node.reason = Some("bad fan".into());
+                node.reason_by = Some("alice".into());
             },
             // By Slurm itself: its health check, a job that would not die.
             |o| {
-                let state = &mut o.slurm_mut().state;
-                state.flags.push("DRAIN".into());
-                state.reason = Some("Kill task failed".into());
-                state.reason_by = Some("slurm".into());
+                let node = o.slurm_mut();
+                node.state.flags.insert(Flag::Drain);
+                node.reason = Some("Kill task failed".into());
+                node.reason_by = Some("slurm".into());
             },
             // In a reservation for maintenance, and about to fail.
-            |o| o.slurm_mut().state.flags.push("MAINTENANCE".into()),
-            |o| o.slurm_mut().state.flags.push("MAINT".into()),
-            |o| o.slurm_mut().state.flags.push("FAIL".into()),
+            |o| o.slurm_mut().state.flags.insert(Flag::Maintenance),
+            |o| o.slurm_mut().state.flags.insert(Flag::Fail),
         ];
-        for change in hands_off {
+        for change in reason_to_leave_alone {
             let changed = observation.clone().but(change);
-            assert_eq!(verdict(&changed), "-", "{expected}: {changed:#?}");
-            assert!(changed.hands_off().is_some());
+            assert_eq!(finding(&changed), "-", "{expected}: {changed:#?}");
+            assert!(changed.reason_to_leave_alone().is_some());
         }
     }
 }
@@ -286,12 +279,12 @@ fn what_is_somebody_elses_is_left_alone() {
 fn no_instance_is_deleted_under_a_running_job() {
     for (observation, _) in rows() {
         let busy = observation.but(|o| {
-            if let Some(node) = o.slurm.as_mut().filter(|n| n.state.base == "IDLE") {
-                node.state.base = "ALLOCATED".into();
+            if let Some(node) = o.slurm.as_mut().filter(|n| n.state.base == Base::Idle) {
+                node.state.base = Base::Allocated;
                 node.allocated = 1;
             }
         });
-        let Some((_, found)) = judge(&busy).filter(|_| busy.runs_jobs()) else { continue };
+        let Some((_, found)) = diagnose(&busy).filter(|_| busy.runs_jobs()) else { continue };
         for action in found.actions {
             let Action::Delete { instance } = action else { continue };
             let doomed = busy.instances.iter().find(|i| i.id == instance).unwrap();
@@ -305,7 +298,7 @@ fn no_instance_is_deleted_under_a_running_job() {
 #[test]
 fn reasons_are_kilns_own() {
     for (observation, _) in rows() {
-        let Some((_, found)) = judge(&observation) else { continue };
+        let Some((_, found)) = diagnose(&observation) else { continue };
         for action in found.actions {
             if let Action::Down { reason } | Action::Drain { reason } = action {
                 assert!(reason.starts_with("kiln: "), "{reason}");
@@ -318,12 +311,13 @@ fn reasons_are_kilns_own() {
 fn grace_is_given_once_and_an_action_is_not_repeated_at_every_look() {
     let timing = Timing { reconcile: 30, grace: 120, ..Timing::default() };
     let times = Times { timing, resume_timeout: 300 };
-    let world = World { nodes: vec![elastic("IDLE+CLOUD+POWERED_DOWN").with(Active)], strays: vec![] };
-    let look = |before: &[Finding], at: i64| plan(&world, before, &times, second(at)).remove(0);
+    let observation =
+        Observation { nodes: vec![elastic("IDLE+CLOUD+POWERED_DOWN").with(Active)], strays: vec![] };
+    let look = |before: &[FindingRecord], at: i64| plan(&observation, before, &times, second(at)).remove(0);
     let first = look(&[], 1000);
     assert_eq!((first.since, first.due), (second(1000), Some(second(1120))));
     assert!(!first.is_due(second(1119)) && first.is_due(second(1120)));
-    let mut finding = Finding {
+    let mut finding = FindingRecord {
         subject: "n-0".into(),
         rule: "left-running".into(),
         since: second(1000),
@@ -341,11 +335,11 @@ fn grace_is_given_once_and_an_action_is_not_repeated_at_every_look() {
 
 #[test]
 fn what_is_only_reported_is_never_due() {
-    let world = World {
+    let observation = Observation {
         nodes: vec![node("IDLE").with(Active).but(|o| o.image = Some("newer".into()))],
         strays: vec![],
     };
     let times = Times { timing: Timing::default(), resume_timeout: 300 };
-    let verdict = plan(&world, &[], &times, second(0)).remove(0);
-    assert!(verdict.due.is_none() && !verdict.is_due(second(9_999_999)));
+    let finding = plan(&observation, &[], &times, second(0)).remove(0);
+    assert!(finding.due.is_none() && !finding.is_due(second(9_999_999)));
 }

@@ -6,25 +6,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-
-use crate::slurm::{JobState, Node};
+use kiln_slurm::JobState;
 use kiln_wire::rollout::{NodeStep, Options, Rollout, RolloutNode, RolloutState, Strategy};
-use node::{JobSeen, Seen, Terms, Verdict, judge};
+
+use super::observe::{JobObservation, NodeObservation};
+use super::transitions::Transition;
+use node::{NodePlan, Terms, plan_node};
 
 /// A node is handed to Slurm at most this many times.
 const TRIES: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Write down where the node stands.
-    Step {
+    /// Record where the node stands.
+    Change {
         node: String,
-        step: NodeStep,
-        remark: Option<String>,
-    },
-    /// Its job was called off before it began: as if it had never been submitted.
-    HandBack {
-        node: String,
+        transition: Transition,
     },
     /// Hand the node to Slurm.
     Submit {
@@ -42,7 +39,7 @@ pub enum Action {
         node: String,
         job: u64,
     },
-    /// If Slurm can still do so, the node is skipped for this reason.
+    /// If Slurm still can, the node is skipped for this reason.
     CancelReboot {
         node: String,
         reason: String,
@@ -54,9 +51,10 @@ pub enum Action {
     Undrain {
         node: String,
     },
-    /// Turn the node round, to the image it had. `direct`: Slurm cannot run a job there.
+    /// Take the node back to the image it had. `direct`: Slurm cannot run a job there.
     TakeBack {
         node: String,
+        image: String,
         direct: bool,
     },
     Become(RolloutState),
@@ -71,16 +69,21 @@ pub struct Limits {
     pub concurrency: usize,
 }
 
-pub fn plan(rollout: &Rollout, seen: &BTreeMap<String, Seen>, limits: Limits, now: Timestamp) -> Vec<Action> {
+pub fn plan(
+    rollout: &Rollout,
+    seen: &BTreeMap<String, NodeObservation>,
+    limits: Limits,
+    now: Timestamp,
+) -> Vec<Action> {
     let mut actions = Vec::new();
     let mut steps = Vec::with_capacity(rollout.nodes.len());
-    let nothing = Seen::default();
+    let nothing = NodeObservation::default();
     for node in &rollout.nodes {
         let mut step = node.step.clone();
         if step.is_in_flight() {
             let seen = seen.get(&node.node).unwrap_or(&nothing);
-            let verdict = judge(node, seen, terms(&rollout.options, node, limits.slurm_waits), now);
-            step = follow(rollout, node, verdict, &mut actions);
+            let plan = plan_node(node, seen, terms(&rollout.options, node, limits.slurm_waits), now);
+            step = act_on(rollout, node, plan, &mut actions);
         }
         steps.push(step);
     }
@@ -108,80 +111,75 @@ fn terms(options: &Options, node: &RolloutNode, slurm_waits: Duration) -> Terms 
     }
 }
 
-/// Turns a verdict into actions; returns the step the node is at with them.
-fn follow(rollout: &Rollout, node: &RolloutNode, verdict: Verdict, actions: &mut Vec<Action>) -> NodeStep {
+/// Turns the plan for one node into actions; returns the step that it is at after them.
+fn act_on(rollout: &Rollout, node: &RolloutNode, plan: NodePlan, actions: &mut Vec<Action>) -> NodeStep {
     let name = || node.node.clone();
-    let (step, remark) = match verdict {
-        Verdict::At { step, remark } => {
-            if step == node.step && remark == node.remark {
-                return step;
-            }
-            (step, remark)
-        }
-        Verdict::NeedsCheck => {
+    let transition = match plan {
+        NodePlan::Move(transition) => transition,
+        NodePlan::Stay => Transition::Remark(None),
+        NodePlan::SubmitCheck => {
             actions.push(Action::SubmitCheck { node: name() });
             return node.step.clone();
         }
-        Verdict::NeedsUndrain => {
+        NodePlan::Undrain => {
             actions.push(Action::Undrain { node: name() });
             return node.step.clone();
         }
-        Verdict::Untouched => match untouched(rollout, node) {
-            Some(NodeStep::Pending) => {
-                actions.push(Action::HandBack { node: name() });
-                return NodeStep::Pending;
-            }
-            Some(step) => (step, None),
-            None => again(rollout, node, "its job was cancelled"),
-        },
-        Verdict::Again(why) => again(rollout, node, &why),
-        Verdict::Failed { reason, drain } => {
+        NodePlan::Untouched => {
+            untouched(rollout, node).unwrap_or_else(|| again(rollout, node, "its job was cancelled"))
+        }
+        NodePlan::Again(why) => again(rollout, node, &why),
+        NodePlan::Fail { reason, drain } => {
             actions.extend(node.step.job().map(|job| Action::Cancel { node: name(), job }));
             if drain {
                 let reason = format!("kiln: rollout {}: {reason}", rollout.id);
                 actions.push(Action::Drain { node: name(), reason });
             }
-            (NodeStep::Failed { reason }, None)
+            Transition::Fail { reason }
         }
     };
-    actions.push(Action::Step { node: name(), step: step.clone(), remark });
+    let step = transition.step(&node.step);
+    if transition.changes(node) {
+        actions.push(Action::Change { node: name(), transition });
+    }
     step
 }
 
-/// A job that Kiln itself cancelled, because the rollout is paused or ends.
-fn untouched(rollout: &Rollout, node: &RolloutNode) -> Option<NodeStep> {
+/// For a node whose job Kiln itself cancelled, because the rollout is paused or ends.
+fn untouched(rollout: &Rollout, node: &RolloutNode) -> Option<Transition> {
     let reason = match &rollout.state {
-        RolloutState::Paused => return Some(NodeStep::Pending),
+        RolloutState::Paused => return Some(Transition::HandBack),
         RolloutState::Halting { .. } => "the rollout was halted",
         RolloutState::Aborting => "the rollout was aborted",
         // Paused and resumed at once: Slurm's answer comes late.
-        RolloutState::Running if node.remark.as_deref() == Some(CANCELLED) => return Some(NodeStep::Pending),
+        RolloutState::Running if node.remark.as_deref() == Some(CANCELLED) => {
+            return Some(Transition::HandBack);
+        }
         _ => return None,
     };
-    Some(NodeStep::Skipped { reason: reason.into() })
+    Some(Transition::Skip { reason: reason.into() })
 }
 
 /// The remark on a node whose job Kiln cancels.
 pub const CANCELLED: &str = "cancelling its job";
 
-fn again(rollout: &Rollout, node: &RolloutNode, why: &str) -> (NodeStep, Option<String>) {
+fn again(rollout: &Rollout, node: &RolloutNode, why: &str) -> Transition {
     let goes_on = matches!(
         rollout.state,
         RolloutState::Running | RolloutState::Paused | RolloutState::RollingBack { .. }
     );
     if goes_on && node.tries < TRIES && !node.direct {
-        (NodeStep::Pending, Some(format!("once more: {why}")))
-    } else {
-        let times = if node.tries > 1 { format!(" (tried {} times)", node.tries) } else { String::new() };
-        (NodeStep::Failed { reason: format!("{why}{times}") }, None)
+        return Transition::Retry { why: why.to_string() };
     }
+    let times = if node.tries > 1 { format!(" (tried {} times)", node.tries) } else { String::new() };
+    Transition::Fail { reason: format!("{why}{times}") }
 }
 
 /// The rollout with its nodes' new steps.
 struct After<'a> {
     rollout: &'a Rollout,
     steps: Vec<NodeStep>,
-    seen: &'a BTreeMap<String, Seen>,
+    seen: &'a BTreeMap<String, NodeObservation>,
     limits: Limits,
 }
 
@@ -251,7 +249,8 @@ impl After<'_> {
 
     fn cancel_pending(&self, actions: &mut Vec<Action>) {
         for (node, step) in self.nodes() {
-            let waits = |job: &JobSeen| matches!(job, JobSeen::Known { state: JobState::Pending, .. });
+            let waits =
+                |job: &JobObservation| matches!(job, JobObservation::Known { state: JobState::Pending, .. });
             let seen_waiting = self.seen.get(&node.node).and_then(|s| s.job.as_ref()).is_some_and(waits);
             if let (NodeStep::Submitted { job }, true) = (step, seen_waiting) {
                 actions.push(Action::CancelPending { node: node.node.clone(), job: *job });
@@ -259,14 +258,14 @@ impl After<'_> {
         }
     }
 
-    /// Nothing new begins, and what has not begun yet is called off.
+    /// Nothing new begins, and what has not begun yet is cancelled.
     fn wind_up(&self, reason: &str, actions: &mut Vec<Action>) {
         self.cancel_pending(actions);
         for (node, step) in self.nodes() {
             let (elastic, node, reason) = (node.elastic, node.node.clone(), reason.to_string());
             match step {
                 NodeStep::Pending => {
-                    actions.push(Action::Step { node, step: NodeStep::Skipped { reason }, remark: None });
+                    actions.push(Action::Change { node, transition: Transition::Skip { reason } });
                 }
                 // Slurm takes a node back that waits to be rebooted, but not one that waits to be powered down.
                 NodeStep::Draining if !elastic => actions.push(Action::CancelReboot { node, reason }),
@@ -294,11 +293,11 @@ impl After<'_> {
         }
         for node in &self.rollout.nodes {
             let Some(seen) = self.seen.get(&node.node) else { continue };
-            // Touched is what has another image than it had.
-            if node.rolling_back || node.previous.is_none() || seen.image == node.previous {
-                continue;
+            // A node that has the image it had was not touched.
+            let Some(image) = node.previous.as_ref().filter(|_| !node.rolling_back) else { continue };
+            if seen.image.as_ref() != Some(image) {
+                actions.push(take_back(node, image, seen));
             }
-            actions.push(take_back(node, seen));
         }
         actions.push(Action::Become(RolloutState::RollingBack { why }));
     }
@@ -312,26 +311,19 @@ impl After<'_> {
     }
 }
 
-fn take_back(node: &RolloutNode, seen: &Seen) -> Action {
+fn take_back(node: &RolloutNode, image: &str, seen: &NodeObservation) -> Action {
     let name = node.node.clone();
+    let back = |name, direct| Action::TakeBack { node: name, image: image.to_string(), direct };
     match &seen.slurm {
         Some(slurm) if slurm.is_drained_by_others() => {
             let reason = "not taken back: somebody else has drained it".to_string();
-            Action::Step { node: name, step: NodeStep::Failed { reason }, remark: None }
+            Action::Change { node: name, transition: Transition::RefuseTakeBack { reason } }
         }
         // There may be user jobs: Slurm has to let them end.
-        _ if node.elastic => Action::TakeBack { node: name, direct: false },
-        Some(slurm) if slurm.state.in_service() || is_out_of_sight(slurm) => {
-            Action::TakeBack { node: name, direct: false }
-        }
-        _ => Action::TakeBack { node: name, direct: true },
+        _ if node.elastic => back(name, false),
+        Some(slurm) if slurm.state.in_service() || slurm.is_silent_with_jobs() => back(name, false),
+        _ => back(name, true),
     }
-}
-
-/// In service with jobs on it, but for not having answered just now.
-fn is_out_of_sight(slurm: &Node) -> bool {
-    let booting = slurm.has_flag("POWERING_UP") || slurm.has_flag("REBOOT_ISSUED");
-    slurm.has_flag("NOT_RESPONDING") && slurm.carries_jobs() && !slurm.is_down() && !booting
 }
 
 #[cfg(test)]

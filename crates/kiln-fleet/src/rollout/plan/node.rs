@@ -1,4 +1,4 @@
-//! Where one node of a rollout stands, from what was observed. Pure.
+//! What one node of a rollout needs next. Pure: where it stands and what was observed give its plan.
 //!
 //! A job that ended well proves nothing by itself: the instance's image and the node's boot, as Slurm saw it,
 //! have to agree.
@@ -6,61 +6,31 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-
-use crate::slurm::{JobState, Node};
-use crate::store::{Request, RequestState};
+use kiln_slurm::{BOOT_TIME_ROUNDING, JobState, Node};
 use kiln_wire::rollout::{NodeStep, RolloutNode};
 
-/// Slurm keeps whole seconds.
-const ROUNDING: Duration = Duration::from_secs(2);
+use super::super::observe::{JobObservation, NodeObservation};
+use super::super::transitions::Transition;
+use crate::store::{Request, RequestState};
+
 /// Slurm is to give up first: it knows best.
 const AFTER_SLURM: Duration = Duration::from_secs(60);
 /// Between Slurm's yes to a reboot and the flag that shows it.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// What was observed of one node.
-#[derive(Debug, Clone, Default)]
-pub struct Seen {
-    pub image: Option<String>,
-    /// When the instance was made; `None`: there is none.
-    pub created: Option<Timestamp>,
-    /// The instance runs, and no build is going on.
-    pub active: bool,
-    /// A build is going on.
-    pub building: bool,
-    /// The newest.
-    pub request: Option<Request>,
-    pub slurm: Option<Node>,
-    /// Of the node's present step; `None` if that has none.
-    pub job: Option<JobSeen>,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JobSeen {
-    Known {
-        state: JobState,
-        /// Slurm's word.
-        reason: String,
-    },
-    /// Neither slurmctld nor the accounting knows it.
-    Gone,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    At {
-        step: NodeStep,
-        remark: Option<String>,
-    },
-    /// Back in service on its image; the check has to be run by a job of its own.
-    NeedsCheck,
-    /// Kiln's own drain stands in its way.
-    NeedsUndrain,
+pub enum NodePlan {
+    Move(Transition),
+    Stay,
+    /// It is back in service on its image; the check has to be run by a job of its own.
+    SubmitCheck,
+    /// Only Kiln's own drain keeps it out of service.
+    Undrain,
     /// The job did not do what it was for, through no fault of the node.
     Again(String),
     /// The job was cancelled while it waited: the node was not touched.
     Untouched,
-    Failed {
+    Fail {
         reason: String,
         drain: bool,
     },
@@ -77,42 +47,43 @@ pub struct Terms {
     pub slurm_waits: Duration,
 }
 
-pub fn judge(node: &RolloutNode, seen: &Seen, terms: Terms, now: Timestamp) -> Verdict {
+pub fn plan_node(node: &RolloutNode, seen: &NodeObservation, terms: Terms, now: Timestamp) -> NodePlan {
     if node.elastic {
         return powered_down(node, seen, now);
     }
     let facts = Facts::new(node, seen, terms);
     if let Some(request) = facts.request.filter(|r| r.state == RequestState::Failed) {
         let reason = request.error.clone().unwrap_or_else(|| "the cloud request failed".into());
-        return Verdict::Failed { reason, drain: false };
+        return NodePlan::Fail { reason, drain: false };
     }
     let waited = now.duration_since(node.since).unsigned_abs();
     match (node.step.job(), &seen.job) {
-        (Some(job), Some(JobSeen::Known { state, reason })) => {
+        (Some(job), Some(JobObservation::Known { state, reason })) => {
             with_job(job, state, reason, &facts, terms, waited)
         }
-        (Some(_), Some(JobSeen::Gone)) if facts.at_work => at(NodeStep::Rebuilding { job: None }),
-        (Some(_), Some(JobSeen::Gone)) => Verdict::Again("Slurm does not know its job any more".into()),
+        (Some(_), Some(JobObservation::Gone)) if facts.at_work => to(Transition::Rebuild { job: None }),
+        (Some(_), Some(JobObservation::Gone)) => {
+            NodePlan::Again("Slurm does not know its job any more".into())
+        }
         // Nothing was observed.
-        (Some(_), None) => at(node.step.clone()),
+        (Some(_), None) => NodePlan::Stay,
         (None, _) => without_job(node, &facts, terms, waited),
     }
 }
 
 /// A node of an elastic group is done when the instance it had is gone: whatever comes up after it is made from the
 /// target.
-fn powered_down(node: &RolloutNode, seen: &Seen, now: Timestamp) -> Verdict {
+fn powered_down(node: &RolloutNode, seen: &NodeObservation, now: Timestamp) -> NodePlan {
     let begun = node.begun.unwrap_or(node.since);
     if seen.created.is_none_or(|created| created >= begun) {
-        return at(NodeStep::Done);
+        return to(Transition::Finish);
     }
-    let leaving = |flag: &String| flag.starts_with("POWER") && flag != "POWERING_UP";
-    let leaving = seen.slurm.as_ref().is_some_and(|n| n.state.flags.iter().any(leaving));
+    let leaving = seen.slurm.as_ref().is_some_and(|n| n.state.is_losing_instance());
     let asked = seen.request.as_ref().is_some_and(|r| r.received >= begun && r.is_open());
     if leaving || asked || now.duration_since(node.since).unsigned_abs() < GRACE {
-        return at(NodeStep::Draining);
+        return to(Transition::Drain);
     }
-    Verdict::Again("Slurm did not power it down".into())
+    NodePlan::Again("Slurm did not power it down".into())
 }
 
 struct Facts<'a> {
@@ -130,8 +101,8 @@ struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    fn new(node: &RolloutNode, seen: &'a Seen, terms: Terms) -> Self {
-        let begun = node.begun.unwrap_or(node.since) - ROUNDING;
+    fn new(node: &RolloutNode, seen: &'a NodeObservation, terms: Terms) -> Self {
+        let begun = node.begun.unwrap_or(node.since) - BOOT_TIME_ROUNDING;
         let request = seen.request.as_ref().filter(|r| r.received >= begun);
         let slurm = seen.slurm.as_ref();
         let booted = slurm.and_then(|n| n.booted);
@@ -142,7 +113,7 @@ impl<'a> Facts<'a> {
             // The image was right before: a boot is all there is to see.
             _ => request.is_some_and(|r| r.state == RequestState::Done) || booted.is_some_and(|b| b >= begun),
         };
-        let since = request.and_then(|r| r.began).map_or(begun, |began| began - ROUNDING);
+        let since = request.and_then(|r| r.began).map_or(begun, |began| began - BOOT_TIME_ROUNDING);
         Facts {
             request,
             slurm,
@@ -150,9 +121,9 @@ impl<'a> Facts<'a> {
             given_up: slurm.is_some_and(Node::is_given_up),
             rebuilt: rebuilt && !at_work && (seen.active || !terms.reboot),
             registered: !terms.reboot || booted.is_some_and(|booted| booted >= since),
-            // Another's drain is another's business; the node itself answers.
+            // A drain of somebody else does not matter here; the node itself answers.
             in_service: slurm
-                .is_some_and(|n| n.state.in_service() || (n.is_drained_by_others() && !n.is_down())),
+                .is_some_and(|n| n.state.in_service() || (n.is_drained_by_others() && !n.state.is_down())),
         }
     }
 }
@@ -164,70 +135,67 @@ fn with_job(
     facts: &Facts<'_>,
     terms: Terms,
     waited: Duration,
-) -> Verdict {
+) -> NodePlan {
     let some = Some(job);
     match state {
-        JobState::Pending => {
-            Verdict::At { step: NodeStep::Submitted { job }, remark: Some(format!("waits: {reason}")) }
-        }
-        _ if facts.at_work => at(NodeStep::Rebuilding { job: some }),
+        JobState::Pending => to(Transition::Queue { job, remark: Some(format!("waits: {reason}")) }),
+        _ if facts.at_work => to(Transition::Rebuild { job: some }),
         JobState::Configuring | JobState::Running if !facts.rebuilt => match facts.request {
-            Some(_) => at(NodeStep::Rebuilding { job: some }),
-            None => at(NodeStep::Submitted { job }),
+            Some(_) => to(Transition::Rebuild { job: some }),
+            None => to(Transition::Queue { job, remark: None }),
         },
-        JobState::Running if facts.registered => at(NodeStep::Checking { job }),
-        JobState::Completed if !facts.rebuilt => Verdict::Again(
+        JobState::Running if facts.registered => to(Transition::Check { job }),
+        JobState::Completed if !facts.rebuilt => NodePlan::Again(
             "its job ran without a rebuild, as happens when slurmctld is restarted at the wrong moment"
                 .into(),
         ),
-        JobState::Completed if facts.registered && facts.in_service => at(NodeStep::Done),
-        JobState::Cancelled if facts.request.is_none() => Verdict::Untouched,
-        JobState::Cancelled => Verdict::Again("its job was cancelled".into()),
+        JobState::Completed if facts.registered && facts.in_service => to(Transition::Finish),
+        JobState::Cancelled if facts.request.is_none() => NodePlan::Untouched,
+        JobState::Cancelled => NodePlan::Again("its job was cancelled".into()),
         JobState::NodeFail if facts.in_service && facts.registered => {
-            Verdict::Again("Slurm lost the node while its job ran".into())
+            NodePlan::Again("Slurm lost the node while its job ran".into())
         }
         JobState::Completed | JobState::NodeFail if is_overdue(facts, terms, waited) => {
             did_not_return(facts, terms)
         }
         JobState::Configuring | JobState::Running | JobState::Completed | JobState::NodeFail => {
-            at(NodeStep::Booting { job: some })
+            to(Transition::Boot { job: some })
         }
-        JobState::Failed(word) => {
-            let what = match word.as_str() {
-                "TIMEOUT" => "ran out of time",
-                "FAILED" => "failed: its command or check did not succeed",
-                _ => "did not end well",
-            };
-            Verdict::Failed { reason: format!("job {job} {what} ({word})"), drain: true }
-        }
+        JobState::TimedOut => job_failed(job, "ran out of time", state),
+        JobState::Failed => job_failed(job, "failed: its command or check did not succeed", state),
+        JobState::Other(_) => job_failed(job, "did not end well", state),
     }
 }
 
-fn without_job(node: &RolloutNode, facts: &Facts<'_>, terms: Terms, waited: Duration) -> Verdict {
-    let reboot_is_due = facts.slurm.is_some_and(|n| n.state.flags.iter().any(|flag| flag.contains("REBOOT")));
-    let drained_by_kiln = facts.slurm.is_some_and(|n| n.is_drained() && !n.is_drained_by_others());
+fn job_failed(job: u64, what: &str, state: &JobState) -> NodePlan {
+    NodePlan::Fail { reason: format!("job {job} {what} ({state})"), drain: true }
+}
+
+fn without_job(node: &RolloutNode, facts: &Facts<'_>, terms: Terms, waited: Duration) -> NodePlan {
+    let reboot_is_due = facts.slurm.is_some_and(|n| n.state.is_waiting_for_reboot());
+    let drained_by_kiln = facts.slurm.is_some_and(Node::is_drained_by_kiln);
     if facts.at_work {
-        return at(NodeStep::Rebuilding { job: None });
+        return to(Transition::Rebuild { job: None });
     }
     if !facts.rebuilt {
         return match (&node.step, facts.request) {
-            (NodeStep::Draining, None) if reboot_is_due || waited < GRACE => at(NodeStep::Draining),
-            (NodeStep::Draining, None) => Verdict::Again("Slurm did not call the reboot hook".into()),
-            (_, Some(_)) | (NodeStep::Rebuilding { .. }, _) if waited < GRACE => at(node.step.clone()),
-            _ => Verdict::Again("it was rebooted without a rebuild".into()),
+            (NodeStep::Draining, None) if reboot_is_due || waited < GRACE => to(Transition::Drain),
+            (NodeStep::Draining, None) => NodePlan::Again("Slurm did not call the reboot hook".into()),
+            (_, Some(_)) | (NodeStep::Rebuilding { .. }, _) if waited < GRACE => NodePlan::Stay,
+            _ => NodePlan::Again("it was rebooted without a rebuild".into()),
         };
     }
     if facts.registered && facts.in_service {
-        return if terms.check_after { Verdict::NeedsCheck } else { at(NodeStep::Done) };
+        return if terms.check_after { NodePlan::SubmitCheck } else { to(Transition::Finish) };
     }
     // Slurm itself ends the drain that came with its reboot.
     if facts.registered && drained_by_kiln && !reboot_is_due && waited > GRACE {
-        return Verdict::NeedsUndrain;
+        return NodePlan::Undrain;
     }
     if is_overdue(facts, terms, waited) {
         return did_not_return(facts, terms);
     }
-    at(NodeStep::Booting { job: None })
+    to(Transition::Boot { job: None })
 }
 
 /// A node that the cloud took long to build has as much time to boot as any other, though Slurm has given it up: it
@@ -238,10 +206,10 @@ fn is_overdue(facts: &Facts<'_>, terms: Terms, waited: Duration) -> bool {
 }
 
 /// In words that fit a reason in Slurm.
-fn did_not_return(facts: &Facts<'_>, terms: Terms) -> Verdict {
+fn did_not_return(facts: &Facts<'_>, terms: Terms) -> NodePlan {
     let seconds = terms.slurm_waits.as_secs();
     let what = if facts.rebuilt { "it was rebuilt but did" } else { "it was not rebuilt and did" };
-    Verdict::Failed {
+    NodePlan::Fail {
         reason: format!(
             "{what} not come back to Slurm within {seconds} s: see `kiln console`, then `kiln rebuild` it again"
         ),
@@ -249,6 +217,6 @@ fn did_not_return(facts: &Facts<'_>, terms: Terms) -> Verdict {
     }
 }
 
-fn at(step: NodeStep) -> Verdict {
-    Verdict::At { step, remark: None }
+fn to(transition: Transition) -> NodePlan {
+    NodePlan::Move(transition)
 }

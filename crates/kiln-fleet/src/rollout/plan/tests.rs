@@ -3,10 +3,9 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use kiln_slurm::NodeState;
+use kiln_slurm::{Node, State};
 
 use super::*;
-use crate::slurm::Node;
 use crate::store::{Request, RequestKind, RequestState};
 
 const START: i64 = 1000;
@@ -35,17 +34,14 @@ fn rollout(options: Options, steps: Vec<NodeStep>) -> Rollout {
     Rollout { id: 1, created: second(START), finished: None, state: RolloutState::Running, options, nodes }
 }
 
-fn job(state: JobState) -> Option<JobSeen> {
-    Some(JobSeen::Known { state, reason: "Resources".into() })
+fn job(state: JobState) -> Option<JobObservation> {
+    Some(JobObservation::Known { state, reason: "Resources".into() })
 }
 
 fn slurm(state: &str, booted: i64) -> Option<Node> {
-    let mut words = state.split('+').map(String::from);
-    let base = words.next().unwrap();
-    let reason = state.contains("DRAIN").then(|| "kiln: x".to_string());
-    let state =
-        NodeState { node: String::new(), base, flags: words.collect(), reason, ..NodeState::default() };
-    Some(Node { state, booted: Some(second(booted)), ..Node::default() })
+    let state = State::parse(state);
+    let reason = state.is_drained().then(|| "kiln: x".to_string());
+    Some(Node { state, reason, booted: Some(second(booted)), ..Node::default() })
 }
 
 fn request(state: RequestState) -> Option<Request> {
@@ -67,19 +63,19 @@ fn request(state: RequestState) -> Option<Request> {
 }
 
 /// In service on its old image, its job in this state.
-fn old(state: JobState) -> Seen {
-    Seen {
+fn old(state: JobState) -> NodeObservation {
+    NodeObservation {
         image: Some("old".into()),
         active: true,
         slurm: slurm("IDLE", START - 500),
         job: job(state),
-        ..Seen::default()
+        ..NodeObservation::default()
     }
 }
 
 /// Rebuilt and registered.
-fn new(state: JobState) -> Seen {
-    Seen {
+fn new(state: JobState) -> NodeObservation {
+    NodeObservation {
         image: Some("new".into()),
         slurm: slurm("ALLOCATED", START + 20),
         request: request(RequestState::Done),
@@ -87,11 +83,11 @@ fn new(state: JobState) -> Seen {
     }
 }
 
-fn act(rollout: &Rollout, seen: &[Seen]) -> Vec<Action> {
+fn act(rollout: &Rollout, seen: &[NodeObservation]) -> Vec<Action> {
     act_at(rollout, seen, now())
 }
 
-fn act_at(rollout: &Rollout, seen: &[Seen], now: Timestamp) -> Vec<Action> {
+fn act_at(rollout: &Rollout, seen: &[NodeObservation], now: Timestamp) -> Vec<Action> {
     let seen = (0..).zip(seen).map(|(i, s)| (format!("n-{i}"), s.clone())).collect();
     plan(rollout, &seen, Limits { slurm_waits: Duration::from_secs(300), concurrency: 2 }, now)
 }
@@ -102,9 +98,18 @@ fn submits(actions: &[Action]) -> Vec<String> {
 }
 
 /// The step a single node takes; `None` if it stays.
-fn steps_to(step: NodeStep, seen: &Seen) -> Option<NodeStep> {
+fn steps_to(step: NodeStep, seen: &NodeObservation) -> Option<NodeStep> {
     let actions = act(&rollout(Options { halt_after: 0, ..Options::default() }, vec![step]), from_ref(seen));
-    actions.into_iter().find_map(|a| if let Action::Step { step, .. } = a { Some(step) } else { None })
+    changed_to(actions)
+}
+
+fn changed_to(actions: Vec<Action>) -> Option<NodeStep> {
+    let change = |a| if let Action::Change { transition, .. } = a { Some(transition) } else { None };
+    actions.into_iter().find_map(change).map(|transition| transition.step(&NodeStep::Pending))
+}
+
+fn change(node: &str, transition: Transition) -> Action {
+    Action::Change { node: node.into(), transition }
 }
 
 #[test]
@@ -114,10 +119,11 @@ fn a_node_goes_its_way() {
     let rebuilding = || NodeStep::Rebuilding { job: Some(7) };
     let booting = || NodeStep::Booting { job: Some(7) };
     let checking = || NodeStep::Checking { job: 7 };
-    let at_work = Seen { request: request(RequestState::Working), ..old(Configuring) };
-    let being_built = Seen { building: true, active: false, ..new(Configuring) };
-    let not_seen_yet = Seen { slurm: slurm("ALLOCATED+POWERING_UP", START - 500), ..new(Configuring) };
-    let back_late = Seen { slurm: slurm("DOWN+NOT_RESPONDING", START - 500), ..new(Completed) };
+    let at_work = NodeObservation { request: request(RequestState::Working), ..old(Configuring) };
+    let being_built = NodeObservation { building: true, active: false, ..new(Configuring) };
+    let not_seen_yet =
+        NodeObservation { slurm: slurm("ALLOCATED+POWERING_UP", START - 500), ..new(Configuring) };
+    let back_late = NodeObservation { slurm: slurm("DOWN+NOT_RESPONDING", START - 500), ..new(Completed) };
     let rows = [
         (submitted(), old(Configuring), None),
         (submitted(), at_work, Some(rebuilding())),
@@ -129,7 +135,7 @@ fn a_node_goes_its_way() {
         (booting(), new(Running), Some(checking())),
         (checking(), new(Completed), Some(NodeStep::Done)),
         (checking(), back_late, Some(booting())),
-        // A whole rebuild between two looks.
+        // A whole rebuild between two rounds.
         (submitted(), new(Completed), Some(NodeStep::Done)),
     ];
     for (step, seen, next) in rows {
@@ -137,24 +143,27 @@ fn a_node_goes_its_way() {
     }
     let waiting = act(&rollout(Options::default(), vec![submitted()]), &[old(Pending)]);
     let remark = Some("waits: Resources".to_string());
-    assert_eq!(waiting, [Action::Step { node: "n-0".into(), step: submitted(), remark }]);
+    assert_eq!(waiting, [change("n-0", Transition::Queue { job: 7, remark })]);
 }
 
 #[test]
 fn what_went_wrong_is_tried_once_more() {
-    let lost = Seen { job: Some(JobSeen::Gone), ..old(JobState::Running) };
+    let lost = NodeObservation { job: Some(JobObservation::Gone), ..old(JobState::Running) };
     let node_failed = new(JobState::NodeFail);
     let cancelled_late = new(JobState::Cancelled);
     for seen in [old(JobState::Completed), old(JobState::Cancelled), lost, node_failed, cancelled_late] {
         let mut rollout = rollout(Options::default(), vec![NodeStep::Submitted { job: 7 }]);
         let first = act(&rollout, from_ref(&seen));
         assert!(
-            matches!(&first[0], Action::Step { step: NodeStep::Pending, remark: Some(_), .. }),
+            matches!(&first[0], Action::Change { transition: Transition::Retry { .. }, .. }),
             "{seen:?}: {first:?}"
         );
         rollout.nodes[0].tries = 2;
         let second = act(&rollout, &[seen]);
-        assert!(matches!(&second[0], Action::Step { step: NodeStep::Failed { .. }, .. }), "{second:?}");
+        assert!(
+            matches!(&second[0], Action::Change { transition: Transition::Fail { .. }, .. }),
+            "{second:?}"
+        );
     }
 }
 
@@ -163,26 +172,29 @@ fn a_job_without_a_rebuild_is_named() {
     let mut rollout = rollout(Options::default(), vec![NodeStep::Submitted { job: 7 }]);
     rollout.nodes[0].tries = 2;
     let actions = act(&rollout, &[old(JobState::Completed)]);
-    let Action::Step { step: NodeStep::Failed { reason }, .. } = &actions[0] else { panic!("{actions:?}") };
+    let Action::Change { transition: Transition::Fail { reason }, .. } = &actions[0] else {
+        panic!("{actions:?}")
+    };
     assert!(reason.contains("ran without a rebuild") && reason.ends_with("(tried 2 times)"), "{reason}");
 }
 
 #[test]
 fn a_failed_check_drains_and_a_failed_request_is_quoted() {
-    let seen = new(JobState::Failed("FAILED".into()));
+    let seen = new(JobState::Failed);
     let actions = act(&rollout(Options::default(), vec![NodeStep::Checking { job: 7 }]), &[seen]);
     assert!(matches!(&actions[1], Action::Drain { reason, .. }
         if reason.starts_with("kiln: rollout 1: job 7 failed: its command or check did not succeed")));
-    let seen = Seen { request: request(RequestState::Failed), ..old(JobState::Configuring) };
+    let seen = NodeObservation { request: request(RequestState::Failed), ..old(JobState::Configuring) };
     let actions = act(&rollout(Options::default(), vec![NodeStep::Submitted { job: 7 }]), &[seen]);
     assert_eq!(actions[0], Action::Cancel { node: "n-0".into(), job: 7 });
-    assert!(matches!(&actions[1], Action::Step { step: NodeStep::Failed { reason }, .. }
+    assert!(matches!(&actions[1], Action::Change { transition: Transition::Fail { reason }, .. }
         if reason == "the cloud has no image new"));
 }
 
 #[test]
 fn a_node_that_does_not_return_fails() {
-    let gone = Seen { slurm: slurm("DOWN+NOT_RESPONDING", START - 500), ..new(JobState::NodeFail) };
+    let gone =
+        NodeObservation { slurm: slurm("DOWN+NOT_RESPONDING", START - 500), ..new(JobState::NodeFail) };
     let mut rollout = rollout(Options::default(), vec![NodeStep::Booting { job: Some(7) }]);
     assert!(act(&rollout, from_ref(&gone)).is_empty());
     rollout.nodes[0].since = now() - Duration::from_secs(11 * 60);
@@ -200,7 +212,7 @@ fn canaries_go_first() {
     let first = rollout(options.clone(), vec![skipped(), pending(), pending()]);
     assert_eq!(submits(&act(&first, &[])), ["n-1"]);
     let waiting = rollout(options.clone(), vec![skipped(), running, pending()]);
-    assert!(submits(&act(&waiting, &[Seen::default(), old(JobState::Pending)])).is_empty());
+    assert!(submits(&act(&waiting, &[NodeObservation::default(), old(JobState::Pending)])).is_empty());
     let proven = rollout(options.clone(), vec![skipped(), NodeStep::Done, pending(), pending()]);
     assert_eq!(submits(&act(&proven, &[])), ["n-2", "n-3"]);
     let failed = NodeStep::Failed { reason: "no boot".into() };
@@ -227,7 +239,7 @@ fn it_halts_and_leaves_the_rest_alone() {
     assert_eq!(submits(&act(&one, &[])), ["n-1"]);
     let waits = NodeStep::Submitted { job: 9 };
     let mut two = rollout(options, vec![failed(), failed(), waits, NodeStep::Pending]);
-    let seen = [Seen::default(), Seen::default(), old(JobState::Pending)];
+    let seen = [NodeObservation::default(), NodeObservation::default(), old(JobState::Pending)];
     let actions = act(&two, &seen);
     assert!(submits(&actions).is_empty());
     let Some(Action::Become(halting @ RolloutState::Halting { .. })) = actions.last() else {
@@ -237,13 +249,13 @@ fn it_halts_and_leaves_the_rest_alone() {
     let actions = act(&two, &seen);
     assert!(actions.contains(&Action::CancelPending { node: "n-2".into(), job: 9 }));
     let reason = "the rollout was halted".to_string();
-    let skipped = NodeStep::Skipped { reason };
-    assert!(actions.contains(&Action::Step { node: "n-3".into(), step: skipped.clone(), remark: None }));
+    let skip = || Transition::Skip { reason: reason.clone() };
+    assert!(actions.contains(&change("n-3", skip())));
     // Slurm has cancelled the job: nothing is left to do.
-    two.nodes[3].step = skipped.clone();
-    let seen = [Seen::default(), Seen::default(), old(JobState::Cancelled)];
+    two.nodes[3].step = NodeStep::Skipped { reason: reason.clone() };
+    let seen = [NodeObservation::default(), NodeObservation::default(), old(JobState::Cancelled)];
     let actions = act(&two, &seen);
-    assert_eq!(actions[0], Action::Step { node: "n-2".into(), step: skipped, remark: None });
+    assert_eq!(actions[0], change("n-2", skip()));
     assert!(matches!(&actions[1], Action::Become(RolloutState::Halted { .. })));
 }
 
@@ -253,12 +265,12 @@ fn pausing_calls_off_what_waits_only() {
         vec![NodeStep::Submitted { job: 1 }, NodeStep::Rebuilding { job: Some(2) }, NodeStep::Pending];
     let mut rollout = rollout(Options::default(), steps);
     rollout.state = RolloutState::Paused;
-    let building = Seen { building: true, ..old(JobState::Configuring) };
+    let building = NodeObservation { building: true, ..old(JobState::Configuring) };
     let actions = act(&rollout, &[old(JobState::Pending), building.clone()]);
     assert!(actions.contains(&Action::CancelPending { node: "n-0".into(), job: 1 }));
     assert!(submits(&actions).is_empty());
     let actions = act(&rollout, &[old(JobState::Cancelled), building]);
-    assert_eq!(actions, [Action::HandBack { node: "n-0".into() }]);
+    assert_eq!(actions, [change("n-0", Transition::HandBack)]);
 }
 
 #[test]
@@ -266,10 +278,13 @@ fn aborting_follows_what_has_begun_to_its_end() {
     let steps = vec![NodeStep::Rebuilding { job: Some(2) }, NodeStep::Draining];
     let mut rollout = rollout(Options::default(), steps);
     rollout.state = RolloutState::Aborting;
-    let building = Seen { building: true, ..old(JobState::Configuring) };
-    let draining =
-        Seen { job: None, slurm: slurm("ALLOCATED+DRAIN+REBOOT_REQUESTED", 0), ..building.clone() };
-    let draining = Seen { building: false, ..draining };
+    let building = NodeObservation { building: true, ..old(JobState::Configuring) };
+    let draining = NodeObservation {
+        job: None,
+        slurm: slurm("ALLOCATED+DRAIN+REBOOT_REQUESTED", 0),
+        ..building.clone()
+    };
+    let draining = NodeObservation { building: false, ..draining };
     let actions = act(&rollout, &[building, draining]);
     assert!(matches!(&actions[..], [Action::CancelReboot { .. }]), "{actions:?}");
     rollout.nodes[0].step = NodeStep::Done;
@@ -284,20 +299,20 @@ fn changed_nodes_are_taken_back() {
     let steps = vec![NodeStep::Done, failed(), failed(), NodeStep::Skipped { reason: String::new() }];
     let mut rollout = rollout(options, steps);
     rollout.state = RolloutState::Halting { why: "w".into() };
-    let drained = Seen { slurm: slurm("IDLE+DRAIN", START + 20), ..new(JobState::Completed) };
+    let drained = NodeObservation { slurm: slurm("IDLE+DRAIN", START + 20), ..new(JobState::Completed) };
     let untouched = old(JobState::Completed);
     let actions = act(&rollout, &[new(JobState::Completed), drained, untouched.clone(), untouched]);
     assert_eq!(
         actions,
         [
             // User jobs may run there: through Slurm.
-            Action::TakeBack { node: "n-0".into(), direct: false },
-            Action::TakeBack { node: "n-1".into(), direct: true },
+            Action::TakeBack { node: "n-0".into(), image: "old".into(), direct: false },
+            Action::TakeBack { node: "n-1".into(), image: "old".into(), direct: true },
             Action::Become(RolloutState::RollingBack { why: "w".into() }),
         ]
     );
     // It did not answer just now; there are jobs on it all the same.
-    let mute = |state: &str| Seen { slurm: slurm(state, START + 20), ..new(JobState::Completed) };
+    let mute = |state: &str| NodeObservation { slurm: slurm(state, START + 20), ..new(JobState::Completed) };
     let direct = |state: &str| match act(
         &rollout,
         &[mute(state), old(JobState::Completed), old(JobState::Completed), old(JobState::Completed)],
@@ -317,18 +332,22 @@ fn changed_nodes_are_taken_back() {
 #[test]
 fn draining_needs_no_job() {
     let options = Options { strategy: Strategy::Drain, check: Some("true".into()), ..Options::default() };
-    let jobless = |seen: Seen| Seen { job: None, ..seen };
+    let jobless = |seen: NodeObservation| NodeObservation { job: None, ..seen };
     let draining = rollout(options.clone(), vec![NodeStep::Draining]);
-    let busy = Seen { slurm: slurm("ALLOCATED+DRAIN+REBOOT_REQUESTED", 0), ..old(JobState::Running) };
+    let busy =
+        NodeObservation { slurm: slurm("ALLOCATED+DRAIN+REBOOT_REQUESTED", 0), ..old(JobState::Running) };
     assert!(act(&draining, &[jobless(busy)]).is_empty());
     let never_called = jobless(old(JobState::Running));
-    assert!(matches!(&act(&draining, &[never_called])[0], Action::Step { step: NodeStep::Pending, .. }));
+    assert!(matches!(
+        &act(&draining, &[never_called])[0],
+        Action::Change { transition: Transition::Retry { .. }, .. }
+    ));
     let back = jobless(new(JobState::Running));
     let booting = rollout(options, vec![NodeStep::Booting { job: None }]);
     assert_eq!(act(&booting, from_ref(&back)), [Action::SubmitCheck { node: "n-0".into() }]);
     let unchecked = Options { strategy: Strategy::Drain, ..Options::default() };
     let booting = rollout(unchecked, vec![NodeStep::Booting { job: None }]);
-    assert!(matches!(&act(&booting, &[back])[0], Action::Step { step: NodeStep::Done, .. }));
+    assert!(matches!(&act(&booting, &[back])[0], Action::Change { transition: Transition::Finish, .. }));
 }
 
 #[test]
@@ -336,13 +355,13 @@ fn without_a_reboot_the_job_is_all() {
     let options = Options { no_reboot: true, ..Options::default() };
     let rollout = rollout(options, vec![NodeStep::Submitted { job: 7 }]);
     let actions = act(&rollout, &[old(JobState::Completed)]);
-    assert!(matches!(&actions[0], Action::Step { step: NodeStep::Done, .. }));
+    assert!(matches!(&actions[0], Action::Change { transition: Transition::Finish, .. }));
 }
 
 /// What Slurm says of a node that did not boot in time.
 fn given_up(reason: &str) -> Option<Node> {
     let mut node = slurm("DOWN+NOT_RESPONDING", START - 500).unwrap();
-    node.state.reason = Some(reason.into());
+    node.reason = Some(reason.into());
     Some(node)
 }
 
@@ -353,7 +372,11 @@ fn a_node_that_slurm_gave_up_is_drained_in_words() {
         ("reboot timed out", NodeStep::Booting { job: None }, None),
     ] {
         let options = Options { halt_after: 0, ..Options::default() };
-        let seen = Seen { slurm: given_up(reason), job: job_state.and_then(job), ..new(JobState::Completed) };
+        let seen = NodeObservation {
+            slurm: given_up(reason),
+            job: job_state.and_then(job),
+            ..new(JobState::Completed)
+        };
         let begun = rollout(options.clone(), vec![step.clone()]);
         let late = second(START + 301);
         let actions = act_at(&begun, from_ref(&seen), late);
@@ -366,7 +389,7 @@ fn a_node_that_slurm_gave_up_is_drained_in_words() {
         let actions = act_at(&begun, from_ref(&seen), second(START + 299));
         assert!(!actions.iter().any(drain), "{actions:?}");
         // Any other reason may pass by itself.
-        let seen = Seen { slurm: given_up("Node unexpectedly rebooted"), ..seen };
+        let seen = NodeObservation { slurm: given_up("Node unexpectedly rebooted"), ..seen };
         let actions = act_at(&begun, from_ref(&seen), late);
         assert!(!actions.iter().any(|a| matches!(a, Action::Drain { .. })), "{actions:?}");
     }
@@ -377,30 +400,30 @@ fn a_node_that_was_brought_back_past_slurm_is_checked_too() {
     let options = Options { check: Some("true".into()), ..Options::default() };
     let mut rollout = rollout(options, vec![NodeStep::Booting { job: None }]);
     rollout.nodes[0].direct = true;
-    let drained = Seen { slurm: slurm("IDLE+DRAIN", START + 20), job: None, ..new(JobState::Completed) };
+    let drained =
+        NodeObservation { slurm: slurm("IDLE+DRAIN", START + 20), job: None, ..new(JobState::Completed) };
     assert!(matches!(&act(&rollout, from_ref(&drained))[0], Action::Undrain { .. }));
-    let back = Seen { slurm: slurm("IDLE", START + 20), ..drained };
+    let back = NodeObservation { slurm: slurm("IDLE", START + 20), ..drained };
     assert!(matches!(&act(&rollout, from_ref(&back))[0], Action::SubmitCheck { .. }));
 }
 
 #[test]
 fn a_node_of_an_elastic_group_is_done_when_what_it_had_is_gone() {
-    let seen = |created: Option<i64>, state: &str| Seen {
+    let seen = |created: Option<i64>, state: &str| NodeObservation {
         image: created.map(|_| "old".to_string()),
         created: created.map(second),
         slurm: slurm(state, START - 500),
-        ..Seen::default()
+        ..NodeObservation::default()
     };
-    let step = |seen: &Seen| {
+    let step = |seen: &NodeObservation| {
         let mut one = rollout(Options::default(), vec![NodeStep::Draining]);
         one.nodes[0].elastic = true;
-        let actions = act(&one, from_ref(seen));
-        actions.into_iter().find_map(|a| if let Action::Step { step, .. } = a { Some(step) } else { None })
+        changed_to(act(&one, from_ref(seen)))
     };
     assert_eq!(step(&seen(Some(START - 500), "MIXED+CLOUD+DRAIN+POWER_DOWN")), None);
     assert_eq!(step(&seen(Some(START - 500), "IDLE+CLOUD+POWERING_DOWN")), None);
     assert_eq!(step(&seen(None, "IDLE+CLOUD+POWERED_DOWN")), Some(NodeStep::Done));
-    // It went and came back between two looks.
+    // It went and came back between two rounds.
     assert_eq!(step(&seen(Some(START + 30), "IDLE+CLOUD")), Some(NodeStep::Done));
     // Somebody called it off.
     assert_eq!(step(&seen(Some(START - 500), "IDLE+CLOUD")), Some(NodeStep::Pending));
@@ -411,7 +434,10 @@ fn no_more_nodes_are_drained_than_the_cloud_builds() {
     let of = |strategy, max_unavailable| {
         let options = Options { max_unavailable, strategy, ..Options::default() };
         let steps = vec![NodeStep::Draining, NodeStep::Pending, NodeStep::Pending, NodeStep::Pending];
-        let waits = Seen { slurm: slurm("IDLE+REBOOT_REQUESTED", START - 500), ..Seen::default() };
+        let waits = NodeObservation {
+            slurm: slurm("IDLE+REBOOT_REQUESTED", START - 500),
+            ..NodeObservation::default()
+        };
         submits(&act(&rollout(options, steps), from_ref(&waits))).len()
     };
     assert_eq!(of(Strategy::Drain, 0), 1);

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 
 /// Apply a bundle to this node
 ///
-/// Prints one line per resource that was changed, skipped or failed, and how many were right already.
+/// Prints one line per resource that was changed, skipped or failed, and how many were correct already.
 #[derive(Debug, Args)]
 pub struct Apply {
     /// The bundle; `-` reads it from standard input

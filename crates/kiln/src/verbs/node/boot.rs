@@ -10,7 +10,7 @@ use crate::exit::Exit;
 
 /// Do what this node does at boot: read its metadata, fetch its bundle, apply it
 ///
-/// A node that has to wait for `kiln configure` says why, and that is no failure.
+/// A node that has to wait for `kiln configure` says why; that is not a failure.
 #[derive(Debug, Args)]
 pub struct Boot {}
 

@@ -23,8 +23,8 @@ use crate::table::Table;
 
 /// Move compute nodes to the image of the file, through Slurm
 ///
-/// Submits one job per node to the rebuild partition. Running jobs end as they would, then the node is rebuilt before
-/// any other job gets it. Without a subcommand a rollout is started and watched until it is over.
+/// Submits one job per node to the rebuild partition. Running jobs finish first; then the node is rebuilt before any
+/// other job gets it. Without a subcommand a rollout is started and watched until it is over.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Rebuild {
@@ -43,11 +43,11 @@ enum Verb {
     /// On a terminal a live view, elsewhere a line for every step of every node. With --json every line is an object: a
     /// node at its new step, and at the end the whole rollout.
     Watch { id: Option<RolloutId> },
-    /// Let nothing new begin; what has begun goes on
+    /// Start no further nodes; those that have started continue
     Pause { id: Option<RolloutId> },
-    /// Go on after a pause
+    /// Continue after a pause
     Resume { id: Option<RolloutId> },
-    /// End a rollout; nodes that are being rebuilt are followed to their end
+    /// End a rollout; nodes that are being rebuilt are watched until they are done
     Abort { id: Option<RolloutId> },
     /// List all rollouts, newest first
     List,
@@ -71,13 +71,13 @@ struct Start {
     /// Submit the jobs but rebuild nothing, to see how Slurm orders them
     #[arg(long)]
     no_reboot: bool,
-    /// Another option for sbatch; may be given again
+    /// A further option for sbatch; may be repeated
     #[arg(long = "sbatch-option", value_name = "OPTION", allow_hyphen_values = true)]
     sbatch_options: Vec<String>,
     /// Submit the jobs as this user, to partitions that take the user's jobs; default: Slurm's own user
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// This many nodes first; the others only when these are proven
+    /// Rebuild this many nodes first, and the others only when these have succeeded
     #[arg(long, default_value_t = 0, value_name = "N")]
     canary: usize,
     /// At most this many nodes at a time, or this share of them such as 20%
@@ -86,19 +86,19 @@ struct Start {
     /// Stop after this many failures; 0 never stops
     #[arg(long, default_value_t = 3, value_name = "K")]
     halt_after: usize,
-    /// When it stops, take nodes back to the image they had
+    /// When it stops, return nodes to the image they had
     #[arg(long)]
     rollback_on_halt: bool,
-    /// How Slurm is asked
+    /// How Slurm frees a node for its rebuild
     #[arg(long, value_enum, default_value_t = How::Job)]
     strategy: How,
     /// What must succeed on the node after its rebuild
     #[arg(long, value_name = "SHELL")]
     check: Option<String>,
-    /// Also nodes that have their image already: they are rebooted
+    /// Include nodes that have their image already; they are rebooted
     #[arg(long)]
     force: bool,
-    /// Return when the rollout is started
+    /// Return as soon as the rollout is started
     #[arg(long)]
     detach: bool,
 }

@@ -1,0 +1,154 @@
+//! What a driver of a cloud does. [`crate::Cloud`] has the same calls, with what each of them promises; this is the list
+//! for whoever writes a driver. A method with a body is for clouds that have more than others: the body is what it means
+//! where a cloud lacks that.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::future::{Future, ready};
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::{
+    AddressRange, Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork,
+    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume,
+};
+
+pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
+    /// How a control node reaches the cloud it is in.
+    type Access;
+
+    /// Between two listings of those who wait for something.
+    const POLL: Duration;
+
+    /// The cloud seen from a control node.
+    fn at(access: &Self::Access) -> Result<Self>;
+
+    fn access(
+        &self,
+        cluster: &str,
+        token: &str,
+        networks: &[Network],
+    ) -> impl Future<Output = Result<Self::Access>> + Send;
+
+    fn grant(&self, cluster: &str, token: &str) -> impl Future<Output = Result<()>> + Send;
+
+    fn revoke(&self, cluster: &str) -> impl Future<Output = Result<()>> + Send;
+
+    fn check(&self) -> impl Future<Output = Result<()>> + Send {
+        ready(Ok(()))
+    }
+
+    fn sweep(&self, _cluster: &str) -> impl Future<Output = Result<()>> + Send {
+        ready(Ok(()))
+    }
+
+    fn retire(&self) -> impl Future<Output = Result<bool>> + Send {
+        ready(Ok(true))
+    }
+
+    fn instances(&self, cluster: &str) -> impl Future<Output = Result<Vec<Instance>>> + Send;
+
+    fn instance(&self, id: &str) -> impl Future<Output = Result<Instance>> + Send;
+
+    fn create(&self, new: Vec<NewInstance>) -> impl Future<Output = Vec<Result<Instance>>> + Send;
+
+    fn rebuild(&self, id: &str, new: Rebuild) -> impl Future<Output = Result<Instance>> + Send;
+
+    fn reboot(&self, id: &str, hard: bool) -> impl Future<Output = Result<Instance>> + Send;
+
+    fn stop(&self, id: &str, hard: bool) -> impl Future<Output = Result<Instance>> + Send;
+
+    fn start(&self, id: &str) -> impl Future<Output = Result<Instance>> + Send;
+
+    fn delete(&self, id: &str) -> impl Future<Output = Result<()>> + Send;
+
+    fn delete_all(
+        &self,
+        ids: &[String],
+        gone: &(dyn Fn(&str) + Sync),
+    ) -> impl Future<Output = Vec<Result<()>>> + Send;
+
+    fn add_labels(&self, id: &str, labels: Labels) -> impl Future<Output = Result<Instance>> + Send {
+        async move {
+            let mut all = self.instance(id).await?.labels;
+            all.extend(labels);
+            self.set_labels(id, all).await
+        }
+    }
+
+    fn set_labels(&self, id: &str, labels: Labels) -> impl Future<Output = Result<Instance>> + Send;
+
+    fn console_log(&self, id: &str, lines: usize) -> impl Future<Output = Result<String>> + Send;
+
+    fn images(&self) -> impl Future<Output = Result<Vec<Image>>> + Send;
+
+    fn image(&self, id: &str) -> impl Future<Output = Result<Image>> + Send;
+
+    fn find_image(&self, name: &str) -> impl Future<Output = Result<Image>> + Send;
+
+    fn create_image(&self, instance: &str, new: NewImage) -> impl Future<Output = Result<Image>> + Send;
+
+    fn clear_build(&self, _cluster: &str) -> impl Future<Output = Result<()>> + Send {
+        ready(Ok(()))
+    }
+
+    fn upload_image(&self, _new: NewImage, _file: &Path) -> impl Future<Output = Result<Image>> + Send {
+        ready(Err(Error::unsupported("this cloud takes no images from files")))
+    }
+
+    fn delete_image(&self, id: &str) -> impl Future<Output = Result<()>> + Send;
+
+    fn source_image(
+        &self,
+        suite: &str,
+        _progress: &(dyn Fn(&str) + Sync),
+    ) -> impl Future<Output = Result<Image>> + Send {
+        ready(Err(Error::unsupported(format!(
+            "no image of {suite} can be made on this cloud: name an image of the cloud as the source"
+        ))))
+    }
+
+    fn volumes(&self, cluster: &str) -> impl Future<Output = Result<Vec<Volume>>> + Send;
+
+    fn volume_by_name(&self, name: &str) -> impl Future<Output = Result<Option<Volume>>> + Send;
+
+    fn create_volume(&self, new: NewVolume) -> impl Future<Output = Result<Volume>> + Send;
+
+    fn delete_volume(&self, id: &str) -> impl Future<Output = Result<()>> + Send;
+
+    fn networks(&self, cluster: &str) -> impl Future<Output = Result<Vec<Network>>> + Send;
+
+    /// By default every network is some cluster's own.
+    fn network_by_name(&self, _name: &str) -> impl Future<Output = Result<Option<Network>>> + Send {
+        ready(Ok(None))
+    }
+
+    fn create_network(&self, new: NewNetwork) -> impl Future<Output = Result<Network>> + Send;
+
+    /// By default nobody but the cluster takes addresses from its network, and they are given from the bottom up.
+    fn set_automatic(&self, _network: &str, _range: AddressRange) -> impl Future<Output = Result<()>> + Send {
+        ready(Ok(()))
+    }
+
+    fn foreign_addresses(
+        &self,
+        _network: &str,
+        _cluster: &str,
+    ) -> impl Future<Output = Result<BTreeMap<IpAddr, String>>> + Send {
+        ready(Ok(BTreeMap::new()))
+    }
+
+    fn delete_network(&self, id: &str) -> impl Future<Output = Result<()>> + Send;
+
+    fn security_groups(&self, cluster: &str) -> impl Future<Output = Result<Vec<SecurityGroup>>> + Send;
+
+    fn create_security_group(
+        &self,
+        new: NewSecurityGroup,
+    ) -> impl Future<Output = Result<SecurityGroup>> + Send;
+
+    fn delete_security_group(&self, id: &str) -> impl Future<Output = Result<()>> + Send;
+
+    fn flavors(&self) -> impl Future<Output = Result<Vec<Flavor>>> + Send;
+}

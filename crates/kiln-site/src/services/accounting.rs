@@ -1,0 +1,117 @@
+//! slurmdbd and its MariaDB, on the state volume.
+
+use kiln_wire::Resource;
+use kiln_wire::make::{command, directory, file, service};
+
+use super::slurm::SLURM_CONF;
+use super::{Context, OpenTo, Port, Service, Unit, munge};
+use crate::secret::{Form, Secret};
+use crate::volumes::{Purpose, only_when_mounted};
+
+pub const ACCOUNTING: Service = Service {
+    name: "accounting",
+    software: |_| &["mariadb", "slurmdbd"],
+    units: &[Unit::new(MARIADB).saves_on_stop(), Unit::new(SLURMDBD).saves_on_stop()],
+    volumes: &[Purpose::State],
+    ports: &[Port { tcp: 6819, open_to: OpenTo::Cluster }],
+    secrets: &[DATABASE_PASSWORD],
+    // The data that a new installation begins with.
+    leftovers: &["/var/lib/mysql"],
+    resources,
+    ..Service::EMPTY
+};
+
+pub const DATABASE_PASSWORD: Secret = Secret {
+    name: "database-password",
+    purpose: "slurmdbd's access to its database",
+    form: Form::Hex,
+    on_nodes: true,
+};
+
+const MARIADB: &str = "mariadb.service";
+const SLURMDBD: &str = "slurmdbd.service";
+
+const DATA: &str = "/var/lib/state/mysql";
+/// The database is prepared here and moved into place whole, so that a cut does not leave half of one.
+const DATA_NEW: &str = "/var/lib/state/mysql.new";
+const DATABASE: &str = "slurm_acct_db";
+
+fn resources(context: &Context<'_>) -> Vec<Resource> {
+    let family = context.family;
+    let control = &context.spec.control.node;
+    let memory = context.inventory.nodes.get(control).map_or(2048, |facts| facts.memory_mib);
+    // Half of the table data of a busy site fits; the rest of the node is slurmctld's.
+    let buffer_pool = (memory / 4).clamp(128, 16 * 1024);
+    let password = context.secrets.value(&DATABASE_PASSWORD);
+    let settings = format!("{}/60-kiln.cnf", family.paths.mariadb);
+    let mariadb = service(family.unit(MARIADB), &[&format!("file:{settings}")]);
+
+    let server = file(
+        settings,
+        format!(
+            "# Written by Kiln: what slurmdbd asks of its database.\n[mariadbd]\ndatadir={DATA}\nbind-address=127.0.0.1\n\
+             innodb_buffer_pool_size={buffer_pool}M\ninnodb_log_file_size=64M\ninnodb_lock_wait_timeout=900\n\
+             max_allowed_packet=16M\n"
+        ),
+    );
+    let client = file(
+        "/etc/kiln/database.cnf",
+        format!("# Written by Kiln.\n[client]\nuser=slurm\npassword={password}\n"),
+    );
+    let slurmdbd = file(
+        "/etc/slurm/slurmdbd.conf",
+        format!(
+            "# Written by Kiln.\nAuthType=auth/munge\nDbdHost={control}\nSlurmUser=slurm\nPidFile=/run/slurmdbd.pid\n\
+             StorageType=accounting_storage/mysql\nStorageHost=localhost\nStorageUser=slurm\nStoragePass={password}\n\
+             StorageLoc={DATABASE}\n"
+        ),
+    );
+    let is_installed = ["test", "-d", "/var/lib/state/mysql/mysql"];
+    let answers = ["sacctmgr", "--noheader", "show", "cluster"];
+    let mut grant = command("database for slurmdbd", &["mariadb"]).unless(&[
+        "mariadb",
+        "--defaults-extra-file=/etc/kiln/database.cnf",
+        "--execute=select 1",
+        DATABASE,
+    ]);
+    grant.stdin = Some(format!(
+        "CREATE DATABASE IF NOT EXISTS {DATABASE};\n\
+         CREATE USER IF NOT EXISTS 'slurm'@'localhost';\n\
+         ALTER USER 'slurm'@'localhost' IDENTIFIED BY '{password}';\n\
+         GRANT ALL ON {DATABASE}.* TO 'slurm'@'localhost';\n"
+    ));
+
+    vec![
+        Resource::File(server),
+        Resource::File(client.owned_by("root", 0o600).secret()),
+        Resource::Command(
+            command("clear a half-made database", &["rm", "-rf", DATA_NEW]).unless(&is_installed),
+        ),
+        Resource::Command(
+            command(
+                "new database",
+                &[
+                    "mariadb-install-db",
+                    "--user=mysql",
+                    "--datadir=/var/lib/state/mysql.new",
+                    "--auth-root-authentication-method=socket",
+                    "--skip-test-db",
+                ],
+            )
+            .unless(&is_installed),
+        ),
+        Resource::Command(command("database in place", &["mv", "-T", DATA_NEW, DATA]).unless(&is_installed)),
+        directory(DATA, "mysql", 0o700),
+        Resource::File(only_when_mounted(family.unit(MARIADB))),
+        Resource::Service(mariadb),
+        Resource::Command(grant),
+        Resource::File(slurmdbd.owned_by("slurm", 0o600).secret()),
+        Resource::File(only_when_mounted(SLURMDBD)),
+        Resource::Service(service(SLURMDBD, &["file:/etc/slurm/slurmdbd.conf", munge::KEY_ID])),
+        // slurmctld refuses its very first start when slurmdbd does not answer yet.
+        // And nothing answers before slurm.conf is one that Slurm can read.
+        Resource::Command(
+            command("slurmdbd answers", &answers).unless(&answers).when_changed(&[SLURM_CONF]).retry(120),
+        ),
+    ]
+}

@@ -1,0 +1,158 @@
+//! What runs on the nodes: one file per service and one ordered list per role. Bundles, image recipes, firewall rules
+//! and secrets all derive from these lists, so that a new service is a new file and a line in them.
+
+mod service;
+
+mod accounting;
+mod base;
+mod hooks;
+mod hosts;
+mod job_access;
+mod journal;
+mod kilnd;
+mod limits;
+mod munge;
+mod nfs_client;
+mod nfs_server;
+mod site_files;
+mod slurm;
+mod slurmctld;
+mod slurmd;
+mod sshd;
+mod storage;
+mod users;
+
+use std::collections::BTreeSet;
+
+use kiln_distro::Family;
+use kiln_spec::{Role, Spec};
+pub use service::{Context, OpenTo, Port, Service, Starts, Unit};
+
+use crate::secret::Secret;
+
+pub use base::NODE_SEED;
+pub use kilnd::CLOUD_TOKEN;
+pub(crate) use site_files::site_file;
+pub use sshd::SSH_KEY;
+
+/// In the order in which a node applies them.
+const CONTROL: &[&Service] = &[
+    &base::BASE,
+    &hosts::HOSTS,
+    &journal::JOURNAL,
+    &storage::STORAGE,
+    &nfs_client::NFS_CLIENT,
+    &nfs_server::NFS_SERVER,
+    &munge::MUNGE,
+    &users::USERS,
+    &sshd::SSHD,
+    // Before accounting: sacctmgr asks slurm.conf where slurmdbd is.
+    &slurm::SLURM,
+    &accounting::ACCOUNTING,
+    // slurmctld reads their names in slurm.conf.
+    &hooks::HOOKS,
+    &slurmctld::SLURMCTLD,
+    &kilnd::KILND,
+    &site_files::SITE_FILES,
+];
+
+const LOGIN: &[&Service] = &[
+    &base::BASE,
+    &hosts::HOSTS,
+    &journal::JOURNAL,
+    &storage::STORAGE,
+    &nfs_client::NFS_CLIENT,
+    &munge::MUNGE,
+    &users::USERS,
+    &sshd::SSHD,
+    &limits::LIMITS,
+    &slurm::SLURM,
+    &site_files::SITE_FILES,
+];
+
+const COMPUTE: &[&Service] = &[
+    &base::BASE,
+    &hosts::HOSTS,
+    &journal::JOURNAL,
+    &storage::STORAGE,
+    &nfs_client::NFS_CLIENT,
+    &munge::MUNGE,
+    &users::USERS,
+    &job_access::JOB_ACCESS,
+    &sshd::SSHD,
+    &limits::LIMITS,
+    &slurm::SLURM,
+    &site_files::SITE_FILES,
+    // Last: a node that could not be configured must not take jobs.
+    &slurmd::SLURMD,
+];
+
+/// The services of a role, in the order in which a node applies them.
+pub fn of(role: Role) -> &'static [&'static Service] {
+    match role {
+        Role::Control => CONTROL,
+        Role::Login => LOGIN,
+        Role::Compute => COMPUTE,
+    }
+}
+
+/// Every service once.
+fn all() -> Vec<&'static Service> {
+    let mut names = BTreeSet::new();
+    let lists = Role::ALL.into_iter().flat_map(of).copied();
+    lists.filter(|service| names.insert(service.name)).collect()
+}
+
+/// The packages that an image for nodes of these roles needs. One that `has_software` already, because it is built on
+/// another image for nodes, is asked only for what not every cluster has: the other may have been made for a cluster
+/// without.
+pub fn packages(spec: &Spec, family: &Family, roles: &[Role], has_software: bool) -> BTreeSet<&'static str> {
+    let services = |role: Role| of(role).iter().filter(|s| s.is_wanted(spec));
+    roles
+        .iter()
+        .flat_map(|role| services(*role).map(move |service| (*role, *service)))
+        .filter(|(_, service)| !has_software || service.wanted.is_some())
+        .flat_map(|(role, service)| (service.software)(role))
+        .flat_map(|software| family.packages(software))
+        .collect()
+}
+
+/// The units that an image has enabled and those that it has disabled, by the family's names for them.
+pub fn units_of_image(family: &Family) -> (Vec<&'static str>, Vec<&'static str>) {
+    let start = |wanted: &[Starts]| {
+        let units = all().into_iter().flat_map(|service| service.units);
+        units.filter(|unit| wanted.contains(&unit.starts)).map(|unit| family.unit(unit.name)).collect()
+    };
+    (start(&[Starts::AtBoot]), start(&[Starts::WithBundle, Starts::Never]))
+}
+
+/// The units that must be active on a node of this role for its services to work.
+pub fn units_to_run(spec: &Spec, role: Role, family: &Family) -> Vec<&'static str> {
+    let units = of(role).iter().filter(|service| service.is_wanted(spec)).flat_map(|service| service.units);
+    units.filter(|unit| unit.starts != Starts::Never).map(|unit| family.unit(unit.name)).collect()
+}
+
+/// The units to stop before a node of this role is taken away, in the order in which to stop them.
+pub fn units_to_stop(role: Role, family: &Family) -> Vec<&'static str> {
+    let units = of(role).iter().flat_map(|service| service.units);
+    units.filter(|unit| unit.saves_on_stop).map(|unit| family.unit(unit.name)).rev().collect()
+}
+
+/// What the installation of software leaves in an image and must be removed from it.
+pub fn leftovers() -> Vec<&'static str> {
+    all().into_iter().flat_map(|service| service.leftovers).copied().collect()
+}
+
+/// The TCP ports that are open to these.
+pub fn ports(open_to: OpenTo) -> Vec<u16> {
+    let ports = all().into_iter().flat_map(|service| service.ports);
+    ports.filter(|port| port.open_to == open_to).map(|port| port.tcp).collect()
+}
+
+/// The secrets of all services, in the order of the services on control.
+pub fn secrets() -> Vec<&'static Secret> {
+    all().into_iter().flat_map(|service| service.secrets).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! MUNGE, by which Slurm's daemons and users know each other.
+
+use kiln_wire::Resource;
+use kiln_wire::make::{file, service};
+
+use super::{Context, Service, Unit};
+use crate::secret::{Form, Secret};
+
+pub const MUNGE: Service = Service {
+    name: "munge",
+    software: |_| &["munge"],
+    units: &[Unit::new(UNIT)],
+    secrets: &[MUNGE_KEY],
+    leftovers: &[KEY_FILE],
+    resources,
+    ..Service::EMPTY
+};
+
+pub const MUNGE_KEY: Secret = Secret {
+    name: "munge-key",
+    purpose: "authenticates Slurm's daemons and users to one another",
+    form: Form::Base64(128),
+    on_nodes: true,
+};
+
+const UNIT: &str = "munge.service";
+const KEY_FILE: &str = "/etc/munge/munge.key";
+
+/// Every daemon of Slurm is restarted when it changes.
+pub const KEY_ID: &str = "file:/etc/munge/munge.key";
+
+fn resources(context: &Context<'_>) -> Vec<Resource> {
+    let mut key = file(KEY_FILE, context.secrets.value(&MUNGE_KEY)).owned_by("munge", 0o400).secret();
+    key.base64 = true;
+    vec![Resource::File(key), Resource::Service(service(context.family.unit(UNIT), &[KEY_ID]))]
+}

@@ -1,0 +1,44 @@
+//! The NFS server, where a volume is one node's disk: control exports the home directories and the share.
+
+use kiln_wire::Resource;
+use kiln_wire::make::{command, file, service};
+use kiln_wire::paths::SHARE;
+
+use super::{Context, OpenTo, Port, Service, Unit};
+use crate::inputs::Exports;
+use crate::volumes::{Purpose, exists};
+
+pub const NFS_SERVER: Service = Service {
+    name: "nfs server",
+    wanted: Some(|spec| !spec.cloud.shares_volumes()),
+    software: |_| &["nfs-server"],
+    units: &[Unit::new(SERVER)],
+    ports: &[Port { tcp: 2049, open_to: OpenTo::Cluster }],
+    resources,
+    ..Service::EMPTY
+};
+
+const SERVER: &str = "nfs-server.service";
+const EXPORTS: &str = "/etc/exports.d/kiln.exports";
+
+fn resources(context: &Context<'_>) -> Vec<Resource> {
+    let Some(Exports { network, .. }) = &context.inventory.exports else { return Vec::new() };
+    let home = exists(context.spec, Purpose::Home);
+    let mut lines = vec!["# Written by Kiln.".to_string()];
+    if home {
+        lines.push(format!("/home {network}(rw,sync,no_subtree_check,root_squash)"));
+    }
+    // Bundles are sealed, each to its node: reading another's yields nothing.
+    lines.push(format!("{SHARE} {network}(ro,sync,no_subtree_check,root_squash)"));
+    // What was exported before the volume came is the empty directory below it.
+    let mut exported = command("exports", &["exportfs", "-ra"])
+        .when_changed(&[&format!("file:{EXPORTS}"), &format!("mount:{SHARE}")]);
+    if home {
+        exported.when_changed.push("mount:/home".into());
+    }
+    vec![
+        Resource::File(file(EXPORTS, lines.join("\n") + "\n")),
+        Resource::Service(service(context.family.unit(SERVER), &[])),
+        Resource::Command(exported),
+    ]
+}

@@ -1,0 +1,44 @@
+//! Slurm's commands and the files they read. Compute nodes have no files: slurmd gets them from slurmctld.
+
+use kiln_spec::Role;
+use kiln_wire::Resource;
+use kiln_wire::make::{directory, file};
+
+use super::{Context, Service};
+use crate::slurm_conf::{cgroup_conf, other_files};
+
+pub const SLURM: Service = Service {
+    name: "slurm",
+    software: |_| &["slurm-client"],
+    leftovers: &["/etc/slurm/slurm.conf"],
+    resources,
+    ..Service::EMPTY
+};
+
+pub const SLURM_CONF: &str = "file:/etc/slurm/slurm.conf";
+pub const CGROUP_CONF: &str = "file:/etc/slurm/cgroup.conf";
+
+fn resources(context: &Context<'_>) -> Vec<Resource> {
+    match context.role {
+        Role::Compute => Vec::new(),
+        Role::Login => vec![slurm_conf(context)],
+        Role::Control => {
+            let mut resources = vec![directory("/etc/slurm", "root", 0o755)];
+            // The site's files stand here, before slurm.conf, which may call for them. They come again among all files
+            // of the site, where they replace Kiln's own.
+            resources.extend(other_files::resources(context.spec));
+            let cgroup = file("/etc/slurm/cgroup.conf", cgroup_conf(context.spec, context.inventory));
+            resources.extend([slurm_conf(context), Resource::File(cgroup)]);
+            resources
+        }
+    }
+}
+
+/// Slurm reads the new file before it takes the old one's place: with a parameter it does not know, none of its commands
+/// would start any more.
+fn slurm_conf(context: &Context<'_>) -> Resource {
+    let mut conf = file("/etc/slurm/slurm.conf", &context.slurm.text);
+    conf.check =
+        ["env", "SLURM_CONF={}", "scontrol", "show", "hostnames", "localhost"].map(String::from).to_vec();
+    Resource::File(conf)
+}

@@ -1,0 +1,45 @@
+//! slurmctld.
+
+use kiln_wire::Resource;
+use kiln_wire::make::{command, directory, file, service};
+
+use super::slurm::{CGROUP_CONF, SLURM_CONF};
+use super::{Context, OpenTo, Port, Service, Unit, munge};
+use crate::slurm_conf::{SLURMCTLD_PORT, STATE, other_files};
+use crate::volumes::Purpose;
+
+pub const SLURMCTLD: Service = Service {
+    name: "slurmctld",
+    software: |_| &["slurmctld", "pmix"],
+    units: &[Unit::new(UNIT).saves_on_stop()],
+    volumes: &[Purpose::State],
+    ports: &[Port { tcp: SLURMCTLD_PORT, open_to: OpenTo::Cluster }],
+    resources,
+    ..Service::EMPTY
+};
+
+const UNIT: &str = "slurmctld.service";
+
+fn resources(context: &Context<'_>) -> Vec<Resource> {
+    let spec = context.spec;
+    let mut slurmctld = service(UNIT, &["file:/etc/kiln/slurmctld-restart", munge::KEY_ID]).needs(SLURM_CONF);
+    slurmctld.restart_on.extend(other_files::restart_ids(spec));
+    // Tells every slurmd of the new files as well.
+    let mut reconfigured = command("slurm reconfigured", &["scontrol", "reconfigure"])
+        .when_changed(&[SLURM_CONF, CGROUP_CONF])
+        .retry(60);
+    reconfigured.when_changed.extend(other_files::ids(spec));
+    vec![
+        directory(STATE, "slurm", 0o700),
+        // As long as Slurm refuses the new slurm.conf, slurmctld goes on with the old one, and the restart that the new
+        // one calls for is yet to come.
+        Resource::File(file("/etc/kiln/slurmctld-restart", &context.slurm.restart).needs(SLURM_CONF)),
+        Resource::File(file(
+            "/etc/systemd/system/slurmctld.service.d/kiln.conf",
+            "# Written by Kiln: after a reboot wait for the database and the state volume, and come back after a crash.\n\
+             [Unit]\nAfter=slurmdbd.service\nRequiresMountsFor=/var/lib/state\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=2\n",
+        )),
+        Resource::Service(slurmctld),
+        Resource::Command(reconfigured),
+    ]
+}

@@ -1,0 +1,48 @@
+//! sshd, which Kiln and the users log in by.
+
+use kiln_wire::Resource;
+use kiln_wire::make::{file, service};
+
+use super::{Context, OpenTo, Port, Service, Starts, Unit};
+use crate::secret::{Form, Secret};
+
+pub const SSHD: Service = Service {
+    name: "sshd",
+    software: |_| &["openssh-server"],
+    units: &[Unit::new(UNIT).starts(Starts::AtBoot)],
+    ports: &[
+        Port { tcp: 22, open_to: OpenTo::Everyone },
+        // Others on the network may try to log in, as on login nodes: the deploy host may be one of them.
+        Port { tcp: 22, open_to: OpenTo::Network },
+    ],
+    secrets: &[SSH_KEY],
+    resources,
+    ..Service::EMPTY
+};
+
+pub const SSH_KEY: Secret = Secret {
+    name: "ssh-key",
+    purpose: "Kiln's own SSH access to the nodes",
+    form: Form::SshKey,
+    on_nodes: false,
+};
+
+const UNIT: &str = "sshd.service";
+
+fn resources(context: &Context<'_>) -> Vec<Resource> {
+    let config = file(
+        "/etc/ssh/sshd_config.d/kiln.conf",
+        "# Written by Kiln.\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+         PermitRootLogin prohibit-password\nUsePAM yes\n\
+         AuthorizedKeysFile .ssh/authorized_keys /etc/ssh/kiln-keys/%u\n\
+         HostKey /etc/ssh/ssh_host_ed25519_key\n\
+         # Kiln reaches all nodes at once, where need be through one of them.\n\
+         MaxStartups 300:30:600\n\
+         # Root's keys are Kiln's alone, so that a rotated one is really gone.\n\
+         Match User root\n    AuthorizedKeysFile /etc/ssh/kiln-keys/root\n",
+    );
+    let mut ssh = service(context.family.unit(UNIT), &[]);
+    ssh.reload_on =
+        vec!["file:/etc/ssh/sshd_config.d/kiln.conf".into(), "file:/etc/ssh/ssh_host_ed25519_key".into()];
+    vec![Resource::File(config), Resource::Service(ssh)]
+}

@@ -1,0 +1,44 @@
+//! The cluster's volumes, mounted. On the local cloud every node has the volumes themselves; elsewhere a volume is one
+//! node's disk: the control node has them all and exports them over NFS.
+
+use kiln_spec::Role;
+use kiln_wire::Resource;
+use kiln_wire::bundle::{Mount, MountSource};
+use kiln_wire::make::directory;
+use kiln_wire::paths::SHARE;
+
+use super::{Context, Service};
+use crate::volumes::{Purpose, exists, volume_name};
+
+pub const STORAGE: Service = Service { name: "storage", resources, ..Service::EMPTY };
+
+fn resources(context: &Context<'_>) -> Vec<Resource> {
+    if context.role != Role::Control {
+        return home(context).into_iter().collect();
+    }
+    let mut resources: Vec<Resource> =
+        Purpose::ALL.into_iter().filter_map(|purpose| volume(context, purpose)).collect();
+    resources.push(directory(&format!("{SHARE}/bundles"), "root", 0o755));
+    resources
+}
+
+/// A volume that the node itself has.
+fn volume(context: &Context<'_>, purpose: Purpose) -> Option<Resource> {
+    let name = volume_name(context.spec, purpose);
+    // A disk shows the volume's id, not its name.
+    let id = context.inventory.exports.as_ref().and_then(|e| e.volumes.get(&name)).cloned();
+    let source = MountSource::Volume(id.unwrap_or(name));
+    let mount = Mount { target: purpose.path().into(), source, read_only: false };
+    exists(context.spec, purpose).then_some(Resource::Mount(mount))
+}
+
+/// `/home` on another node than control, if it is on a volume.
+fn home(context: &Context<'_>) -> Option<Resource> {
+    if context.inventory.exports.is_none() || !exists(context.spec, Purpose::Home) {
+        return volume(context, Purpose::Home);
+    }
+    let control = context.inventory.nodes.get(&context.spec.control.node)?.address;
+    let home = Purpose::Home.path();
+    let source = MountSource::Nfs(format!("{control}:{home}"));
+    Some(Resource::Mount(Mount { target: home.into(), source, read_only: false }))
+}

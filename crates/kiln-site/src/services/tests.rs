@@ -1,0 +1,101 @@
+use kiln_spec::System;
+
+use super::*;
+
+fn spec(cloud: &str) -> Spec {
+    let text = format!(
+        "[cluster]\nname = \"demo\"\n[cloud]\n{cloud}\n[image.default]\nsource = \"bookworm\"\n\
+         [compute.standard]\nnodes = \"standard-[0-1]\"\n"
+    );
+    kiln_spec::parse(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn debian() -> &'static Family {
+    Family::of_system(System::Debian("bookworm"))
+}
+
+fn list(packages: BTreeSet<&str>) -> String {
+    packages.into_iter().collect::<Vec<_>>().join(" ")
+}
+
+const LOCAL: &str = "kind = \"local\"";
+const OPENSTACK: &str = "kind = \"openstack\"\nsubnet = \"10.0.0.0/24\"";
+
+#[test]
+fn an_image_has_the_software_of_its_roles() {
+    let spec = spec(LOCAL);
+    let of = |role| list(packages(&spec, debian(), &[role], false));
+    insta::assert_snapshot!(Role::ALL.map(of).join("\n"), @r"
+    ca-certificates dbus iproute2 libpmix2 mariadb-server munge nftables openssh-server procps slurm-client slurm-wlm-mysql-plugin slurmctld slurmdbd sudo
+    ca-certificates dbus iproute2 less munge nftables openssh-server procps slurm-client sudo
+    ca-certificates dbus iproute2 libpam-slurm libpmix2 munge nftables openssh-server procps slurm-client slurmd sudo
+    ");
+}
+
+#[test]
+fn nfs_is_installed_where_volumes_are_not_shared() {
+    let (local, openstack) = (spec(LOCAL), spec(OPENSTACK));
+    let on_top = |spec: &Spec, role| list(packages(spec, debian(), &[role], true));
+    assert_eq!(on_top(&local, Role::Control), "");
+    assert_eq!(on_top(&openstack, Role::Control), "nfs-common nfs-kernel-server");
+    assert_eq!(on_top(&openstack, Role::Compute), "nfs-common");
+}
+
+#[test]
+fn an_image_starts_nothing_but_sshd() {
+    let (enabled, mut disabled) = units_of_image(debian());
+    assert_eq!(enabled, ["ssh.service"]);
+    disabled.sort_unstable();
+    assert_eq!(
+        disabled,
+        [
+            "kilnd.service",
+            "mariadb.service",
+            "munge.service",
+            "nfs-server.service",
+            "nftables.service",
+            "slurmctld.service",
+            "slurmd.service",
+            "slurmdbd.service",
+        ]
+    );
+}
+
+#[test]
+fn a_daemon_is_stopped_before_what_it_writes_to() {
+    let expected = ["slurmctld.service", "slurmdbd.service", "mariadb.service"];
+    assert_eq!(units_to_stop(Role::Control, debian()), expected);
+    assert_eq!(units_to_stop(Role::Login, debian()), [""; 0]);
+}
+
+#[test]
+fn a_node_runs_the_units_of_its_role() {
+    let spec = spec(LOCAL);
+    let units = |role| units_to_run(&spec, role, debian()).join(" ");
+    insta::assert_snapshot!(Role::ALL.map(units).join("\n"), @r"
+    systemd-journald.service munge.service ssh.service mariadb.service slurmdbd.service slurmctld.service kilnd.service
+    systemd-journald.service munge.service ssh.service
+    systemd-journald.service munge.service ssh.service slurmd.service
+    ");
+}
+
+#[test]
+fn only_ssh_is_open_to_others() {
+    assert_eq!(ports(OpenTo::Everyone), [22]);
+    assert_eq!(ports(OpenTo::Network), [22]);
+}
+
+#[test]
+fn names_are_used_once() {
+    let unique = |mut names: Vec<&str>| {
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "{names:?}");
+    };
+    for role in Role::ALL {
+        unique(of(role).iter().map(|service| service.name).collect());
+    }
+    unique(all().into_iter().flat_map(|service| service.units).map(|unit| unit.name).collect());
+    unique(secrets().into_iter().map(|secret| secret.name).collect());
+}

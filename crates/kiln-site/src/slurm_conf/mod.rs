@@ -1,0 +1,282 @@
+//! slurm.conf, the file administrators will read line by line.
+
+pub mod other_files;
+mod power;
+mod timeouts;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use kiln_slurm::config::{self, Takes};
+use kiln_spec::{ConfigValue, Group, Partition, Spec, hostlist};
+
+use kiln_wire::paths::hook;
+pub use timeouts::{longest_resume_timeout, resume_timeout};
+
+use crate::inputs::Inventory;
+
+pub const STATE: &str = "/var/lib/state/slurmctld";
+pub const SLURMCTLD_PORT: u16 = 6817;
+pub const SLURMD_PORT: u16 = 6818;
+
+pub struct SlurmConf {
+    /// The whole file.
+    pub text: String,
+    /// Changes exactly when slurmctld must be restarted.
+    pub restart: String,
+    /// Changes exactly when slurmd must be restarted.
+    pub slurmd_restart: String,
+}
+
+pub fn slurm_conf(spec: &Spec, inventory: &Inventory) -> SlurmConf {
+    let parameters = parameters(spec, inventory);
+    let nodes = node_lines(spec, inventory);
+    let partitions = partition_lines(spec, inventory);
+
+    let mut text = String::from(
+        "# Written by Kiln from cluster.toml. `kiln configure` overwrites what is changed here;\n\
+         # put your own parameters under [slurm.config] in cluster.toml.\n",
+    );
+    for (key, value) in &parameters {
+        let _ = writeln!(text, "{key}={value}");
+    }
+    text.push('\n');
+    nodes.iter().chain(&partitions).for_each(|line| {
+        text.push_str(line);
+        text.push('\n');
+    });
+
+    let only = |least: Takes| -> String {
+        parameters
+            .iter()
+            .filter(|(key, _)| config::takes(key) >= least)
+            .fold(String::new(), |text, (key, value)| text + key + "=" + value + "\n")
+    };
+    SlurmConf {
+        restart: only(Takes::SlurmctldRestart) + &nodes.join("\n") + "\n",
+        slurmd_restart: only(Takes::AllRestart),
+        text,
+    }
+}
+
+/// Tracking of processes. Local instances cannot delegate cgroups to Slurm.
+pub fn cgroup_conf(spec: &Spec, inventory: &Inventory) -> String {
+    if !is_local(spec) {
+        return "# Written by Kiln.\nCgroupPlugin=autodetect\nConstrainCores=yes\nConstrainRAMSpace=yes\n\
+                ConstrainDevices=yes\n"
+            .to_string();
+    }
+    let plugin = if inventory.release.can_disable_cgroups() { "disabled" } else { "cgroup/v1" };
+    format!("# Written by Kiln.\nCgroupPlugin={plugin}\n")
+}
+
+fn is_local(spec: &Spec) -> bool {
+    matches!(spec.cloud, kiln_spec::CloudSpec::Local { .. })
+}
+
+fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
+    let control = &spec.control.node;
+    let mut own: Vec<(&str, String)> = vec![
+        ("ClusterName", spec.name.clone()),
+        ("SlurmctldHost", control.clone()),
+        ("SlurmUser", "slurm".into()),
+        ("AuthType", "auth/munge".into()),
+    ];
+    if inventory.release.has_cred_type() {
+        own.push(("CredType", "cred/munge".into()));
+    }
+    own.extend([
+        ("SlurmctldPort", SLURMCTLD_PORT.to_string()),
+        ("SlurmdPort", SLURMD_PORT.to_string()),
+        // Nodes fetch this file from slurmctld; only the control node and login nodes hold a copy.
+        // And it is slurmctld, not the node itself, that has a node rebooted.
+        ("SlurmctldParameters", "enable_configless,reboot_from_controller".into()),
+        ("StateSaveLocation", STATE.into()),
+        ("SlurmdSpoolDir", "/var/spool/slurmd".into()),
+        ("SlurmctldPidFile", "/run/slurmctld.pid".into()),
+        ("SlurmdPidFile", "/run/slurmd.pid".into()),
+        ("SlurmctldTimeout", "120".into()),
+        ("SlurmdTimeout", "300".into()),
+        // A node that was rebuilt or rebooted comes back by itself.
+        ("ReturnToService", "2".into()),
+        ("SchedulerType", "sched/backfill".into()),
+        ("SelectType", "select/cons_tres".into()),
+        ("SelectTypeParameters", "CR_Core_Memory".into()),
+    ]);
+    // Local instances share the host's cores and have no cgroups to delegate.
+    own.extend(if is_local(spec) {
+        vec![
+            ("ProctrackType", "proctrack/linuxproc".to_string()),
+            ("TaskPlugin", "task/none".into()),
+            ("SlurmdParameters", "config_overrides".into()),
+        ]
+    } else {
+        vec![
+            ("ProctrackType", "proctrack/cgroup".to_string()),
+            ("TaskPlugin", "task/cgroup,task/affinity".into()),
+        ]
+    });
+    own.extend([
+        ("AccountingStorageType", "accounting_storage/slurmdbd".to_string()),
+        ("AccountingStorageHost", control.clone()),
+        ("JobAcctGatherType", "jobacct_gather/linux".into()),
+        ("MpiDefault", "none".into()),
+    ]);
+    if !spec.rebuild.is_empty() {
+        let concurrency = spec.concurrency;
+        own.extend([
+            ("RebootProgram", hook::REBOOT.to_string()),
+            // How long a rebuild may take, until Slurm gives the node up.
+            ("ResumeTimeout", resume_timeout(spec).as_secs().to_string()),
+            // Slurm itself holds back rebuild jobs beyond what the cloud builds at a time.
+            ("Licenses", format!("rebuild:{concurrency}")),
+        ]);
+        // Rebuild jobs go before user jobs by partition factor, not by tier: a tier would suspend running jobs.
+        own.extend([
+            ("PriorityType", "priority/multifactor".to_string()),
+            ("PriorityWeightPartition", "1000".into()),
+            ("PriorityFlags", "NO_NORMAL_PART".into()),
+        ]);
+        // Else a node that falls idle while its rebuild job waits for a licence goes to the next user job.
+        let rebuilt = spec.rebuild.iter().flat_map(|partition| &partition.groups);
+        let nodes: usize = rebuilt.filter_map(|name| spec.compute_group(name)).map(|g| g.nodes.len()).sum();
+        if nodes > concurrency {
+            own.push(("SchedulerParameters", "bf_licenses".into()));
+        }
+    }
+    own.extend(power::parameters(spec));
+    merge(own, &spec.slurm.config)
+}
+
+fn merge(own: Vec<(&str, String)>, site: &BTreeMap<String, ConfigValue>) -> Vec<(String, String)> {
+    let find = |key: &str| site.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v);
+    let mut merged: Vec<(String, String)> = Vec::new();
+    for (key, value) in own {
+        let additive = config::is_list(key);
+        match find(key) {
+            Some(ConfigValue::Removed) if !additive => {}
+            Some(ConfigValue::Set(_) | ConfigValue::List(_)) if additive => {
+                let more = find(key).map(value_text).unwrap_or_default();
+                merged.push((key.into(), format!("{value},{more}")));
+            }
+            Some(set @ (ConfigValue::Set(_) | ConfigValue::List(_))) => {
+                merged.push((key.into(), value_text(set)));
+            }
+            _ => merged.push((key.into(), value)),
+        }
+    }
+    for (key, value) in site {
+        let known = merged.iter().any(|(k, _)| k.eq_ignore_ascii_case(key));
+        if !known && *value != ConfigValue::Removed {
+            merged.push((key.clone(), value_text(value)));
+        }
+    }
+    merged
+}
+
+fn value_text(value: &ConfigValue) -> String {
+    match value {
+        ConfigValue::Set(text) => text.clone(),
+        ConfigValue::List(items) => items.join(","),
+        ConfigValue::Removed => String::new(),
+    }
+}
+
+/// Nodes of one group with the same properties share a line.
+fn node_lines(spec: &Spec, inventory: &Inventory) -> Vec<String> {
+    spec.compute.iter().flat_map(|group| group_lines(group, inventory)).collect()
+}
+
+fn group_lines(group: &Group, inventory: &Inventory) -> Vec<String> {
+    let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
+    for node in group.members() {
+        let properties = node_properties(group, &node, inventory);
+        match lines.iter_mut().find(|(p, _)| *p == properties) {
+            Some((_, names)) => names.push(node.name),
+            None => lines.push((properties, vec![node.name])),
+        }
+    }
+    lines
+        .into_iter()
+        .map(|(properties, names)| format!("NodeName={} {properties}", hostlist::fold(names)))
+        .collect()
+}
+
+fn node_properties(group: &Group, node: &kiln_spec::Node<'_>, inventory: &Inventory) -> String {
+    let mut words: Vec<(String, String)> = Vec::new();
+    if let Some(facts) = inventory.nodes.get(node.name) {
+        words.push(("CPUs".into(), facts.cpus.to_string()));
+        words.push(("RealMemory".into(), usable_memory(facts.memory_mib).to_string()));
+    }
+    for (key, value) in &group.node_config {
+        words.retain(|(k, _)| !k.eq_ignore_ascii_case(key));
+        words.push((key.clone(), value.clone()));
+    }
+    let features = power::features(group, node, inventory);
+    if !features.is_empty() {
+        words.push(("Feature".into(), features.join(",")));
+    }
+    words.push(("State".into(), if node.elastic { "CLOUD" } else { "UNKNOWN" }.into()));
+    words.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
+}
+
+fn partition_lines(spec: &Spec, inventory: &Inventory) -> Vec<String> {
+    let nodes_of = |groups: &[String]| {
+        let members = groups.iter().filter_map(|name| spec.compute_group(name));
+        hostlist::fold(members.flat_map(|g| g.nodes.iter().map(String::as_str)))
+    };
+    let users = spec.partitions.iter().map(|partition| {
+        let mut line = format!(
+            "PartitionName={} Nodes={} Default={} MaxTime={} State=UP",
+            partition.name,
+            nodes_of(&partition.groups),
+            if partition.default { "YES" } else { "NO" },
+            partition.max_time.as_deref().unwrap_or("INFINITE"),
+        );
+        // Without a default a job that names no memory takes the whole node's.
+        let mut keys = partition.config.keys().chain(spec.slurm.config.keys());
+        let names_memory = keys.any(|k| k.to_lowercase().starts_with("defmemper"));
+        if let Some(mib) = memory_per_cpu(spec, inventory, partition).filter(|_| !names_memory) {
+            let _ = write!(line, " DefMemPerCPU={mib}");
+        }
+        if let Some(seconds) = power::suspend_time(spec, partition) {
+            let _ = write!(line, " SuspendTime={seconds}");
+        }
+        for (key, value) in &partition.config {
+            let _ = write!(line, " {key}={value}");
+        }
+        line
+    });
+    let rebuilds = spec.rebuild.iter().map(|partition| {
+        format!(
+            "PartitionName={} Nodes={} Default=NO Hidden=YES RootOnly=YES DisableRootJobs=NO PreemptMode=OFF \
+             OverSubscribe=EXCLUSIVE PriorityJobFactor=65533 MaxTime={} State=UP",
+            partition.name,
+            nodes_of(&partition.groups),
+            partition.max_time.as_secs().div_ceil(60),
+        )
+    });
+    users.chain(rebuilds).collect()
+}
+
+/// What the leanest node of a partition has per CPU.
+fn memory_per_cpu(spec: &Spec, inventory: &Inventory, partition: &Partition) -> Option<u64> {
+    let groups = partition.groups.iter().filter_map(|name| spec.compute_group(name));
+    let number = |group: &Group, key: &str| {
+        let set = group.node_config.iter().find(|(k, _)| k.eq_ignore_ascii_case(key));
+        set.map(|(_, value)| value.parse::<u64>().ok())
+    };
+    let per_cpu = |group: &Group, name: &String| -> Option<u64> {
+        let facts = inventory.nodes.get(name)?;
+        let cpus = number(group, "CPUs").unwrap_or(Some(u64::from(facts.cpus)))?;
+        let memory = number(group, "RealMemory").unwrap_or(Some(usable_memory(facts.memory_mib)))?;
+        memory.checked_div(cpus).filter(|mib| *mib > 0)
+    };
+    groups.flat_map(|group| group.nodes.iter().filter_map(move |name| per_cpu(group, name))).min()
+}
+
+/// The kernel and the hypervisor keep some of a flavor's memory; a node that offers less than its line says is
+/// drained by Slurm.
+fn usable_memory(mib: u64) -> u64 {
+    (mib * 95 / 100).max(1)
+}

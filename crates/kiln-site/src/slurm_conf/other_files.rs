@@ -1,0 +1,82 @@
+//! The site's own files in `/etc/slurm` on control, which Slurm reads beside slurm.conf: gres.conf, topology.conf,
+//! `job_submit.lua` and the like.
+
+use std::fmt::Write as _;
+
+use kiln_spec::{ExtraFile, Role, Spec};
+use sha2::{Digest as _, Sha256};
+
+use kiln_wire::Resource;
+use kiln_wire::make::command;
+
+use crate::services::site_file;
+
+const DIRECTORY: &str = "/etc/slurm/";
+
+/// What slurmctld hands out to slurmd, which reads most of it only when it starts.
+const HANDED_OUT: &[&str] = &[
+    "acct_gather.conf",
+    "cgroup.conf",
+    "gres.conf",
+    "helpers.conf",
+    "job_container.conf",
+    "mpi.conf",
+    "oci.conf",
+    "plugstack.conf",
+    "topology.conf",
+];
+
+fn files(spec: &Spec) -> impl Iterator<Item = (&str, &ExtraFile)> {
+    let files = spec.roles.of(Role::Control).files.iter();
+    files.filter_map(|file| Some((file.path.strip_prefix(DIRECTORY)?, file)))
+}
+
+/// To be written before anything reads slurm.conf, which may call for them.
+pub fn resources(spec: &Spec) -> Vec<Resource> {
+    files(spec).map(|(_, file)| site_file(file)).collect()
+}
+
+/// Stands for those that were removed.
+const REMOVED: &str = "directory:/etc/slurm";
+
+/// Whatever changed among them, slurmctld must be told.
+pub fn ids(spec: &Spec) -> Vec<String> {
+    let ids = files(spec).map(|(_, file)| site_file(file).id());
+    ids.chain([REMOVED.to_string()]).collect()
+}
+
+/// Those that slurmctld may read only when it starts. Scripts it reads whenever it runs them.
+pub fn restart_ids(spec: &Spec) -> Vec<String> {
+    let is_configuration = |name: &str| {
+        let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+        matches!(ending, Some("conf" | "yaml")) && name != "slurmdbd.conf"
+    };
+    let ids = files(spec).filter(|(name, _)| is_configuration(name)).map(|(_, file)| site_file(file).id());
+    ids.chain([REMOVED.to_string()]).collect()
+}
+
+/// Changes when slurmd must be restarted: what it gets, by name and digest.
+pub fn slurmd_restart(spec: &Spec) -> String {
+    let given = files(spec).filter(|(name, _)| HANDED_OUT.contains(name));
+    given.fold(String::new(), |mut text, (name, file)| {
+        let sum = hex::encode(Sha256::digest(&file.content));
+        let _ = writeln!(text, "{name} {sum}");
+        text
+    })
+}
+
+/// A slurmd that was not restarted yet reports too few devices to a slurmctld that was, and has its node drained. Slurm
+/// does not take that back when the number is right.
+pub fn counted(spec: &Spec) -> Option<Resource> {
+    const UNDRAIN: &str = r#"
+node=$(hostname --short)
+record=$(scontrol show node --oneliner "$node") || exit 0
+case $record in *Reason=gres/*\ count\ reported\ lower\ than\ configured*) ;; *) exit 0 ;; esac
+case $record in *INVALID_REG*) echo "${record##*Reason=}" >&2; exit 1 ;; esac
+scontrol update nodename="$node" state=resume
+"#;
+    let counted = command("slurmd reports the devices", &["sh", "-c", UNDRAIN]);
+    let counted =
+        counted.when_changed(&["file:/etc/kiln/slurmd-restart"]).needs("service:slurmd.service").retry(30);
+    (!slurmd_restart(spec).is_empty()).then_some(Resource::Command(counted))
+}

@@ -1,0 +1,85 @@
+//! The cluster's volumes: what each is for, its name in the cloud, and where nodes mount it.
+
+use kiln_spec::{Spec, Volume};
+use kiln_wire::bundle::File;
+use kiln_wire::make::file;
+use kiln_wire::paths::SHARE;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// What slurmctld, slurmdbd's database and kilnd must find again when the control node is replaced.
+    State,
+    /// The users' home directories.
+    Home,
+    /// What compute nodes read when they boot.
+    Share,
+}
+
+impl Purpose {
+    /// In the order in which control mounts them.
+    pub const ALL: [Purpose; 3] = [Purpose::State, Purpose::Home, Purpose::Share];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Purpose::State => "state",
+            Purpose::Home => "home",
+            Purpose::Share => "share",
+        }
+    }
+
+    /// Where it is mounted.
+    pub fn path(self) -> &'static str {
+        match self {
+            Purpose::State => "/var/lib/state",
+            Purpose::Home => "/home",
+            Purpose::Share => SHARE,
+        }
+    }
+
+    /// How large Kiln makes it; `None`: Kiln does not make it.
+    pub fn size_gib(self, spec: &Spec) -> Option<u64> {
+        match self.written(spec) {
+            Some(Volume::Manage { size_gib }) => Some(*size_gib),
+            Some(Volume::Attach { .. } | Volume::None) => None,
+            None => Some(1),
+        }
+    }
+
+    /// What the file says of it; `None`: it is Kiln's own affair.
+    fn written(self, spec: &Spec) -> Option<&Volume> {
+        match self {
+            Purpose::State => Some(&spec.volumes.state),
+            Purpose::Home => Some(&spec.volumes.home),
+            Purpose::Share => None,
+        }
+    }
+}
+
+/// The name of a volume in the cloud.
+pub fn volume_name(spec: &Spec, purpose: Purpose) -> String {
+    match purpose.written(spec) {
+        Some(Volume::Attach { name }) => name.clone(),
+        _ => format!("{}-{}", spec.name, purpose.name()),
+    }
+}
+
+/// Whether the cluster has this volume. Without, what it would hold is on the nodes' own disks.
+pub fn exists(spec: &Spec, purpose: Purpose) -> bool {
+    purpose.written(spec) != Some(&Volume::None)
+}
+
+/// What restarts a service that has its data on a volume: should the volume come while it runs, it has seen the wrong
+/// data.
+pub(crate) fn restart_with(spec: &Spec, purpose: Purpose) -> Option<String> {
+    exists(spec, purpose).then(|| format!("mount:{}", purpose.path()))
+}
+
+/// After a reboot a service with its data on the state volume waits for it, and does not start without it: the mount
+/// table says `nofail`, which orders nothing.
+pub(crate) fn only_when_mounted(unit: &str) -> File {
+    let state = Purpose::State.path();
+    file(
+        format!("/etc/systemd/system/{unit}.d/kiln.conf"),
+        format!("# Written by Kiln: not without the state volume.\n[Unit]\nRequiresMountsFor={state}\n"),
+    )
+}

@@ -1,0 +1,117 @@
+//! Submitting, watching and cancelling jobs.
+
+use super::Slurm;
+use crate::error::{Error, Result};
+use crate::job::{Job, JobState, SQUEUE_FORMAT, parse_sacct, parse_squeue};
+
+/// One job for one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submission {
+    pub name: String,
+    pub node: String,
+    pub partition: String,
+    pub reboot: bool,
+    pub license: Option<String>,
+    /// The administrator's own.
+    pub options: Vec<String>,
+    /// Who submits it, if not Slurm's own user.
+    pub user: Option<String>,
+    /// Finds the job again when its number was lost.
+    pub comment: String,
+    /// A shell script.
+    pub script: String,
+}
+
+impl Submission {
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec![
+            "--parsable".to_string(),
+            format!("--job-name={}", self.name),
+            format!("--partition={}", self.partition),
+            "--nodes=1".into(),
+            "--exclusive".into(),
+            "--no-requeue".into(),
+            "--output=/dev/null".into(),
+            "--chdir=/".into(),
+        ];
+        arguments.extend(self.license.as_ref().map(|license| format!("--licenses={license}")));
+        arguments.extend(self.options.iter().cloned());
+        // Behind the administrator's options, which must not change these.
+        arguments.push(format!("--nodelist={}", self.node));
+        if self.reboot {
+            arguments.push("--reboot".into());
+        }
+        arguments.push(format!("--comment={}", self.comment));
+        arguments.push(format!("--wrap={}", self.script));
+        arguments
+    }
+}
+
+impl Slurm {
+    pub async fn submit(&self, submission: &Submission) -> Result<u64> {
+        let arguments = submission.arguments();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let answer = match &submission.user {
+            None => self.call("sbatch", &arguments).await?,
+            Some(user) => {
+                let user = format!("--user={user}");
+                let sbatch = self.programs.join("sbatch").display().to_string();
+                let through = ["--non-interactive", &user, "--", &sbatch];
+                self.call("sudo", &[&through, arguments.as_slice()].concat()).await?
+            }
+        };
+        // `ID` or `ID;CLUSTER`.
+        let id = answer.trim().split(';').next().and_then(|id| id.parse().ok());
+        id.ok_or_else(|| Error::output("sbatch", &answer))
+    }
+
+    /// All jobs of these partitions that slurmctld still knows; it forgets one `MinJobAge` after its end.
+    pub async fn jobs(&self, partitions: &[String]) -> Result<Vec<Job>> {
+        let partitions = format!("--partition={}", partitions.join(","));
+        let arguments = ["--all", "--noheader", "--states=all", &partitions, SQUEUE_FORMAT];
+        Ok(parse_squeue(&self.call("squeue", &arguments).await?))
+    }
+
+    /// How a job ended that slurmctld has forgotten; `None` where the accounting does not know it either.
+    pub async fn past_job(&self, id: u64) -> Result<Option<JobState>> {
+        let id = format!("--jobs={id}");
+        let arguments = ["--allocations", "--noheader", "--parsable2", &id, "--format=State"];
+        match self.call("sacct", &arguments).await {
+            Ok(text) => Ok(parse_sacct(&text)),
+            Err(Error::NoAccounting { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Only while it waits: a job that has begun is left alone.
+    pub async fn cancel_pending(&self, job: u64) -> Result<()> {
+        self.call("scancel", &["--state=PENDING", &job.to_string()]).await.map(drop)
+    }
+
+    pub async fn cancel(&self, job: u64) -> Result<()> {
+        self.call("scancel", &[&job.to_string()]).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nodes_own_arguments_come_last() {
+        let submission = Submission {
+            name: "rebuild-n-0".into(),
+            node: "n-0".into(),
+            partition: "rebuild".into(),
+            reboot: true,
+            license: Some("rebuild".into()),
+            options: vec!["--nodelist=other".into()],
+            user: None,
+            comment: "c".into(),
+            script: "sleep 5".into(),
+        };
+        let arguments = submission.arguments().join(" ");
+        assert!(arguments.ends_with("--nodelist=other --nodelist=n-0 --reboot --comment=c --wrap=sleep 5"));
+        assert!(arguments.contains("--licenses=rebuild"));
+    }
+}

@@ -1,0 +1,75 @@
+//! Slurm's commands, as Kiln needs them. Arguments only, never a shell; programs by absolute path.
+
+mod jobs;
+mod nodes;
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use crate::error::{Error, Result};
+use crate::release::Release;
+
+pub use jobs::Submission;
+
+#[derive(Debug, Clone)]
+pub struct Slurm {
+    programs: PathBuf,
+}
+
+/// slurmctld itself gives up after `MessageTimeout`, several times over.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+impl Default for Slurm {
+    fn default() -> Self {
+        Slurm::at("/usr/bin")
+    }
+}
+
+impl Slurm {
+    /// With the programs of this directory.
+    pub fn at(programs: impl Into<PathBuf>) -> Self {
+        Slurm { programs: programs.into() }
+    }
+
+    pub async fn release(&self) -> Result<Release> {
+        let text = self.call("scontrol", &["--version"]).await?;
+        let version = text.split_whitespace().last().unwrap_or_default();
+        version.parse().map_err(|_| Error::output("scontrol", &text))
+    }
+
+    /// Whether a user may have nodes rebooted, as Slurm's accounting has it.
+    pub async fn is_operator(&self, user: &str) -> Result<bool> {
+        let name = format!("name={user}");
+        let arguments = ["--noheader", "--parsable2", "show", "user", &name, "format=AdminLevel"];
+        let level = self.call("sacctmgr", &arguments).await?;
+        Ok(matches!(level.trim(), "Operator" | "Administrator"))
+    }
+
+    async fn call(&self, program: &str, arguments: &[&str]) -> Result<String> {
+        let mut command = Command::new(self.programs.join(program));
+        command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .current_dir("/")
+            .kill_on_drop(true)
+            // Jobs inherit this environment, and times are printed in its zone.
+            .env_clear()
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("TZ", "UTC");
+        if let Some(conf) = std::env::var_os("SLURM_CONF") {
+            command.env("SLURM_CONF", conf);
+        }
+        let output = match tokio::time::timeout(TIMEOUT, command.output()).await {
+            Ok(Ok(output)) => output,
+            Ok(Err(source)) => return Err(Error::NotRun { program: program.into(), source }),
+            Err(_) => return Err(Error::no_answer(program, TIMEOUT)),
+        };
+        if !output.status.success() {
+            return Err(Error::from_exit(program, output.status, &output.stderr));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}

@@ -1,0 +1,130 @@
+//! Reading nodes, and taking them out of service.
+
+use std::collections::BTreeMap;
+
+use kiln_spec::hostlist;
+
+use super::Slurm;
+use crate::error::{Error, Result};
+use crate::node::{Node, parse_nodes};
+use crate::oneliner::field;
+
+impl Slurm {
+    /// All nodes by name.
+    pub async fn nodes(&self) -> Result<BTreeMap<String, Node>> {
+        Ok(parse_nodes(&self.call("scontrol", &["show", "node", "--oneliner"]).await?))
+    }
+
+    pub async fn node(&self, name: &str) -> Result<Option<Node>> {
+        let text = self.call("scontrol", &["show", "node", name, "--oneliner"]).await?;
+        Ok(parse_nodes(&text).remove(name))
+    }
+
+    /// Nodes of a partition.
+    pub async fn partition(&self, name: &str) -> Result<Vec<String>> {
+        let text = self.call("scontrol", &["show", "partition", name, "--oneliner"]).await?;
+        match text.lines().find_map(|line| field(line, "Nodes")) {
+            None | Some("(null)") => Ok(Vec::new()),
+            Some(list) => {
+                hostlist::expand(list).map_err(|source| Error::Hostlist { list: list.into(), source })
+            }
+        }
+    }
+
+    /// Whether only root and Slurm's own user may submit to a partition.
+    pub async fn is_for_root_only(&self, partition: &str) -> Result<bool> {
+        let text = self.call("scontrol", &["show", "partition", partition, "--oneliner"]).await?;
+        Ok(text.lines().any(|line| field(line, "RootOnly") == Some("YES")))
+    }
+
+    /// Takes a node out of service. An administrator's drain, with its reason, stays as it is.
+    pub async fn drain(&self, node: &str, reason: &str) -> Result<()> {
+        if self.node(node).await?.is_some_and(|n| n.is_drained_by_others()) {
+            return Ok(());
+        }
+        self.update(node, "state=drain", Some(reason)).await
+    }
+
+    /// Ends a drain whose reason starts as told; any other stays.
+    pub async fn undrain(&self, node: &str, prefix: &str) -> Result<bool> {
+        let ours = self.node(node).await?.is_some_and(|n| n.state.is_drained() && n.has_reason(prefix));
+        if ours {
+            self.update(node, "state=resume", None).await?;
+        }
+        Ok(ours)
+    }
+
+    /// Ends a state of being down.
+    pub async fn resume(&self, node: &str) -> Result<()> {
+        self.update(node, "state=resume", None).await
+    }
+
+    pub async fn power_up(&self, node: &str) -> Result<()> {
+        self.update(node, "state=POWER_UP", None).await
+    }
+
+    /// Whatever state it is in: Slurm calls the suspend hook, and when that had its time, may power the node up again.
+    /// Unlike `resume` this leaves no `NOT_RESPONDING` behind on a node that is off.
+    pub async fn power_down_force(&self, node: &str) -> Result<()> {
+        self.update(node, "state=POWER_DOWN_FORCE", None).await
+    }
+
+    /// Where nodes are that have just been made. Their names are their host names.
+    pub async fn tell_addresses(&self, nodes: &[(String, String)]) -> Result<()> {
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let list = |pick: fn(&(String, String)) -> &str| nodes.iter().map(pick).collect::<Vec<_>>().join(",");
+        let (names, addresses) = (list(|n| &n.0), list(|n| &n.1));
+        let arguments =
+            [format!("nodename={names}"), format!("nodeaddr={addresses}"), format!("nodehostname={names}")];
+        self.call("scontrol", &["update", &arguments[0], &arguments[1], &arguments[2]]).await.map(drop)
+    }
+
+    /// Its jobs are taken off it, and requeued where they allow it.
+    pub async fn down(&self, nodes: &[&str], reason: &str) -> Result<()> {
+        self.update(&nodes.join(","), "state=down", Some(reason)).await
+    }
+
+    /// Drains, calls the reboot hook, and puts the node into service again.
+    pub async fn reboot_asap(&self, node: &str, reason: &str) -> Result<()> {
+        let reason = format!("reason={}", plain(reason));
+        self.call("scontrol", &["reboot", "ASAP", "nextstate=RESUME", &reason, node]).await.map(drop)
+    }
+
+    /// Lets its jobs end and no new ones begin, then calls the suspend hook.
+    pub async fn power_down_asap(&self, node: &str, reason: &str) -> Result<()> {
+        if self.node(node).await?.is_some_and(|n| n.state.is_powering_down_or_off()) {
+            return Ok(());
+        }
+        self.update(node, "state=power_down_asap", Some(reason)).await
+    }
+
+    pub async fn cancel_reboot(&self, node: &str) -> Result<()> {
+        self.call("scontrol", &["cancel_reboot", node]).await.map(drop)
+    }
+
+    async fn update(&self, node: &str, state: &str, reason: Option<&str>) -> Result<()> {
+        let name = format!("nodename={node}");
+        let reason = reason.map(|reason| format!("reason={}", plain(reason)));
+        let mut arguments = vec!["update", name.as_str(), state];
+        arguments.extend(reason.as_deref());
+        self.call("scontrol", &arguments).await.map(drop)
+    }
+}
+
+/// A reason is shown on one line, in tables, and ends where `scontrol` prints who gave it.
+fn plain(reason: &str) -> String {
+    let one_line = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    one_line.chars().map(|c| if matches!(c, '[' | ']' | '"' | '\'') { ' ' } else { c }).take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_stay_on_one_line() {
+        assert_eq!(plain("kiln: a\n b [x] 'q'"), "kiln: a b  x   q ");
+    }
+}

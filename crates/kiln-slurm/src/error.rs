@@ -1,0 +1,105 @@
+//! What can go wrong with Slurm's commands, sorted once.
+
+use std::process::ExitStatus;
+use std::time::Duration;
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// slurmctld or slurmdbd does not answer. Nothing is known of what was asked; it can be asked again later.
+    #[error("{program}: {message}")]
+    Unreachable { program: String, message: String },
+    /// The cluster has no accounting to ask.
+    #[error("{program}: {message}")]
+    NoAccounting { program: String, message: String },
+    /// Slurm answered, and did not do what was asked.
+    #[error("{program}: {message}")]
+    Refused { program: String, message: String },
+    #[error("{program} printed {output:?}, which Kiln does not understand")]
+    Output { program: String, output: String },
+    #[error("cannot run {program}")]
+    NotRun { program: String, source: std::io::Error },
+    #[error("{list:?} is not a list of nodes")]
+    Hostlist { list: String, source: kiln_spec::hostlist::HostlistError },
+}
+
+/// Parts of the messages, in lower case, of all releases about a daemon that cannot be talked to.
+const UNREACHABLE: [&str; 9] = [
+    "unable to contact slurm",
+    "timed out",
+    "connection",
+    "communication",
+    "temporarily",
+    "message send failure",
+    "message receive failure",
+    "zero bytes were transmitted or received",
+    "controller in standby mode",
+];
+const NO_ACCOUNTING: &str = "accounting storage is disabled";
+
+impl Error {
+    /// Of a command that ended with something else than success.
+    pub(crate) fn from_exit(program: &str, status: ExitStatus, stderr: &[u8]) -> Error {
+        let stderr = String::from_utf8_lossy(stderr);
+        let message = stderr.trim().lines().collect::<Vec<_>>().join("; ");
+        let (program, message) =
+            (program.to_string(), if message.is_empty() { status.to_string() } else { message });
+        let lower = message.to_lowercase();
+        if UNREACHABLE.iter().any(|sign| lower.contains(sign)) {
+            Error::Unreachable { program, message }
+        } else if lower.contains(NO_ACCOUNTING) {
+            Error::NoAccounting { program, message }
+        } else {
+            Error::Refused { program, message }
+        }
+    }
+
+    pub(crate) fn no_answer(program: &str, waited: Duration) -> Error {
+        let message = format!("no answer within {} s", waited.as_secs());
+        Error::Unreachable { program: program.into(), message }
+    }
+
+    pub(crate) fn output(program: &str, output: &str) -> Error {
+        Error::Output { program: program.into(), output: output.trim().into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    #[test]
+    fn messages_are_sorted() {
+        let rows = [
+            ("slurm_load_node error: Unable to contact slurm controller (connect failure)", "unreachable"),
+            (
+                "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+                "unreachable",
+            ),
+            ("sacct: error: Problem talking to the database: Connection refused", "unreachable"),
+            ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", "unreachable"),
+            ("scontrol: error: Zero Bytes were transmitted or received", "unreachable"),
+            ("Slurm accounting storage is disabled", "no accounting"),
+            ("sbatch: error: Batch job submission failed: Invalid partition name specified", "refused"),
+            ("", "refused"),
+        ];
+        for (stderr, expected) in rows {
+            let sorted = match Error::from_exit("x", ExitStatus::from_raw(256), stderr.as_bytes()) {
+                Error::Unreachable { .. } => "unreachable",
+                Error::NoAccounting { .. } => "no accounting",
+                Error::Refused { .. } => "refused",
+                other => panic!("{other}"),
+            };
+            assert_eq!(sorted, expected, "{stderr}");
+        }
+    }
+
+    #[test]
+    fn a_silent_failure_has_its_exit_code() {
+        let error = Error::from_exit("scontrol", ExitStatus::from_raw(256), b"\n");
+        assert_eq!(error.to_string(), "scontrol: exit status: 1");
+    }
+}

@@ -1,0 +1,212 @@
+//! Nodes as `scontrol show node --oneliner` prints them. `sinfo` shows only one flag of a node, so it is not used.
+
+mod state;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
+use crate::oneliner::field;
+
+pub use state::{Base, Flag, Flags, State};
+
+/// What Kiln writes before a reason, to tell its own drains from an administrator's.
+pub const REASON: &str = "kiln: ";
+
+/// Slurm computes a node's boot time from whole seconds of clock and uptime, up to this much too early. A node that is
+/// there so soon after a request has, to Slurm, not been booted for it.
+pub const BOOT_TIME_ROUNDING: Duration = Duration::from_secs(2);
+
+/// Reasons given by slurmctld itself, and by kilnd, are this user's.
+const SLURM_USER: &str = "slurm";
+
+/// How slurmctld says, in all releases, that it stopped waiting for a node to boot.
+const GIVEN_UP: [&str; 2] = ["reboot timed out", "ResumeTimeout reached"];
+/// How slurmctld says, in all releases, that a node booted without having been asked to.
+const UNEXPECTED_REBOOT: &str = "Node unexpectedly rebooted";
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Node {
+    pub name: String,
+    pub state: State,
+    pub reason: Option<String>,
+    /// Who gave the reason: Slurm's own user where slurmctld did.
+    pub reason_by: Option<String>,
+    /// By slurmctld's clock, from the uptime that the node reported at its registration.
+    pub booted: Option<Timestamp>,
+    /// Where Slurm reaches it: an address, or a name.
+    pub address: Option<String>,
+    /// CPUs that jobs have.
+    pub allocated: u32,
+    /// The node's `Extra` field, where Kiln keeps which bundle the node has.
+    pub extra: Option<String>,
+}
+
+impl Node {
+    pub fn has_reason(&self, prefix: &str) -> bool {
+        self.reason.as_deref().is_some_and(|reason| reason.starts_with(prefix))
+    }
+
+    /// Kiln has taken it out of service.
+    pub fn is_drained_by_kiln(&self) -> bool {
+        self.state.is_drained() && self.has_reason(REASON)
+    }
+
+    /// The drain is someone else's: it is not Kiln's to change.
+    pub fn is_drained_by_others(&self) -> bool {
+        self.state.is_drained() && !self.has_reason(REASON)
+    }
+
+    /// The drain of someone else in words, if there is one.
+    pub fn foreign_drain(&self) -> Option<String> {
+        let reason = self.reason.as_deref().unwrap_or("no reason given");
+        self.is_drained_by_others().then(|| format!("drained by others: {reason}"))
+    }
+
+    /// An administrator has set it down: neither slurmctld nor Kiln did.
+    pub fn is_set_down_by_others(&self) -> bool {
+        self.state.is_down() && self.reason_by.as_deref().is_some_and(|who| who != SLURM_USER)
+    }
+
+    /// Slurm has stopped waiting for it to boot.
+    pub fn is_given_up(&self) -> bool {
+        let reason = self.reason.as_deref().unwrap_or_default();
+        self.state.is_down() && GIVEN_UP.iter().any(|sign| reason.contains(sign))
+    }
+
+    /// Slurm has set it down because of a boot that Slurm had not asked for.
+    pub fn is_down_for_unexpected_reboot(&self) -> bool {
+        self.state.is_down() && self.has_reason(UNEXPECTED_REBOOT)
+    }
+
+    /// Jobs are on it, or about to begin there.
+    pub fn carries_jobs(&self) -> bool {
+        self.allocated > 0 || self.state.is_allocated()
+    }
+
+    /// Jobs are on it. A job that waits for its node to come up is on none yet.
+    pub fn runs_jobs(&self) -> bool {
+        self.carries_jobs() && !self.state.is_coming_up() && !self.state.is_down()
+    }
+
+    /// Jobs would be lost with its instance, also where the node takes no more of them: an administrator has drained
+    /// it, or it does not answer just now. `POWER_DOWN` is no exception: Slurm calls its hook when the jobs are over.
+    pub fn needs_instance_for_jobs(&self) -> bool {
+        let off_or_on_the_way = self.state.is_powering_down_or_off() || self.state.is_powering_up();
+        self.carries_jobs() && !self.state.is_down() && !off_or_on_the_way
+    }
+
+    /// In service with jobs on it, except that it has not answered just now.
+    pub fn is_silent_with_jobs(&self) -> bool {
+        let state = &self.state;
+        !state.is_responding() && self.carries_jobs() && !state.is_down() && !state.is_booting()
+    }
+}
+
+/// All nodes by name. Lines without a `NodeName` are passed over; a node without a state is `UNKNOWN`.
+pub fn parse_nodes(oneliner: &str) -> BTreeMap<String, Node> {
+    oneliner.lines().filter_map(parse_node).map(|node| (node.name.clone(), node)).collect()
+}
+
+/// One line of `scontrol show node --oneliner`.
+pub fn parse_node(line: &str) -> Option<Node> {
+    // The reason may hold spaces; it ends before `[user@time]` or at the end of the line.
+    let reason = line.split_once(" Reason=").map(|(_, rest)| rest.split_once(" [").unwrap_or((rest, "")));
+    Some(Node {
+        name: field(line, "NodeName")?.to_string(),
+        state: field(line, "State").map(State::parse).unwrap_or_default(),
+        reason_by: reason.and_then(|(_, who)| who.split_once('@')).map(|(user, _)| user.to_string()),
+        reason: reason.map(|(words, _)| words.trim().to_string()),
+        booted: field(line, "BootTime").and_then(moment),
+        address: field(line, "NodeAddr").map(String::from),
+        allocated: field(line, "CPUAlloc").and_then(|n| n.parse().ok()).unwrap_or(0),
+        // The last: a reason, which comes before it, may hold the same word.
+        extra: line.rsplit_once(" Extra=").and_then(|(_, rest)| first_word(rest)),
+    })
+}
+
+fn first_word(text: &str) -> Option<String> {
+    text.split_ascii_whitespace().next().map(String::from)
+}
+
+/// Printed in the zone of the command's environment: UTC.
+fn moment(text: &str) -> Option<Timestamp> {
+    text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(rest: &str) -> Node {
+        parse_node(&format!("NodeName=n-0 {rest}")).unwrap()
+    }
+
+    #[test]
+    fn nodes_are_read() {
+        let nodes = parse_nodes(
+            "NodeName=a Arch=x86_64 CPUAlloc=2 NodeAddr=10.0.0.1 State=MIXED BootTime=2026-01-02T03:04:05 \
+             SlurmdStartTime=None Extra=kiln-bundle:0123\n\
+             NodeName=b State=DOWN*+DRAIN BootTime=None Reason=Not responding, truly [slurm@2026-01-01T00:00:00]\n\n",
+        );
+        let (a, b) = (&nodes["a"], &nodes["b"]);
+        assert_eq!(a.booted, Some("2026-01-02T03:04:05Z".parse().unwrap()));
+        assert_eq!((a.allocated, a.address.as_deref()), (2, Some("10.0.0.1")));
+        assert_eq!(a.extra.as_deref(), Some("kiln-bundle:0123"));
+        assert_eq!((a.reason.as_deref(), b.booted), (None, None));
+        assert_eq!(b.reason.as_deref(), Some("Not responding, truly"));
+        assert_eq!(b.reason_by.as_deref(), Some("slurm"));
+    }
+
+    #[test]
+    fn rubbish_yields_nothing() {
+        assert!(parse_nodes("slurm_load_node error: Unable to contact slurm controller").is_empty());
+        assert_eq!(parse_node("NodeName=a").unwrap().state.base, Base::Unknown);
+    }
+
+    #[test]
+    fn drains_are_told_apart() {
+        assert!(node("State=IDLE+DRAIN Reason=kiln: no image [slurm@1]").is_drained_by_kiln());
+        assert!(node("State=IDLE+DRAIN Reason=bad fan [root@1]").is_drained_by_others());
+        assert!(node("State=IDLE+DRAIN").is_drained_by_others());
+        assert_eq!(node("State=IDLE Reason=bad fan [root@1]").foreign_drain(), None);
+        let drained = node("State=IDLE+DRAIN Reason=bad fan [root@1]").foreign_drain();
+        assert_eq!(drained.as_deref(), Some("drained by others: bad fan"));
+    }
+
+    #[test]
+    fn reasons_for_being_down_are_told_apart() {
+        assert!(node("State=DOWN Reason=reboot timed out [slurm@1]").is_given_up());
+        assert!(
+            node("State=DOWN Reason=Node unexpectedly rebooted [slurm@1]").is_down_for_unexpected_reboot()
+        );
+        assert!(node("State=DOWN Reason=x [root@1]").is_set_down_by_others());
+        assert!(!node("State=DOWN Reason=x [slurm@1]").is_set_down_by_others());
+        assert!(!node("State=DOWN").is_set_down_by_others());
+    }
+
+    /// State, then: carries jobs, runs jobs, needs its instance for them, is silent with them.
+    #[test]
+    fn jobs_on_a_node() {
+        let rows = [
+            ("IDLE", [false; 4]),
+            ("MIXED", [true, true, true, false]),
+            ("IDLE CPUAlloc=1", [true, true, true, false]),
+            ("ALLOCATED*", [true, true, true, true]),
+            ("ALLOCATED+POWERING_UP", [true, false, false, false]),
+            ("ALLOCATED+POWER_UP", [true, false, true, false]),
+            ("MIXED+POWER_DOWN", [true, true, true, false]),
+            ("MIXED+POWERING_DOWN", [true, true, false, false]),
+            ("DOWN CPUAlloc=1", [true, false, false, false]),
+        ];
+        for (text, expected) in rows {
+            let n = node(&format!("State={text}"));
+            let answers =
+                [n.carries_jobs(), n.runs_jobs(), n.needs_instance_for_jobs(), n.is_silent_with_jobs()];
+            assert_eq!(answers, expected, "{text}");
+        }
+    }
+}
