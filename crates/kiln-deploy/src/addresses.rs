@@ -1,4 +1,4 @@
-//! Addresses of nodes that come and go. Each is kept for its node while that is away, so that a node's name means the
+//! Addresses of elastic nodes. Each is reserved for its node while that is powered down, so that a node's name means the
 //! same everywhere at all times: in `/etc/hosts`, to Slurm and to SSH.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,9 +12,9 @@ use sha2::{Digest as _, Sha256};
 use crate::error::{Error, Result};
 use crate::observe::Observed;
 
-/// Nodes of elastic groups by name. One that is there has the address it has; the others get one that depends on
-/// their name alone, as far as that is free, so that it stays theirs when nodes are added to the file.
-pub fn kept_addresses(spec: &Spec, observed: &Observed) -> Result<BTreeMap<String, IpAddr>> {
+/// The addresses of elastic nodes, by name. A node with an instance has the address of that; the others get one that
+/// depends on their name alone, as far as it is free, so that it stays the same when nodes are added to the file.
+pub fn reserved_addresses(spec: &Spec, observed: &Observed) -> Result<BTreeMap<String, IpAddr>> {
     let instances = observed.nodes();
     let mut kept: BTreeMap<String, IpAddr> = BTreeMap::new();
     let mut away: Vec<&str> = Vec::new();
@@ -40,7 +40,7 @@ pub fn kept_addresses(spec: &Spec, observed: &Observed) -> Result<BTreeMap<Strin
     for name in away {
         let free = |address: IpAddr| !taken.contains(&address);
         let address = pool.pick(name, |address| free(address) && is_fit(network, address));
-        // Better one that the cloud might give away than none.
+        // An address that the cloud might assign is better than none.
         let address = address.or_else(|| pool.pick(name, free)).ok_or_else(|| {
             Error::NotReady(format!("the network {} has no address left for {name}", network.cidr))
         })?;
@@ -50,8 +50,8 @@ pub fn kept_addresses(spec: &Spec, observed: &Observed) -> Result<BTreeMap<Strin
     Ok(kept)
 }
 
-/// In a network of its own a cluster keeps what the cloud does not give away; in somebody else's, what the cloud does
-/// not give away has other uses.
+/// In its own network a cluster reserves addresses that the cloud does not assign. In a network of others it takes them
+/// from the range that the cloud assigns, because the rest has other uses.
 fn is_fit(network: &Network, address: IpAddr) -> bool {
     let automatic = network.automatic.iter().any(|range| range.contains(address));
     network.automatic.is_empty() || automatic != is_own(network)
@@ -61,13 +61,13 @@ pub fn is_own(network: &Network) -> bool {
     network.labels.contains_key(label::CLUSTER)
 }
 
-/// Beside the fixed nodes: what the cloud itself has in a network, and some air.
+/// Addresses in the assigned range besides those of fixed nodes: the cloud's own ports, and a margin.
 const OTHERS: u32 = 8;
-/// So that not every added node moves the border.
+/// The range grows in these steps, so that not every added node changes it.
 const STEP: u32 = 16;
 
-/// What the cloud may give away in a network of the cluster's own: the lowest quarter, or as much as the fixed nodes
-/// need. `None`: no node comes and goes, so the cloud may give what it likes.
+/// The range from which the cloud may assign addresses in the cluster's own network: the lowest quarter, or as much as
+/// the fixed nodes need. `None`: there are no elastic nodes, so the cloud may assign any address.
 pub fn automatic(spec: &Spec, cidr: Ipv4Net) -> Option<AddressRange> {
     let elastic = u32::try_from(spec.nodes().filter(|node| node.elastic).count()).ok()?;
     let fixed = u32::try_from(spec.nodes().count()).ok()? - elastic;
@@ -82,7 +82,7 @@ pub fn automatic(spec: &Spec, cidr: Ipv4Net) -> Option<AddressRange> {
     (size > 0).then(|| AddressRange { first: first.into(), last: (first + size - 1).into() })
 }
 
-/// The part of a network that clouds, which give addresses from the bottom up, reach last.
+/// The upper part of a network: clouds assign addresses from the bottom up, so they reach it last.
 struct Pool {
     first: u32,
     size: u32,
@@ -139,7 +139,7 @@ mod tests {
 
     fn addresses(nodes: &str) -> Result<BTreeMap<String, IpAddr>> {
         let observed = Observed { networks: vec![network(true, None)], ..Observed::default() };
-        kept_addresses(&spec(nodes), &observed)
+        reserved_addresses(&spec(nodes), &observed)
     }
 
     #[test]
@@ -177,13 +177,13 @@ mod tests {
             let range = automatic(&spec, "10.1.2.0/24".parse().unwrap()).unwrap();
             assert_eq!((range.first.to_string(), range.last.to_string()), ("10.1.2.2".into(), last.into()));
             let observed = Observed { networks: vec![network(true, Some(range))], ..Observed::default() };
-            let kept = kept_addresses(&spec, &observed).unwrap();
+            let kept = reserved_addresses(&spec, &observed).unwrap();
             assert!(kept.values().all(|address| !range.contains(*address)), "{kept:?}");
         }
         // In somebody else's network it is the other way round.
         let pool = AddressRange { first: [10, 1, 2, 5].into(), last: [10, 1, 2, 99].into() };
         let observed = Observed { networks: vec![network(false, Some(pool))], ..Observed::default() };
-        let kept = kept_addresses(&spec("e-[0-9]"), &observed).unwrap();
+        let kept = reserved_addresses(&spec("e-[0-9]"), &observed).unwrap();
         assert!(kept.values().all(|address| pool.contains(*address)), "{kept:?}");
     }
 
@@ -191,10 +191,10 @@ mod tests {
     fn what_others_have_is_not_kept() {
         let (spec, network) = (spec("e-[0-9]"), network(true, None));
         let alone = Observed { networks: vec![network], ..Observed::default() };
-        let kept = kept_addresses(&spec, &alone).unwrap();
+        let kept = reserved_addresses(&spec, &alone).unwrap();
         let foreign = BTreeMap::from([(kept["e-3"], "port x".to_string())]);
         let observed = Observed { foreign, ..alone };
-        let moved = kept_addresses(&spec, &observed).unwrap();
+        let moved = reserved_addresses(&spec, &observed).unwrap();
         let differ: Vec<&String> = kept.keys().filter(|name| kept[*name] != moved[*name]).collect();
         assert_eq!(differ, ["e-3"]);
     }

@@ -1,4 +1,4 @@
-//! Gathers what the site function wants to know: addresses and sizes from the cloud, the Slurm release from the
+//! Gathers the inputs of the site function: addresses and sizes from the cloud, the Slurm release from the
 //! control node's image, the secrets from the store.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use kiln_wire::{
     CloudAccess, ElasticGroup, FleetFile, FleetNode, InstanceDefaults, LaunchOption, Timing, Version,
 };
 
-use crate::addresses::kept_addresses;
+use crate::addresses::reserved_addresses;
 use crate::apply::Made;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
@@ -28,7 +28,7 @@ impl Deployment<'_> {
         kiln_digest: &str,
     ) -> Result<(Inventory, Secrets)> {
         let instances = observed.nodes();
-        let kept = kept_addresses(self.spec, observed)?;
+        let kept = reserved_addresses(self.spec, observed)?;
         let mut nodes = BTreeMap::new();
         for node in self.spec.nodes() {
             let instance = instances.get(node.name).copied();
@@ -79,12 +79,12 @@ impl Deployment<'_> {
         manifest.and_then(|m| m.slurm()).ok_or_else(|| Error::NoSlurm(self.spec.control.image.clone()))
     }
 
-    /// What kilnd needs to move a node to its image without the deploy host.
+    /// The file that tells kilnd all it needs to rebuild or create a node without the deploy host.
     pub async fn fleet_file(&self, observed: &Observed) -> Result<String> {
         let images = targets(self.spec, observed);
         let token = self.secrets.read(&CLOUD_TOKEN)?;
         let access = self.cloud.access(&self.spec.name, token.trim(), &observed.networks).await?;
-        let kept = kept_addresses(self.spec, observed)?;
+        let kept = reserved_addresses(self.spec, observed)?;
         let share = Made::default().share(&share(self.spec, observed))?;
         let mut nodes = BTreeMap::new();
         for node in self.spec.nodes().filter(|n| n.role == Role::Compute) {
@@ -136,7 +136,7 @@ impl Deployment<'_> {
     }
 }
 
-/// What the cloud says of the node's flavor: of every flavor, where the node may come as one of several.
+/// The features of the node's flavor. A node that may be created with one of several flavors has those common to all.
 fn features(spec: &Spec, node: &Node<'_>, flavor: &str, observed: &Observed) -> Vec<String> {
     let of = |name: &str| observed.flavors.iter().find(|f| f.name == name).map(|f| f.features.as_slice());
     let group = spec.compute_group(node.group).filter(|_| node.role == Role::Compute);

@@ -1,5 +1,5 @@
-//! Makes every node what the file says: the binary, the bundle, the sealed bundles on the share; then waits until
-//! Slurm itself says that the compute nodes are in service.
+//! Configures every node: installs the binary, applies the bundle, publishes the sealed bundles on the share; then waits
+//! until Slurm has the compute nodes in service.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,6 +22,8 @@ use crate::nodes::{bounded, node_of};
 use crate::observe::Observed;
 
 const SSH_LIMIT: Duration = Duration::from_secs(180);
+/// The processor's own instructions where they can be had: nearly every node of every run has the binary already.
+const DIGEST: &str = r#"openssl dgst -sha256 -r "$1" 2>/dev/null || sha256sum "$1""#;
 
 /// What configuration did to the nodes.
 #[derive(Debug, Serialize)]
@@ -35,7 +37,7 @@ impl Configured {
     }
 }
 
-/// What one configuration holds on to.
+/// What every step of one configuration needs.
 struct Task<'a> {
     ssh: &'a Ssh,
     site: &'a Site<'a>,
@@ -49,7 +51,7 @@ impl Deployment<'_> {
     pub async fn configure(&self, dry_run: bool) -> Result<Configured> {
         self.secrets.ensure()?;
         let observed = self.observe().await?;
-        let asleep = self.asleep(&observed)?;
+        let not_running = self.not_running(&observed)?;
         let ring = self.keys()?;
         let names: Vec<&str> = self.spec.nodes().map(|n| n.name).collect();
         let keys =
@@ -73,7 +75,7 @@ impl Deployment<'_> {
         let results = self.configure_all(&task, &hosts).await;
         let mut configured = Configured { nodes: BTreeMap::new() };
         let mut failures = Vec::new();
-        let all = results.len() + asleep.len();
+        let all = results.len() + not_running.len();
         for (host, result) in hosts.iter().zip(results) {
             match result {
                 Ok(report) => _ = configured.nodes.insert(host.name.clone(), report),
@@ -91,7 +93,7 @@ impl Deployment<'_> {
         if failures.is_empty() && !dry_run {
             self.wait_for_slurm(&ssh, &hosts).await?;
         }
-        for (node, status) in asleep {
+        for (node, status) in not_running {
             (self.progress)(Event::failed(&node, format!("skipped: it is {status}")));
             failures.push(format!("  {}", Error::NotActive { node, status }));
         }
@@ -110,8 +112,8 @@ impl Deployment<'_> {
         Ok(configured)
     }
 
-    /// Control first: from it slurmds fetch the configuration that they are restarted for. Where it cannot be configured, the
-    /// others stay as they are.
+    /// The control node comes first, because slurmds fetch the new configuration from it when they restart. If it cannot be
+    /// configured, the other nodes are left as they are.
     async fn configure_all(&self, task: &Task<'_>, hosts: &[Host]) -> Vec<Result<ApplyReport>> {
         let Some((control, others)) = hosts.split_first() else { return Vec::new() };
         let mut results = vec![self.configure_node(task, control.clone()).await];
@@ -129,14 +131,14 @@ impl Deployment<'_> {
         self.spec.nodes().map(|node| (node.name, node.elastic)).filter_map(move |(name, elastic)| {
             let there = match instances.get(name) {
                 Some(instance) if elastic => instance.status == InstanceStatus::Active,
-                Some(instance) => !is_asleep(instance),
+                Some(instance) => is_up(instance),
                 None => !elastic,
             };
             there.then_some(name)
         })
     }
 
-    /// A node of an elastic group may go at any time.
+    /// A node of an elastic group may be powered down at any time.
     async fn has_left(&self, host: &Host) -> bool {
         if !self.spec.node(&host.name).is_some_and(|node| node.elastic) {
             return false;
@@ -145,17 +147,17 @@ impl Deployment<'_> {
         !instances.iter().any(|i| node_of(i) == host.name && i.status == InstanceStatus::Active)
     }
 
-    /// Fixed nodes that are off or broken, with their state: there is no use in waiting for them, and they keep nobody else
-    /// from being configured. Without control nothing can be done.
-    fn asleep(&self, observed: &Observed) -> Result<Vec<(String, String)>> {
+    /// Fixed nodes that are off or broken, with their state. They are not waited for, and the others are configured without
+    /// them. Without the control node nothing can be configured.
+    fn not_running(&self, observed: &Observed) -> Result<Vec<(String, String)>> {
         let instances = observed.nodes();
         let fixed = self.spec.nodes().filter(|node| !node.elastic);
-        let asleep = fixed.filter_map(|node| instances.get(node.name).copied()).filter(|i| is_asleep(i));
-        let asleep: Vec<(String, String)> =
-            asleep.map(|i| (node_of(i).to_string(), i.status.word().to_string())).collect();
-        match asleep.iter().find(|(node, _)| *node == self.spec.control.node) {
+        let not_running = fixed.filter_map(|node| instances.get(node.name).copied()).filter(|i| !is_up(i));
+        let not_running: Vec<(String, String)> =
+            not_running.map(|i| (node_of(i).to_string(), i.status.word().to_string())).collect();
+        match not_running.iter().find(|(node, _)| *node == self.spec.control.node) {
             Some((node, status)) => Err(Error::NotActive { node: node.clone(), status: status.clone() }),
-            None => Ok(asleep),
+            None => Ok(not_running),
         }
     }
 
@@ -164,7 +166,8 @@ impl Deployment<'_> {
         let keys = task.keys.get(&host.name).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
         let bundle =
             task.site.bundle(&host.name, keys).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
-        let sum = task.ssh.wait_output(&host, &["sha256sum", kiln_wire::paths::KILN], SSH_LIMIT).await?;
+        let digest = ["sh", "-c", DIGEST, "sh", kiln_wire::paths::KILN];
+        let sum = task.ssh.wait_output(&host, &digest, SSH_LIMIT).await?;
         // Nodes run the same binary as the deploy host, whatever their image brought.
         if !task.dry_run && !sum.stdout.starts_with(task.kiln_digest) {
             (self.progress)(Event::working(&host.name, "copying kiln"));
@@ -219,9 +222,10 @@ impl Deployment<'_> {
     }
 }
 
-fn is_asleep(instance: &Instance) -> bool {
+/// Whether an instance runs or is about to.
+fn is_up(instance: &Instance) -> bool {
     use InstanceStatus::{Active, Building, Rebuilding};
-    !matches!(instance.status, Active | Building | Rebuilding)
+    matches!(instance.status, Active | Building | Rebuilding)
 }
 
 /// What Slurm says of each node, by name.

@@ -1,4 +1,4 @@
-//! Asking kilnd's store, on the control node, over SSH, as Slurm's own user.
+//! Queries kilnd's store on the control node, over SSH.
 
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::Format;
@@ -34,7 +34,7 @@ impl Control {
     }
 }
 
-/// The other side's error is JSON; its message is what counts.
+/// The message of an error that `kiln fleet` reported as JSON.
 fn refusal(stderr: &str) -> String {
     let parsed: Option<serde_json::Value> =
         stderr.lines().last().and_then(|line| serde_json::from_str(line).ok());

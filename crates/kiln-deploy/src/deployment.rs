@@ -1,4 +1,4 @@
-//! One cluster as seen from the deploy host: its file, its secrets, its cloud, the way onto its nodes.
+//! One cluster as seen from the deploy host: its file, its secrets, its cloud, SSH access to its nodes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,13 +21,13 @@ pub struct Deployment<'a> {
     pub progress: Progress<'a>,
     /// Cancelled when the work is to stop.
     pub stop: CancellationToken,
-    /// The binary that nodes run: this very one.
+    /// The binary that nodes run: the one that is running now.
     pub kiln: PathBuf,
     dir: PathBuf,
 }
 
 impl<'a> Deployment<'a> {
-    /// `file`: the cluster file; `.kiln` lies beside it. Changes nothing yet.
+    /// `file`: the cluster file, which has `.kiln` beside it. Changes nothing.
     pub fn open(
         spec: &'a Spec,
         file: &Path,
@@ -54,7 +54,7 @@ impl<'a> Deployment<'a> {
         Ok(Deployment { spec, cloud, secrets, progress, stop, kiln, dir })
     }
 
-    /// Where nodes get their images from others, these bring cloud-init with them.
+    /// Whether the images come with cloud-init.
     pub(crate) fn has_cloud_init(&self) -> bool {
         matches!(self.spec.cloud, CloudSpec::OpenStack(_))
     }
@@ -76,7 +76,8 @@ impl<'a> Deployment<'a> {
         fs::read(&self.kiln).map_err(|source| Error::File { path: self.kiln.clone(), did: "read", source })
     }
 
-    /// The way onto the nodes. Writes down the host keys of all of them first, so that none is taken on trust.
+    /// SSH access to the nodes. The host keys of all of them are written to known_hosts first, so that no unknown key is ever
+    /// accepted.
     pub fn ssh(&self) -> Result<Ssh> {
         self.secrets.ensure()?;
         let ring = self.keys()?;

@@ -1,4 +1,4 @@
-//! Takes the cluster down, in reverse order. Everything is found by label, also what a crashed run left behind.
+//! Deletes the cluster, in reverse order of creation. Everything is found by label, including what a crashed run left.
 
 use kiln_cloud::{Labels, label};
 use kiln_image::Event;
@@ -6,19 +6,19 @@ use kiln_image::Event;
 use crate::deployment::Deployment;
 use crate::error::Result;
 
-/// How many instances are asked for at a time before somebody who wants to stop is heard.
+/// How many instances are deleted between two checks whether to stop.
 const BATCH: usize = 100;
 
-/// What `destroy` would take away.
+/// What `destroy` would delete.
 #[derive(Debug, Clone, Default, serde::Serialize)]
-pub struct Belongings {
+pub struct ClusterResources {
     pub instances: Vec<(String, String)>,
     pub security_groups: Vec<(String, String)>,
     pub networks: Vec<(String, String)>,
     pub volumes: Vec<(String, String)>,
 }
 
-impl Belongings {
+impl ClusterResources {
     pub fn is_empty(&self) -> bool {
         self.instances.is_empty()
             && self.security_groups.is_empty()
@@ -27,8 +27,8 @@ impl Belongings {
     }
 }
 
-/// In which wave an instance goes. Control goes last: while it is there, a run that was cut off leaves a cluster that can
-/// still be looked at.
+/// In which wave an instance is deleted. Control is last: while it exists, the cluster that an interrupted run leaves can
+/// still be inspected.
 fn wave(labels: &Labels) -> u8 {
     match labels.get(label::ROLE).map(String::as_str) {
         Some("control") => 2,
@@ -38,7 +38,7 @@ fn wave(labels: &Labels) -> u8 {
 }
 
 impl Deployment<'_> {
-    pub async fn belongings(&self, keep_volumes: bool) -> Result<Belongings> {
+    pub async fn cluster_resources(&self, keep_volumes: bool) -> Result<ClusterResources> {
         let cluster = self.spec.name.as_str();
         let (instances, groups, networks, volumes) = tokio::try_join!(
             self.cloud.instances(cluster),
@@ -47,7 +47,7 @@ impl Deployment<'_> {
             self.cloud.volumes(cluster),
         )?;
         let kept = |name: &str| keep_volumes && !name.ends_with("-share");
-        Ok(Belongings {
+        Ok(ClusterResources {
             instances: instances.into_iter().map(|i| (i.id, i.name)).collect(),
             security_groups: groups.into_iter().map(|g| (g.id, g.name)).collect(),
             networks: networks.into_iter().map(|n| (n.id, n.name)).collect(),
@@ -55,11 +55,11 @@ impl Deployment<'_> {
         })
     }
 
-    pub async fn destroy(&self, belongings: &Belongings) -> Result<()> {
-        // From here on kilnd makes nothing new.
+    pub async fn destroy(&self, cluster_resources: &ClusterResources) -> Result<()> {
+        // From here on kilnd cannot create instances.
         self.cloud.revoke(&self.spec.name).await?;
         let gone = |what: &str, name: &str| (self.progress)(Event::done(format!("{what}{name}"), "deleted"));
-        // Listed anew: what it made meanwhile goes too.
+        // Listed again, to include what kilnd created in the meantime.
         let mut instances = self.cloud.instances(&self.spec.name).await?;
         instances.sort_by_key(|i| wave(&i.labels));
         for together in instances.chunk_by(|a, b| wave(&a.labels) == wave(&b.labels)) {
@@ -76,15 +76,15 @@ impl Deployment<'_> {
         }
         self.check_stop()?;
         self.cloud.sweep(&self.spec.name).await?;
-        for (id, name) in &belongings.security_groups {
+        for (id, name) in &cluster_resources.security_groups {
             self.cloud.delete_security_group(id).await?;
             gone("security group ", name);
         }
-        for (id, name) in &belongings.networks {
+        for (id, name) in &cluster_resources.networks {
             self.cloud.delete_network(id).await?;
             gone("network ", name);
         }
-        for (id, name) in &belongings.volumes {
+        for (id, name) in &cluster_resources.volumes {
             self.cloud.delete_volume(id).await?;
             gone("volume ", name);
         }

@@ -1,4 +1,4 @@
-//! What kilnd has to tell of the fleet: its events, and all it knows of one node.
+//! What kilnd reports about the fleet: its events, and all it knows about one node.
 
 use jiff::Timestamp;
 use kiln_spec::Role;

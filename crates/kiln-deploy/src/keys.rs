@@ -1,4 +1,4 @@
-//! The keys that are a node's alone, derived from one seed: the sealing key of its bundle and its SSH host key.
+//! The keys of each node, derived from one seed: the sealing key of its bundle and its SSH host key.
 //! Nothing is stored per node, and a rebuilt node keeps its host key.
 
 use hmac::{Hmac, Mac as _};

@@ -1,5 +1,5 @@
-//! The deploy host's side: what `kiln` does on a laptop or a CI runner to raise a cluster, change it, look at it
-//! and take it down.
+//! The deploy host's side: what `kiln` does on a laptop or a CI runner to create a cluster, change it, inspect it and
+//! delete it.
 
 mod addresses;
 mod apply;
@@ -24,7 +24,7 @@ mod wait;
 
 pub use configure::Configured;
 pub use deployment::Deployment;
-pub use destroy::Belongings;
+pub use destroy::ClusterResources;
 pub use error::{Error, Result};
 pub use inventory::{HostEntry, InventoryReport};
 pub use nodes::ExecOutcome;

@@ -1,4 +1,4 @@
-//! Doing something on many nodes at once, a bounded number at a time.
+//! Work on many nodes at once, a bounded number at a time.
 
 use std::future::Future;
 
@@ -78,7 +78,7 @@ impl Deployment<'_> {
         hosts(self.spec, observed, nodes)
     }
 
-    /// The end of what a node's system wrote to its console.
+    /// The end of a node's console log.
     pub async fn console_log(&self, node: &str, lines: usize) -> Result<String> {
         if self.spec.node(node).is_none() {
             return Err(Error::UnknownNode(node.to_string()));
@@ -89,7 +89,7 @@ impl Deployment<'_> {
         Ok(self.cloud.console_log(&instance.id, lines).await?)
     }
 
-    /// Runs a command on nodes; one that cannot be reached does not keep the others from it.
+    /// Runs a command on nodes. Nodes that cannot be reached do not stop it on the others.
     pub async fn exec(&self, hosts: Vec<Host>, argv: &[&str]) -> Result<Vec<ExecOutcome>> {
         let ssh = self.ssh()?;
         let run = |host: Host| {
@@ -115,7 +115,7 @@ impl Deployment<'_> {
     }
 }
 
-/// The node an instance is, by its label.
+/// The name of the node that an instance belongs to, by its label.
 pub fn node_of(instance: &kiln_cloud::Instance) -> &str {
     instance.labels.get(label::NODE).map_or(instance.name.as_str(), String::as_str)
 }

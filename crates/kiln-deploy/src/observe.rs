@@ -11,7 +11,7 @@ use crate::deployment::Deployment;
 use crate::error::Result;
 use crate::nodes::node_of;
 
-/// Everything `plan` needs to know about the world.
+/// Everything `plan` needs to know about the cloud.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
     pub networks: Vec<Network>,
@@ -22,15 +22,15 @@ pub struct Observed {
     pub flavors: Vec<Flavor>,
     /// The instance that builds an image, if one is there.
     pub build: Option<Instance>,
-    /// Addresses of the network that are not the cluster's, each with who has it. Read only where nodes have addresses
-    /// that they must get.
+    /// Addresses of the network that others use, each with its user. Read only if the file or elasticity fixes the address of
+    /// a node.
     pub foreign: BTreeMap<IpAddr, String>,
     /// Volumes that the file attaches but Kiln does not manage, by name.
     pub attached: BTreeMap<String, Volume>,
 }
 
 impl Observed {
-    /// Instances by the node they are. A broken one counts only where there is no other.
+    /// Instances by their node. A broken one counts only if the node has no other.
     pub fn nodes(&self) -> BTreeMap<&str, &Instance> {
         let is_broken = |i: &&Instance| matches!(i.status, InstanceStatus::Error { .. });
         let (broken, well): (Vec<&Instance>, Vec<&Instance>) = self.instances.iter().partition(is_broken);
@@ -47,7 +47,7 @@ impl Observed {
 impl Deployment<'_> {
     pub async fn observe(&self) -> Result<Observed> {
         let cluster = self.spec.name.as_str();
-        // Six at a time are large: they go where there is room.
+        // The futures of six listings are large, so they are kept on the heap.
         let listings = Box::pin(async {
             tokio::try_join!(
                 self.cloud.networks(cluster),
@@ -63,10 +63,10 @@ impl Deployment<'_> {
             Some(name) => self.cloud.network_by_name(name).await?,
             None => None,
         };
-        // Networks and instances of an image build are the builder's own business.
+        // Networks and instances of an image build belong to the builder.
         let of_nodes =
             |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
-        // One that exists comes first: the cluster is to be there.
+        // A network that the file names comes first: the cluster uses that one.
         let networks: Vec<Network> =
             network.into_iter().chain(networks.into_iter().filter(|n| of_nodes(&n.labels))).collect();
         let foreign = match networks.first() {

@@ -1,5 +1,5 @@
-//! Rollouts as seen from the deploy host. They live in kilnd's store on the control node; here they are asked for and
-//! watched.
+//! Rollouts as seen from the deploy host. They are kept in kilnd's store on the control node; here they are started,
+//! queried and watched.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The cluster's secrets: made once, never overwritten, each rotated by name. One file each, readable by the owner
+//! The cluster's secrets: generated once, never overwritten, each rotated by name. One file each, readable by the owner
 //! alone, in `.kiln/secrets` beside the cluster file.
 
 use std::fs;
@@ -45,12 +45,12 @@ impl SecretStore {
         self.dir.join(secret.name)
     }
 
-    /// The value before the last rotation: nodes that have not heard of the new one yet still have it.
+    /// The value before the last rotation, which nodes that do not have the new one yet still use.
     pub fn previous_path(&self, secret: &Secret) -> PathBuf {
         self.dir.join(format!("{}.previous", secret.name))
     }
 
-    /// Makes those that are missing.
+    /// Generates those that are missing.
     pub fn ensure(&self) -> Result<()> {
         self.make_dir()?;
         for secret in services::secrets() {
@@ -70,7 +70,7 @@ impl SecretStore {
     }
 
     /// Replaces one secret. It reaches the nodes with the next `configure`; until then it is not replaced again, because only
-    /// one earlier value is kept, and it may be the only way onto some nodes.
+    /// one earlier value is kept, and it may be the only one that some nodes accept.
     pub fn rotate(&self, secret: &Secret) -> Result<()> {
         self.ensure()?;
         let previous = self.previous_path(secret);

@@ -1,4 +1,4 @@
-//! What Slurm says and what the cloud says of every node, side by side, with a verdict and its age.
+//! The state of every node in Slurm and in the cloud, side by side, with a verdict and its age.
 
 use std::collections::BTreeMap;
 
@@ -26,11 +26,11 @@ pub struct StatusReport {
     pub slurm_error: Option<String>,
     /// Why kilnd's findings are missing or old, if they are.
     pub kilnd_error: Option<String>,
-    /// Elastic groups that the cloud refused something.
+    /// Elastic groups for which the cloud refused a request.
     #[serde(rename = "troubles")]
     pub failing_groups: Vec<GroupFailures>,
     pub nodes: Vec<NodeStatus>,
-    /// Instances that are no node's.
+    /// Instances that belong to no node.
     pub strays: Vec<FindingReport>,
 }
 
@@ -44,7 +44,7 @@ pub struct NodeStatus {
     pub image: Option<String>,
     pub slurm: Option<String>,
     pub reason: Option<String>,
-    /// `ok`, or what is wrong.
+    /// `ok`, or the problem.
     pub verdict: String,
     /// Since when kilnd sees it so.
     pub since: Option<Timestamp>,
@@ -60,10 +60,10 @@ impl StatusReport {
     }
 }
 
-/// What the control node has to say.
+/// What the control node answered.
 #[derive(Default)]
-struct Answer {
-    states: BTreeMap<String, SlurmSays>,
+struct ControlAnswer {
+    states: BTreeMap<String, SlurmState>,
     health: BTreeMap<String, NodeHealth>,
     failing_groups: Vec<GroupFailures>,
     strays: Vec<FindingReport>,
@@ -71,7 +71,7 @@ struct Answer {
     kilnd_error: Option<String>,
 }
 
-struct SlurmSays {
+struct SlurmState {
     short: String,
     reason: Option<String>,
     in_order: bool,
@@ -87,13 +87,13 @@ impl Deployment<'_> {
             .spec
             .nodes()
             .map(|node| {
-                let seen = Seen {
+                let observed_node = ObservedNode {
                     instance: instances.get(node.name).copied(),
                     slurm: answer.states.get(node.name),
                     slurm_answers: answer.slurm_error.is_none(),
                     health: answer.health.get(node.name),
                 };
-                seen.status(&node, &observed, &images)
+                observed_node.status(&node, &observed, &images)
             })
             .collect();
         Ok(StatusReport {
@@ -107,8 +107,8 @@ impl Deployment<'_> {
         })
     }
 
-    async fn ask_control(&self, observed: &Observed) -> Answer {
-        let failed = |error: String| Answer { slurm_error: Some(error), ..Answer::default() };
+    async fn ask_control(&self, observed: &Observed) -> ControlAnswer {
+        let failed = |error: String| ControlAnswer { slurm_error: Some(error), ..ControlAnswer::default() };
         let name = self.spec.control.node.as_str();
         let Some(instance) = observed.nodes().get(name).copied() else {
             return failed(format!("{name} has no instance"));
@@ -121,13 +121,13 @@ impl Deployment<'_> {
             Err(error) => Err(error),
         };
         match asked {
-            Ok(health) => Answer::from(health),
-            // kilnd has not been told of the cluster yet, or not well; Slurm may still answer.
+            Ok(health) => ControlAnswer::from(health),
+            // kilnd may have no fleet file yet; Slurm may still answer.
             Err(kilnd_error) => match self.ask_slurm(observed).await {
-                Ok(nodes) => Answer {
-                    states: nodes.into_iter().map(|(name, node)| (name, SlurmSays::from(node))).collect(),
+                Ok(nodes) => ControlAnswer {
+                    states: nodes.into_iter().map(|(name, node)| (name, SlurmState::from(node))).collect(),
                     kilnd_error: Some(kilnd_error.to_string()),
-                    ..Answer::default()
+                    ..ControlAnswer::default()
                 },
                 Err(error) => failed(self.with_stopped_units(observed, error.to_string()).await),
             },
@@ -156,7 +156,7 @@ impl Deployment<'_> {
     }
 }
 
-impl From<FleetHealth> for Answer {
+impl From<FleetHealth> for ControlAnswer {
     fn from(health: FleetHealth) -> Self {
         let unattended = health.is_unattended().then(|| match health.last_look {
             Some(at) => format!("kilnd last checked at {}", at.strftime("%Y-%m-%d %H:%M:%S UTC")),
@@ -165,9 +165,9 @@ impl From<FleetHealth> for Answer {
         let blind = health.cloud_problem.map(|problem| format!("kilnd cannot ask the cloud: {problem}"));
         let says = |n: &NodeHealth| {
             let short = n.slurm.clone()?;
-            Some((n.node.clone(), SlurmSays { short, reason: n.reason.clone(), in_order: n.in_order }))
+            Some((n.node.clone(), SlurmState { short, reason: n.reason.clone(), in_order: n.in_order }))
         };
-        Answer {
+        ControlAnswer {
             states: health.nodes.iter().filter_map(says).collect(),
             health: health.nodes.into_iter().map(|n| (n.node.clone(), n)).collect(),
             failing_groups: health.failing_groups,
@@ -178,20 +178,20 @@ impl From<FleetHealth> for Answer {
     }
 }
 
-impl From<kiln_slurm::Node> for SlurmSays {
+impl From<kiln_slurm::Node> for SlurmState {
     fn from(node: kiln_slurm::Node) -> Self {
-        SlurmSays { short: node.state.to_string(), in_order: node.state.in_service(), reason: node.reason }
+        SlurmState { short: node.state.to_string(), in_order: node.state.in_service(), reason: node.reason }
     }
 }
 
-struct Seen<'a> {
+struct ObservedNode<'a> {
     instance: Option<&'a Instance>,
-    slurm: Option<&'a SlurmSays>,
+    slurm: Option<&'a SlurmState>,
     slurm_answers: bool,
     health: Option<&'a NodeHealth>,
 }
 
-impl Seen<'_> {
+impl ObservedNode<'_> {
     fn status(&self, node: &Node<'_>, observed: &Observed, images: &Targets) -> NodeStatus {
         let finding = self.health.and_then(|h| h.finding.as_ref()).filter(|f| !f.is_early);
         NodeStatus {
@@ -218,7 +218,7 @@ impl Seen<'_> {
         }
     }
 
-    /// Of an elastic group, and not needed at present.
+    /// Whether it is of an elastic group and powered down.
     fn is_off(&self) -> bool {
         self.health.is_some_and(|h| h.elastic && h.in_order && h.instances.is_empty())
     }
@@ -261,10 +261,10 @@ fn not_active(units: &[&str], said: &str) -> Vec<String> {
 }
 
 fn out_of_service(state: &str) -> String {
-    let seen = State::parse(state);
-    if seen.is_powering_up() {
+    let observed_node = State::parse(state);
+    if observed_node.is_powering_up() {
         "being powered up".into()
-    } else if seen.is_going_down() {
+    } else if observed_node.is_going_down() {
         "being powered down".into()
     } else {
         format!("Slurm: {state}")

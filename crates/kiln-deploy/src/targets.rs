@@ -57,7 +57,7 @@ impl Deployment<'_> {
         Ok(image)
     }
 
-    /// An image that nodes run is not thrown away by mistake.
+    /// Refuses if nodes run this image.
     pub async fn check_unused(&self, image: &Image) -> Result<()> {
         let instances = self.cloud.instances(&self.spec.name).await?;
         let users: Vec<&str> = instances
@@ -71,7 +71,7 @@ impl Deployment<'_> {
         Err(Error::ImageInUse { image: image.name.clone(), nodes: hostlist::fold(users) })
     }
 
-    /// Builds what the nodes need and the cloud does not have.
+    /// Builds the images that nodes need and the cloud does not have.
     pub async fn build_missing_images(&self, observed: &Observed) -> Result<()> {
         for (name, id) in targets(self.spec, observed) {
             if id.is_none() {

@@ -1,4 +1,4 @@
-//! Waiting: for instances that the cloud has promised, and for nodes that Slurm is to have in service.
+//! Waiting for instances that the cloud is building, and for nodes to be in service in Slurm.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,10 +23,10 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(300);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Deployment<'_> {
-    /// Until no instance is being built. Those that broke meanwhile are told, each in the cloud's words.
+    /// Waits until no instance is being built. Those that are in error are reported, each with the cloud's message.
     pub(crate) async fn wait_active(&self) -> Result<()> {
         let deadline = Instant::now() + ACTIVE_LIMIT;
-        // Where it stopped waiting, the next run goes on.
+        // The next run continues the wait.
         self.stop.run_until_cancelled(self.all_built(deadline)).await.unwrap_or(Err(Error::Stopped))
     }
 
@@ -34,7 +34,7 @@ impl Deployment<'_> {
         let mut awaited: BTreeSet<String> = BTreeSet::new();
         loop {
             let instances = self.cloud.instances(&self.spec.name).await?;
-            // kilnd has its own eye on nodes that come and go.
+            // kilnd watches elastic nodes itself.
             let ours = instances.iter().filter(|i| self.spec.node(node_of(i)).is_some_and(|n| !n.elastic));
             let building: Vec<&Instance> = ours.clone().filter(|i| is_building(i)).collect();
             awaited.extend(building.iter().map(|i| i.id.clone()));
@@ -45,7 +45,7 @@ impl Deployment<'_> {
                 if !names.is_empty() {
                     (self.progress)(Event::done(names, "active"));
                 }
-                return collect(ours.map(|i| self.is_whole(i)).collect()).map(drop);
+                return collect(ours.map(|i| self.check_not_broken(i)).collect()).map(drop);
             }
             if Instant::now() >= deadline {
                 let late = building.into_iter().map(|i| {
@@ -112,7 +112,7 @@ impl Deployment<'_> {
         }
     }
 
-    fn is_whole(&self, instance: &Instance) -> Result<()> {
+    fn check_not_broken(&self, instance: &Instance) -> Result<()> {
         let InstanceStatus::Error { reason } = &instance.status else { return Ok(()) };
         let node = node_of(instance);
         (self.progress)(Event::failed(node, reason.clone()));

@@ -78,8 +78,8 @@ impl BuildError {
 
 const ROLE: &str = "build";
 
-/// Where the build instance lives.
-struct Place {
+/// The network and security group of the build instance.
+struct BuildNetwork {
     network: String,
     security_group: String,
 }
@@ -96,7 +96,7 @@ fn public_rules() -> Vec<Rule> {
 }
 
 impl Builder<'_> {
-    /// The image of this recipe: found, or built with all the images it stands on.
+    /// The image of this recipe: found, or built together with the images it is based on.
     pub async fn ensure(&self, recipe: &Recipe, force: bool) -> Result<Image, BuildError> {
         let images = images_of_kiln(self.cloud).await?;
         if let Some(image) = built_image(&images, recipe).filter(|_| !force) {
@@ -127,8 +127,8 @@ impl Builder<'_> {
                 rules: public_rules(),
             })
             .await?;
-        let place = Place { network: network.id, security_group: group.id };
-        let result = self.build_on(recipe, source, place).await;
+        let within = BuildNetwork { network: network.id, security_group: group.id };
+        let result = self.build_on(recipe, source, within).await;
         if let Err(error) = result {
             if matches!(error, BuildError::Stopped) {
                 self.say(&recipe.name, "stopping: deleting the build instance");
@@ -162,10 +162,15 @@ impl Builder<'_> {
             .await?)
     }
 
-    async fn build_on(&self, recipe: &Recipe, source: &Image, place: Place) -> Result<Image, BuildError> {
+    async fn build_on(
+        &self,
+        recipe: &Recipe,
+        source: &Image,
+        within: BuildNetwork,
+    ) -> Result<Image, BuildError> {
         let family = recipe.family();
         self.say(&recipe.name, "booting the build instance");
-        let (id, host) = self.boot(source, place).await?;
+        let (id, host) = self.boot(source, within).await?;
         self.step(recipe, &host, &steps::INSTALL_KILN, &[self.kiln_digest], self.kiln).await?;
         if let Some(mirror) = &recipe.mirror {
             self.step(recipe, &host, &family.steps.pin_mirror, &[mirror], b"").await?;
@@ -206,7 +211,7 @@ impl Builder<'_> {
         Ok(self.cloud.create_image(&id, new).await?)
     }
 
-    async fn boot(&self, source: &Image, place: Place) -> Result<(String, Host), BuildError> {
+    async fn boot(&self, source: &Image, within: BuildNetwork) -> Result<(String, Host), BuildError> {
         let name = instance_name(self.cluster);
         let identity = Identity {
             format: kiln_wire::Version,
@@ -224,11 +229,11 @@ impl Builder<'_> {
             name: name.clone(),
             image: source.id.clone(),
             flavor: self.flavor.to_string(),
-            network: place.network,
+            network: within.network,
             address: None,
             public: true,
             zone: None,
-            security_groups: vec![place.security_group],
+            security_groups: vec![within.security_group],
             user_data: UserData { kiln: identity }.to_text(self.cloud_init)?,
             ssh_key: self.ssh_public_key.to_string(),
             labels: self.labels(),
@@ -316,7 +321,7 @@ impl Builder<'_> {
         Err(BuildError::Step { step: says.to_string(), message: format!("exit {}\n{tail}", output.status) })
     }
 
-    /// Nothing that is in the build instance is of use without the rest, so a step need not end.
+    /// A step may be abandoned at any time: the build instance is deleted anyway.
     async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, BuildError> {
         self.stop.run_until_cancelled(work).await.ok_or(BuildError::Stopped)
     }

@@ -1,4 +1,4 @@
-//! Finding Kiln's images in a cloud, and reading what was written on them.
+//! Finds Kiln's images in a cloud and reads their properties.
 
 use kiln_cloud::{Cloud, Image};
 use kiln_wire::labels::image as property;

@@ -1,4 +1,4 @@
-//! What is in a built image, written down when it was built.
+//! What a built image contains, recorded when it was built.
 
 use kiln_distro::{Family, PackageList};
 use kiln_slurm::Release;

@@ -1,6 +1,6 @@
 //! How long work reports its progress. Printing is the binary's business.
 
-/// Something happened to one item: a node, an image, a volume.
+/// A change of state of one item: a node, an image, a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     pub item: String,
@@ -15,7 +15,7 @@ pub enum State {
     Failed,
 }
 
-/// Called from any task, at any time.
+/// Receives events, from any task and at any time.
 pub type Progress<'a> = &'a (dyn Fn(Event) + Send + Sync);
 
 impl Event {

@@ -1,4 +1,4 @@
-//! What goes into an image. The digest of a recipe names its result: an unchanged recipe is not built again.
+//! What goes into an image. The digest of a recipe identifies its result: an unchanged recipe is not built again.
 
 use std::collections::BTreeSet;
 

@@ -110,7 +110,7 @@ fn text(tree: &Tree, path: &str) -> Result<String, TreeError> {
     tree.read(path).map(|bytes| String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
 }
 
-/// Safe to hand to the account tools: no option, no separator, nothing a table could stumble on.
+/// Safe to hand to the account tools: no option, no separator, nothing that would break a table.
 pub(crate) fn is_valid_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     name.len() <= 32

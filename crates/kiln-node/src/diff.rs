@@ -6,7 +6,7 @@ use similar::TextDiff;
 
 const CONTEXT: usize = 2;
 const MAX_LINES: usize = 200;
-/// Beyond this a diff helps nobody and takes long.
+/// A longer diff is not useful and takes long to compute.
 const MAX_BYTES: usize = 256 * 1024;
 
 /// `None` when one side is not text or both are too long; the report's summary must do then.

@@ -31,8 +31,8 @@ pub fn get(url: &str) -> Result<Vec<u8>, HttpError> {
 /// All that comes back until the other side closes, within the time for everything.
 fn exchange(host: &str, request: &str) -> Result<Vec<u8>, HttpError> {
     let deadline = Instant::now() + ALL;
-    let place = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
-    let address = place.to_socket_addrs()?.next().ok_or_else(|| Error::from(ErrorKind::NotFound))?;
+    let entry = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+    let address = entry.to_socket_addrs()?.next().ok_or_else(|| Error::from(ErrorKind::NotFound))?;
     let mut stream = TcpStream::connect_timeout(&address, CONNECT)?;
     stream.set_write_timeout(Some(CONNECT))?;
     stream.write_all(request.as_bytes())?;

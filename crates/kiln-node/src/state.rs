@@ -60,7 +60,7 @@ fn save(tree: &Tree, path: &str, value: &impl Serialize) -> Result<(), TreeError
         source: error.into(),
     })?;
     json.push(b'\n');
-    tree.make_place(path)?.write(&json, 0o644, process_owner())
+    tree.make_entry(path)?.write(&json, 0o644, process_owner())
 }
 
 /// Root, on a node.

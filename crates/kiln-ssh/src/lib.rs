@@ -1,5 +1,5 @@
-//! Run commands on nodes with the system's own `ssh`, so that the user's configuration, agents and jump hosts
-//! work as they are used to. Host keys are known before the first connection; nothing is taken on trust.
+//! Runs commands on nodes with the system's own `ssh`, so that the user's configuration, agents and jump hosts work as
+//! usual. Host keys are known before the first connection; unknown keys are never accepted.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -74,7 +74,7 @@ impl Ssh {
         arguments
     }
 
-    /// As [`Ssh::arguments`], for somebody who logs in with keys of their own.
+    /// As [`Ssh::arguments`], for a user who logs in with their own keys.
     pub fn arguments_as(&self, host: &Host, user: &str) -> Vec<OsString> {
         let option = |text: String| [OsString::from("-o"), OsString::from(text)];
         let options = [
@@ -93,7 +93,7 @@ impl Ssh {
         arguments
     }
 
-    /// The way through another machine, with its host key known as well. ssh hands this to a shell.
+    /// The option to connect through another machine, whose host key is known as well. ssh passes it to a shell.
     fn through(&self, jump: &Host) -> String {
         let ssh = self.arguments(jump);
         let words = ssh.iter().map(|word| quote(&word.to_string_lossy()).replace('%', "%%"));

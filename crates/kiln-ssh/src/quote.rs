@@ -1,4 +1,4 @@
-//! ssh hands one string to a shell on the other side; this makes sure that the shell sees what was meant.
+//! Quoting of arguments: ssh passes a single string to the remote shell.
 
 /// One argument, quoted for a POSIX shell.
 pub fn quote(argument: &str) -> String {

@@ -1,4 +1,4 @@
-//! How long ago, and how soon, in few letters.
+//! Short forms of how long ago and how soon.
 
 use jiff::Timestamp;
 

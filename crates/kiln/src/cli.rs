@@ -99,7 +99,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Runs unattended, so that its log is all there is to see of it.
+    /// Whether it runs unattended, so that only its log can be seen.
     pub fn is_service(&self) -> bool {
         matches!(self, Verb::Daemon(_) | Verb::Local(_) | Verb::Node(verbs::node::Node::Boot(_)))
     }

@@ -53,7 +53,7 @@ impl Board {
             .entry(event.item.clone())
             .or_insert_with(|| (self.progress.item(&event.item), String::new()));
         match event.state {
-            // Work that polls tells the same again and again.
+            // Work that polls reports the same state repeatedly.
             State::Working if *last == event.text => {}
             State::Working => {
                 item.set(&event.text);
@@ -71,7 +71,7 @@ impl Board {
     }
 }
 
-/// Asks before something is taken away. Without a terminal to ask on, `--yes` must have been said.
+/// Asks for confirmation before something is deleted or rebuilt. Without a terminal, `--yes` is required.
 pub fn confirm(context: &Context, yes: bool, question: &str) -> anyhow::Result<()> {
     if yes {
         return Ok(());

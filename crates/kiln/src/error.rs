@@ -1,5 +1,5 @@
-//! What an error carries besides its message: a hint for the person, an exit code for the script. And how a
-//! whole chain is shown, once, at the edge.
+//! What an error carries besides its message: a hint for people and an exit code for scripts. And how the chain of an
+//! error's causes is shown.
 
 use std::fmt;
 
@@ -122,7 +122,7 @@ fn indent(message: &str) -> String {
     message.trim_end().replace('\n', "\n    ")
 }
 
-/// Shows what clap has to say: help and versions on standard output, wrong usage on standard error.
+/// Prints clap's messages: help and versions on standard output, wrong usage on standard error.
 pub fn report_usage(error: &clap::Error) -> Exit {
     let json = std::env::args_os().any(|arg| arg == "--json");
     if json && error.use_stderr() {

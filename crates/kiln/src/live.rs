@@ -1,4 +1,4 @@
-//! Lines at the foot of a terminal that are written over again and again.
+//! Lines at the bottom of a terminal that are updated in place.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     let context = Context::new(&cli.globals);
     match verbs::run(cli.verb, &context) {
         Ok(exit) => exit.into(),
-        // The reader of our output has had enough (`kiln status | head`); that is no failure of ours.
+        // The reader closed our output early (`kiln status | head`), which is not a failure.
         Err(error) if printer::output_was_closed(&error) => Exit::Ok.into(),
         Err(error) => {
             context.printer.error(&error);

@@ -1,4 +1,4 @@
-//! The one way out: data to standard output, talk to standard error.
+//! All output goes through here: data to standard output, messages to standard error.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -24,7 +24,7 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// With `json`, talk is left out: what remains on standard error is JSON too. With `verbose`, the log goes
+    /// With `json`, messages are left out: what remains on standard error is JSON too. With `verbose`, the log goes
     /// to the same terminal as the bars would, so progress is shown as plain lines.
     pub fn new(json: bool, quiet: bool, verbose: bool) -> Printer {
         let quiet = quiet || json;
@@ -59,7 +59,7 @@ impl Printer {
         Ok(self.data(serde_json::to_string_pretty(value)?)?)
     }
 
-    /// Talk: what is going on, what was done. Nobody's script reads it.
+    /// A message about what is going on or was done. Not meant for scripts.
     pub fn say(&self, text: impl fmt::Display) {
         if !self.quiet {
             self.to_stderr(format!("{text}\n"));
@@ -84,7 +84,7 @@ impl Printer {
         }
     }
 
-    /// The end of a run that failed. Called once, at the edge.
+    /// The error that ended the run. Called once, by `main`.
     pub fn error(&self, error: &anyhow::Error) {
         let report = Report::new(error);
         self.to_stderr(if self.json { report.to_json() + "\n" } else { report.to_text() });
@@ -95,7 +95,7 @@ impl Printer {
         if self.quiet { Progress::quiet() } else { Progress::new(self.bars.clone()) }
     }
 
-    /// A place at the foot of the terminal whose lines change; `None` where there is no terminal to change.
+    /// Lines at the bottom of the terminal that are updated in place; `None` without a terminal.
     pub fn live_lines(&self) -> Option<LiveLines> {
         self.bars.clone().map(LiveLines::new)
     }

@@ -1,4 +1,4 @@
-//! How long work is shown while it runs. On a terminal: one spinner per item, and a lasting line for each step
+//! How progress is shown. On a terminal: one spinner per item, and a lasting line for each step
 //! and each result. Elsewhere only the lines, so that a CI log reads like the terminal did.
 
 use std::io::Write;

@@ -8,7 +8,7 @@ use kiln_site::{Purpose, volume_name};
 use kiln_spec::{ImageUpdate, Node, Spec, hostlist};
 
 use super::node::group_label;
-use crate::addresses::kept_addresses;
+use crate::addresses::reserved_addresses;
 use crate::observe::Observed;
 use crate::targets::Targets;
 
@@ -36,14 +36,14 @@ pub fn plan_notes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<St
     notes
 }
 
-/// Nodes that are away and whose addresses somebody else has taken meanwhile.
+/// Nodes that are powered down and whose addresses others have taken in the meantime.
 fn addresses(spec: &Spec, observed: &Observed) -> Option<String> {
     if observed.foreign.is_empty() {
         return None;
     }
-    // What they would have if nobody else were there. Where there is no room at all, the later steps say so.
+    // The addresses they would have without those others. If the network has no room at all, later steps report that.
     let alone = Observed { foreign: BTreeMap::new(), ..observed.clone() };
-    let (usual, now) = (kept_addresses(spec, &alone).ok()?, kept_addresses(spec, observed).ok()?);
+    let (usual, now) = (reserved_addresses(spec, &alone).ok()?, reserved_addresses(spec, observed).ok()?);
     let moved = usual.iter().filter(|(name, address)| now.get(*name) != Some(address));
     let moved: Vec<_> = moved
         .filter_map(|(name, address)| Some((name.as_str(), address, observed.foreign.get(address)?)))

@@ -313,7 +313,7 @@ fn addresses_are_kept_for_nodes_that_come_and_go() {
     assert!(settled.is_empty() && settled.notes.is_empty(), "{settled}");
 
     // One of them is taken all the same.
-    let address = crate::addresses::kept_addresses(&wanted, &observed).unwrap()["burst-2"];
+    let address = crate::addresses::reserved_addresses(&wanted, &observed).unwrap()["burst-2"];
     observed.foreign.insert(address, "port x (1)".into());
     let told = plan(&wanted, &observed, &built("old")).unwrap();
     let note = format!(

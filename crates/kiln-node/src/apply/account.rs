@@ -111,7 +111,7 @@ fn add_user(session: &mut Session, user: &User) -> Result<(), ApplyError> {
         argv.extend(["--groups", &groups]);
     }
     argv.extend(["--", &user.name]);
-    // Recorded before it is done: a run cut short must not leave a user that nobody locks.
+    // Recorded before it is done: an interrupted run must not leave a user that is never locked.
     session.manifest.users.insert(user.name.clone(), MadeUser { uid: user.uid, locked: false });
     session.save()?;
     let result = process::call(&argv);
@@ -157,7 +157,7 @@ pub(super) fn lock_user(session: &mut Session, name: &str) -> Result<bool, Apply
     let Some(argv) = usermod::lock(&session.accounts, shadow.as_ref(), &found) else {
         return Ok(false);
     };
-    // Recorded before it is done: a run cut short must not leave a lock that nobody lifts.
+    // Recorded before it is done: an interrupted run must not leave a lock that is never lifted.
     made.locked = true;
     session.save()?;
     if !session.dry_run {
@@ -175,8 +175,8 @@ fn call(argv: &[String]) -> Result<(), ApplyError> {
 
 /// Filled under another name first, so that a home is there complete or not at all.
 fn make_home(session: &Session, user: &User) -> Result<bool, ApplyError> {
-    if let Some(place) = session.tree.place(&user.home)?
-        && place.stat()?.is_some()
+    if let Some(entry) = session.tree.entry(&user.home)?
+        && entry.stat()?.is_some()
     {
         return Ok(false);
     }
@@ -184,14 +184,14 @@ fn make_home(session: &Session, user: &User) -> Result<bool, ApplyError> {
         return Ok(true);
     }
     let owner = Owner { uid: user.uid, gid: user.gid };
-    let home = session.tree.make_place(&user.home)?;
+    let home = session.tree.make_entry(&user.home)?;
     let (parent, name) = user.home.rsplit_once('/').unwrap_or_default();
     let draft = format!("{parent}/.{name}.kiln-{}", std::process::id());
     // Root's until it is complete: nobody can interfere with what is copied into it.
     let root = crate::state::process_owner();
-    session.tree.make_place(&draft)?.make_directory(0o700, root)?;
+    session.tree.make_entry(&draft)?.make_directory(0o700, root)?;
     copy_skeleton(session, SKELETON, &draft, owner)?;
-    let draft = session.tree.make_place(&draft)?;
+    let draft = session.tree.make_entry(&draft)?;
     draft.set_attributes(0o700, owner)?;
     draft.rename_to(&home)?;
     Ok(true)
@@ -212,15 +212,15 @@ fn copy_skeleton(session: &Session, from: &str, to: &str, owner: Owner) -> Resul
         let (source, target) = (format!("{from}/{name}"), format!("{to}/{name}"));
         let metadata = entry.metadata().map_err(io)?;
         let mode = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777;
-        let place = session.tree.make_place(&target)?;
+        let entry = session.tree.make_entry(&target)?;
         if metadata.is_dir() {
-            place.make_directory(mode, owner)?;
+            entry.make_directory(mode, owner)?;
             copy_skeleton(session, &source, &target, owner)?;
         } else if metadata.is_symlink() {
             let link = std::fs::read_link(&source).map_err(io)?;
-            place.link(&link.to_string_lossy(), owner)?;
+            entry.link(&link.to_string_lossy(), owner)?;
         } else if metadata.is_file() {
-            place.write(&std::fs::read(&source).map_err(io)?, mode, owner)?;
+            entry.write(&std::fs::read(&source).map_err(io)?, mode, owner)?;
         }
     }
     Ok(())

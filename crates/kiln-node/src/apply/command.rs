@@ -1,4 +1,4 @@
-//! Commands: run when something they wait for changed, or when their check says so.
+//! Commands: run when something they wait for changed, or when their check fails.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -81,7 +81,7 @@ fn failure(command: &Command, output: &Output, attempts: u32) -> ApplyError {
     ApplyError::Refused(text)
 }
 
-/// Blots out every line of the input, and every longer word of it: programs like to quote where they stopped.
+/// Hides every line of the input, and every longer word of it: programs like to quote where they stopped.
 fn hide(text: &str, stdin: &str) -> String {
     let lines = stdin.lines().map(str::trim).filter(|line| line.len() > 2);
     let words = stdin

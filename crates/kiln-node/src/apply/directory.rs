@@ -10,13 +10,13 @@ use crate::verdict::Verdict;
 
 pub(super) fn apply(session: &Session, directory: &Directory) -> Result<Verdict, ApplyError> {
     let owner = session.owner(&directory.owner, &directory.group)?;
-    let stat = match session.tree.place(&directory.path)? {
-        Some(place) => place.stat()?,
+    let stat = match session.tree.entry(&directory.path)? {
+        Some(entry) => entry.stat()?,
         None => None,
     };
     let Some(stat) = stat else {
         if !session.dry_run {
-            session.tree.make_place(&directory.path)?.make_directory(directory.mode, owner)?;
+            session.tree.make_entry(&directory.path)?.make_directory(directory.mode, owner)?;
         }
         return Ok(Verdict::changed("created"));
     };
@@ -36,7 +36,7 @@ pub(super) fn apply(session: &Session, directory: &Directory) -> Result<Verdict,
         return Ok(Verdict::unchanged());
     }
     if !session.dry_run {
-        session.tree.make_place(&directory.path)?.set_attributes(directory.mode, owner)?;
+        session.tree.make_entry(&directory.path)?.set_attributes(directory.mode, owner)?;
     }
     Ok(Verdict::changed(changes.join(", ")).with_diff(Some(changes.join("\n") + "\n")))
 }

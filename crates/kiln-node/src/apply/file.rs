@@ -12,7 +12,7 @@ use super::session::Session;
 use crate::diff;
 use crate::explain;
 use crate::process;
-use crate::tree::{Place, kind, permissions};
+use crate::tree::{Entry, kind, permissions};
 use crate::verdict::Verdict;
 
 enum Current {
@@ -24,8 +24,8 @@ enum Current {
 pub(super) fn apply(session: &Session, file: &File) -> Result<Verdict, ApplyError> {
     let wanted = content(file)?;
     let owner = session.owner(&file.owner, &file.group)?;
-    let current = match session.tree.place(&file.path)? {
-        Some(place) => Current::read(&place, &file.path)?,
+    let current = match session.tree.entry(&file.path)? {
+        Some(entry) => Current::read(&entry, &file.path)?,
         None => Current::Missing,
     };
 
@@ -61,23 +61,23 @@ pub(super) fn apply(session: &Session, file: &File) -> Result<Verdict, ApplyErro
         check(&file.check, &wanted)?;
     }
     if !session.dry_run {
-        let place = session.tree.make_place(&file.path)?;
+        let entry = session.tree.make_entry(&file.path)?;
         if rewrite {
-            place.write(&wanted, file.mode, owner)?;
+            entry.write(&wanted, file.mode, owner)?;
         } else {
-            place.set_attributes(file.mode, owner)?;
+            entry.set_attributes(file.mode, owner)?;
         }
     }
     let text = if rewrite && !file.secret { diff::unified(&file.path, before, Some(&wanted)) } else { None };
     Ok(Verdict::changed(changes.join(", ")).with_diff(describe(&changes, text)))
 }
 
-/// Shows the new content to the program that will have to live with it.
+/// Checks the new content with the program that reads it.
 fn check(argv: &[String], content: &[u8]) -> Result<(), ApplyError> {
     let refused = |why: String| ApplyError::Refused(format!("{why}\nthe file is left as it was"));
     let nanos = std::time::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
     let candidate = std::env::temp_dir().join(format!("kiln-check.{}.{nanos}", std::process::id()));
-    // Never through a link that somebody laid there.
+    // Never through a link that is already there.
     let create = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&candidate);
     let written = create.and_then(|mut file| file.write_all(content));
     let result = written.map_err(|e| e.to_string()).and_then(|()| {
@@ -91,14 +91,14 @@ fn check(argv: &[String], content: &[u8]) -> Result<(), ApplyError> {
 }
 
 impl Current {
-    fn read(place: &Place, path: &str) -> Result<Self, ApplyError> {
-        let Some(stat) = place.stat()? else {
+    fn read(entry: &Entry, path: &str) -> Result<Self, ApplyError> {
+        let Some(stat) = entry.stat()? else {
             return Ok(Current::Missing);
         };
         match kind(&stat) {
             FileType::Symlink => Ok(Current::Link),
             FileType::RegularFile => Ok(Current::File {
-                content: place.read()?,
+                content: entry.read()?,
                 mode: permissions(&stat),
                 uid: stat.st_uid,
                 gid: stat.st_gid,

@@ -10,15 +10,15 @@ use crate::tree::kind;
 use crate::verdict::Verdict;
 
 pub(super) fn apply(session: &Session, link: &Link) -> Result<Verdict, ApplyError> {
-    let place = session.tree.place(&link.path)?;
-    let found = match &place {
-        Some(place) => place.stat()?.map(|stat| (place, kind(&stat))),
+    let entry = session.tree.entry(&link.path)?;
+    let found = match &entry {
+        Some(entry) => entry.stat()?.map(|stat| (entry, kind(&stat))),
         None => None,
     };
     let summary = match found {
         None => "created".to_owned(),
-        Some((place, FileType::Symlink)) => {
-            let now = place.read_link()?;
+        Some((entry, FileType::Symlink)) => {
+            let now = entry.read_link()?;
             if now == link.target {
                 return Ok(Verdict::unchanged());
             }
@@ -30,7 +30,7 @@ pub(super) fn apply(session: &Session, link: &Link) -> Result<Verdict, ApplyErro
         }
     };
     if !session.dry_run {
-        session.tree.make_place(&link.path)?.link(&link.target, process_owner())?;
+        session.tree.make_entry(&link.path)?.link(&link.target, process_owner())?;
     }
     Ok(Verdict::changed(summary))
 }

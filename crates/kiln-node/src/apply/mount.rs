@@ -109,9 +109,9 @@ fn stop_residents(session: &mut Session, id: &str) -> Result<Vec<String>, ApplyE
 }
 
 fn make_target(session: &Session, target: &str) -> Result<(), ApplyError> {
-    let place = session.tree.make_place(target)?;
-    if place.stat()?.is_none() {
-        place.make_directory(0o755, process_owner())?;
+    let entry = session.tree.make_entry(target)?;
+    if entry.stat()?.is_none() {
+        entry.make_directory(0o755, process_owner())?;
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ fn make_target(session: &Session, target: &str) -> Result<(), ApplyError> {
 fn is_same(now: &Mounted, source: &Source, target: &str) -> bool {
     let identity = |path: &Path| std::fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
     match source {
-        // The root of a bind mount is the very directory it was made from.
+        // The root of a bind mount is the directory it was made from.
         Source::Directory(directory) => {
             let directory = identity(directory);
             directory.is_some() && directory == identity(Path::new(target))
@@ -226,7 +226,7 @@ fn write_fstab(session: &mut Session, text: &str) -> Result<(), ApplyError> {
     }
     // systemd makes mount units of the table.
     session.units.unit_files_changed();
-    Ok(session.tree.make_place(FSTAB)?.write(text.as_bytes(), 0o644, process_owner())?)
+    Ok(session.tree.make_entry(FSTAB)?.write(text.as_bytes(), 0o644, process_owner())?)
 }
 
 fn reading_mounts(source: std::io::Error) -> ApplyError {

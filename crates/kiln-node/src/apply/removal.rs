@@ -52,16 +52,16 @@ pub(super) fn apply(session: &mut Session, bundle: &Bundle, reports: &mut Report
 }
 
 fn remove(session: &Session, path: &str) -> Result<bool, ApplyError> {
-    let Some(place) = session.tree.place(path)? else {
+    let Some(entry) = session.tree.entry(path)? else {
         return Ok(false);
     };
-    match place.stat()?.map(|stat| kind(&stat)) {
+    match entry.stat()?.map(|stat| kind(&stat)) {
         Some(FileType::RegularFile | FileType::Symlink) => {}
         // Somebody put something else there: it is not ours.
         _ => return Ok(false),
     }
     if !session.dry_run {
-        place.remove()?;
+        entry.remove()?;
     }
     Ok(true)
 }

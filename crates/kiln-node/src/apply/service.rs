@@ -79,7 +79,7 @@ fn plan(state: &UnitState, service: &Service, owed: &BTreeSet<String>) -> Vec<St
     let called_for = |causes: &[String]| causes.iter().any(|cause| owed.contains(cause));
     match (service.running, state.is_running()) {
         (true, false) => {
-            // A unit that failed too often is refused a start until it is forgiven.
+            // systemd refuses to start a unit that failed too often until its failure is reset.
             if state.active == "failed" {
                 steps.push(Step::ResetFailed);
             }

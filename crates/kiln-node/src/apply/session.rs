@@ -52,7 +52,7 @@ impl Session {
             residents: residents(bundle),
             tree,
         };
-        // Recorded before they are written: a run cut short must not leave files that nobody owns.
+        // Recorded before they are written: an interrupted run must not leave files that the manifest does not list.
         session.manifest.paths.extend(owned_paths(bundle));
         let ids: HashSet<String> = bundle.resources.iter().map(Resource::id).collect();
         session.manifest.owed.retain(|id, _| ids.contains(id));
@@ -77,7 +77,7 @@ impl Session {
         needs.iter().chain(causes).find(|id| self.failed.contains(*id)).cloned()
     }
 
-    /// Failures beside the bundle's own resources, which only those feel that need everything.
+    /// Failures besides the bundle's own resources. They count only for resources that need everything.
     pub fn failed_beside(&mut self, ids: impl IntoIterator<Item = String>) {
         self.failed.extend(ids);
     }

@@ -26,7 +26,7 @@ table inet kiln_node {
 }
 ";
 
-/// Where nothing answers at the address, a node without a packet filter is no worse for it.
+/// A node without a packet filter is acceptable where nothing answers at the address.
 pub(super) fn close(origin: Origin) -> Result<(), BootError> {
     let result = process::run(&["nft", "-f", "-"], Some(RULES), Duration::from_secs(30))
         .and_then(process::Output::checked);

@@ -45,9 +45,9 @@ fn authorize(tree: &Tree, keys: &[String]) -> Result<(), TreeError> {
     if keys.is_empty() {
         return Ok(());
     }
-    let place = tree.make_place("/root/.ssh")?;
-    if place.stat()?.is_none() {
-        place.make_directory(0o700, process_owner())?;
+    let entry = tree.make_entry("/root/.ssh")?;
+    if entry.stat()?.is_none() {
+        entry.make_directory(0o700, process_owner())?;
     }
     let before = tree.read(AUTHORIZED_KEYS)?;
     let text = String::from_utf8_lossy(before.as_deref().unwrap_or_default()).into_owned();
@@ -103,7 +103,7 @@ fn generate_host_keys(tree: &Tree) -> Result<bool, BootError> {
     }
 }
 
-/// Should the server have started before us, it has other keys, or failed for want of any.
+/// A server that started earlier has other keys, or failed because it had none.
 fn refresh_ssh() {
     // The node does not know which system it is.
     let names = Family::ALL.map(|family| family.unit("sshd.service").to_owned());
@@ -118,11 +118,11 @@ fn refresh_ssh() {
 
 /// Whether anything had to be written.
 fn write(tree: &Tree, path: &str, content: &[u8], mode: u32) -> Result<bool, TreeError> {
-    let place = tree.make_place(path)?;
-    let same_mode = place.stat()?.is_some_and(|stat| permissions(&stat) == mode);
+    let entry = tree.make_entry(path)?;
+    let same_mode = entry.stat()?.is_some_and(|stat| permissions(&stat) == mode);
     if same_mode && tree.read(path)?.as_deref() == Some(content) {
         return Ok(false);
     }
-    place.write(content, mode, process_owner())?;
+    entry.write(content, mode, process_owner())?;
     Ok(true)
 }

@@ -122,7 +122,7 @@ fn take_identity(options: &BootOptions) -> Result<Metadata, BootError> {
     let metadata = match metadata::read_from(&options.sources) {
         Ok(metadata) => metadata,
         Err(error) => {
-            // Silence now is no promise of silence later.
+            // An address that does not answer now may answer later.
             if live {
                 firewall::close(metadata::Origin::ConfigDrive)?;
             }

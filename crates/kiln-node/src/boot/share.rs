@@ -1,5 +1,5 @@
-//! Reaching the share, and this node's bundle on it: mounted read-only, tried again with growing pauses until
-//! patience ends.
+//! Reaching the share, and this node's bundle on it: mounted read-only, retried with growing pauses until
+//! the limit.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,9 +19,9 @@ const MOUNT_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reached {
     Bundle(PathBuf),
-    /// The share is there; nobody has put this node's bundle on it.
+    /// The share is mounted but has no bundle for this node.
     NoBundle,
-    /// Somebody pushed a bundle over SSH while we waited; waiting on would only keep slurmd from starting.
+    /// A bundle was pushed over SSH in the meantime; waiting longer would only delay slurmd.
     ConfiguredMeanwhile,
 }
 

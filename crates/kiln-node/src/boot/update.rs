@@ -16,8 +16,8 @@ use crate::tree::Tree;
 /// Set for the new binary, which must not look again: two that disagree would follow each other for ever.
 const GUARD: &str = "KILN_NODE_UPDATED";
 
-/// Does not return when there is another binary to run. Whatever goes wrong is said, and the boot goes on with
-/// the binary at hand.
+/// Does not return when there is another binary to run. Errors are reported, and the boot continues with the running
+/// binary.
 pub(super) fn adopt(share: &Path) {
     if std::env::var_os(GUARD).is_some() {
         return;
@@ -30,8 +30,8 @@ pub(super) fn adopt(share: &Path) {
         }
     };
     let installed = Tree::open(Path::new("/"))
-        .and_then(|tree| tree.make_place(KILN))
-        .and_then(|place| place.write(&program, 0o755, process_owner()));
+        .and_then(|tree| tree.make_entry(KILN))
+        .and_then(|entry| entry.write(&program, 0o755, process_owner()));
     if let Err(error) = installed {
         return say(&format!("cannot install the share's kiln: {}", explain(&error)));
     }

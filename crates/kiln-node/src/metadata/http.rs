@@ -11,7 +11,7 @@ pub(super) fn read(url: &str, patience: Duration) -> Result<Documents, MetadataE
     let deadline = Instant::now() + patience;
     let meta_data = get_patiently(&format!("{url}/meta_data.json"), deadline)?;
     let user_data = get_patiently(&format!("{url}/user_data"), deadline)?;
-    // Without the first document this is no OpenStack-like cloud at all.
+    // Without the first document this is not an OpenStack-like cloud.
     Ok(Documents { meta_data: meta_data.ok_or(MetadataError::Malformed)?, user_data })
 }
 

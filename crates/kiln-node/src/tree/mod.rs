@@ -3,7 +3,7 @@
 //! Root writes into directories that users own (their homes), so a path is walked one component at a time and
 //! a symbolic link on the way is followed only when root made it. The final component is never followed.
 
-mod place;
+mod entry;
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -15,7 +15,7 @@ use std::path::{Component, Path};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-pub(crate) use place::{Place, kind, permissions};
+pub(crate) use entry::{Entry, kind, permissions};
 
 const MAX_LINKS: usize = 40;
 
@@ -50,31 +50,31 @@ impl Tree {
     }
 
     /// `None` when a parent directory is missing.
-    pub fn place(&self, path: &str) -> Result<Option<Place>, TreeError> {
+    pub fn entry(&self, path: &str) -> Result<Option<Entry>, TreeError> {
         self.locate(path, false)
     }
 
-    /// Like `place`, after making the missing parents, 0755.
-    pub fn make_place(&self, path: &str) -> Result<Place, TreeError> {
+    /// Like `entry`, after making the missing parents, 0755.
+    pub fn make_entry(&self, path: &str) -> Result<Entry, TreeError> {
         self.locate(path, true)?.ok_or_else(|| TreeError::BadPath(path.to_owned()))
     }
 
     /// The content of a regular file; `None` when there is none.
     pub fn read(&self, path: &str) -> Result<Option<Vec<u8>>, TreeError> {
-        let Some(place) = self.place(path)? else {
+        let Some(entry) = self.entry(path)? else {
             return Ok(None);
         };
-        match place.stat()? {
-            Some(stat) if kind(&stat) == FileType::RegularFile => place.read().map(Some),
+        match entry.stat()? {
+            Some(stat) if kind(&stat) == FileType::RegularFile => entry.read().map(Some),
             _ => Ok(None),
         }
     }
 
-    fn locate(&self, path: &str, make: bool) -> Result<Option<Place>, TreeError> {
+    fn locate(&self, path: &str, make: bool) -> Result<Option<Entry>, TreeError> {
         let mut parts = components(path)?;
         let name = parts.pop_back().ok_or_else(|| TreeError::BadPath(path.to_owned()))?;
         let dir = self.walk(parts, make, path)?;
-        Ok(dir.map(|dir| Place { dir, name, path: path.to_owned() }))
+        Ok(dir.map(|dir| Entry { dir, name, path: path.to_owned() }))
     }
 
     fn walk(
@@ -198,7 +198,7 @@ mod tests {
         std::fs::create_dir_all(root.path().join("usr/lib")).unwrap();
         symlink("/usr/lib", root.path().join("lib")).unwrap();
         let tree = Tree::open(root.path()).unwrap();
-        tree.make_place("/lib/a/b").unwrap().write(b"x", 0o644, me()).unwrap();
+        tree.make_entry("/lib/a/b").unwrap().write(b"x", 0o644, me()).unwrap();
         assert_eq!(std::fs::read(root.path().join("usr/lib/a/b")).unwrap(), b"x");
     }
 
@@ -214,7 +214,7 @@ mod tests {
         symlink("/root", &link).unwrap();
         std::os::unix::fs::lchown(&link, Some(1000), Some(1000)).unwrap();
         let tree = Tree::open(root.path()).unwrap();
-        assert!(matches!(tree.make_place("/home/ann/.ssh/authorized_keys"), Err(TreeError::ForeignLink(_))));
+        assert!(matches!(tree.make_entry("/home/ann/.ssh/authorized_keys"), Err(TreeError::ForeignLink(_))));
     }
 
     #[test]
@@ -222,9 +222,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let tree = Tree::open(root.path()).unwrap();
         for path in ["", "/", "etc/hosts", "/etc/../x", "/etc/"] {
-            assert!(matches!(tree.place(path), Err(TreeError::BadPath(_))), "{path}");
+            assert!(matches!(tree.entry(path), Err(TreeError::BadPath(_))), "{path}");
         }
-        assert!(tree.place("/no/such").unwrap().is_none());
+        assert!(tree.entry("/no/such").unwrap().is_none());
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
         std::fs::write(root.path().join("target"), "keep").unwrap();
         symlink("target", root.path().join("name")).unwrap();
         let tree = Tree::open(root.path()).unwrap();
-        tree.make_place("/name").unwrap().write(b"new", 0o600, me()).unwrap();
+        tree.make_entry("/name").unwrap().write(b"new", 0o600, me()).unwrap();
         assert_eq!(std::fs::read_to_string(root.path().join("target")).unwrap(), "keep");
         assert_eq!(std::fs::read_to_string(root.path().join("name")).unwrap(), "new");
         assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 2);

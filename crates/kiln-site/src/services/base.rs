@@ -1,9 +1,8 @@
 //! What every node has before its services: its own keys, and programs that nothing works without.
 
 use kiln_spec::Role;
-use kiln_wire::Resource;
 use kiln_wire::make::{directory, file};
-use kiln_wire::paths;
+use kiln_wire::{Resource, paths};
 
 use super::{Context, Service, Starts, Unit};
 use crate::secret::{Form, Secret};

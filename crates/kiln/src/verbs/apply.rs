@@ -36,7 +36,7 @@ impl Apply {
     }
 }
 
-/// Shows the plan, asks where it takes something away, and does it.
+/// Shows the plan, asks for confirmation if it deletes or rebuilds something, and applies it.
 pub async fn carry_out(
     context: &Context,
     deployment: &Deployment<'_>,

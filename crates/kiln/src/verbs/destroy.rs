@@ -25,7 +25,7 @@ pub struct Destroy {
 impl Destroy {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let found = cluster::with(context, async |deployment| {
-            let found = deployment.belongings(self.keep_volumes).await?;
+            let found = deployment.cluster_resources(self.keep_volumes).await?;
             if self.dry_run {
                 return Ok(found);
             }
@@ -49,7 +49,7 @@ impl Destroy {
     }
 }
 
-fn text(found: &kiln_deploy::Belongings) -> String {
+fn text(found: &kiln_deploy::ClusterResources) -> String {
     let kinds = [
         ("instance", &found.instances),
         ("security group", &found.security_groups),

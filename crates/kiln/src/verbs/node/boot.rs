@@ -26,7 +26,7 @@ impl Boot {
         match outcome {
             BootOutcome::Configured(applied) => printer.say(report::count(&applied)),
             BootOutcome::AlreadyConfigured => printer.say("this node is configured"),
-            // These two were told while booting.
+            // These two were reported while booting.
             BootOutcome::Build | BootOutcome::WaitingForConfigure { .. } => {}
         }
         Ok(Exit::Ok)

@@ -210,7 +210,7 @@ async fn change(
     show(context, &rollouts.change(verb, id).await?)
 }
 
-/// Every node was skipped. Where some have another reason than having their image, it is told.
+/// Every node was skipped. Reasons other than having the right image already are shown.
 fn nothing_to_do(context: &Context, started: &RolloutReport) -> anyhow::Result<Exit> {
     let mut others: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for node in &started.rollout.nodes {

@@ -6,7 +6,7 @@ use super::estimate::estimate;
 use jiff::Timestamp;
 use kiln_wire::rollout::{NodeStep, RolloutNode, RolloutReport};
 
-/// Narrower, a bar says nothing.
+/// Width of the progress bar.
 const BAR: usize = 40;
 
 /// At most `rows` lines of at most `columns` characters.
@@ -33,7 +33,7 @@ fn title(report: &RolloutReport) -> String {
     format!("rollout {}: {}", report.rollout.id, report.message)
 }
 
-/// Skipped nodes are no part of the way.
+/// Skipped nodes do not count.
 fn bar(report: &RolloutReport, now: Timestamp) -> String {
     let all = report.rollout.nodes.len() - report.skipped;
     let over = report.done + report.failed;

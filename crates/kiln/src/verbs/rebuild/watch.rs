@@ -20,7 +20,7 @@ pub async fn watch(
 ) -> anyhow::Result<RolloutReport> {
     let mut screen = match context.printer.live_lines() {
         Some(live) => Screen::Live(live),
-        None => Screen::Lines(context.printer.progress(), Told::default()),
+        None => Screen::Lines(context.printer.progress(), LastShown::default()),
     };
     Ok(rollouts.watch(id, |report| screen.show(report)).await?)
 }
@@ -31,11 +31,11 @@ pub async fn watch_as_json(
     rollouts: &Rollouts<'_>,
     id: RolloutId,
 ) -> anyhow::Result<RolloutReport> {
-    let mut told = Told::default();
+    let mut shown = LastShown::default();
     let mut failed = None;
     let report = rollouts
         .watch(id, |report| {
-            let news = told.news(report);
+            let news = shown.news(report);
             failed = news.into_iter().find_map(|(node, _)| printer.json_line(node).err()).or(failed.take());
         })
         .await?;
@@ -44,7 +44,7 @@ pub async fn watch_as_json(
 
 enum Screen {
     Live(LiveLines),
-    Lines(Progress, Told),
+    Lines(Progress, LastShown),
 }
 
 impl Screen {
@@ -54,8 +54,8 @@ impl Screen {
                 let (rows, columns) = LiveLines::size();
                 live.show(&view(report, Timestamp::now(), rows, columns));
             }
-            Screen::Lines(progress, told) => {
-                for (node, words) in told.news(report) {
+            Screen::Lines(progress, shown) => {
+                for (node, words) in shown.news(report) {
                     progress.step(&format!("{}: {words}", node.node));
                 }
             }
@@ -63,11 +63,11 @@ impl Screen {
     }
 }
 
-/// What was last said of each node.
+/// The last text shown for each node.
 #[derive(Default)]
-struct Told(BTreeMap<String, String>);
+struct LastShown(BTreeMap<String, String>);
 
-impl Told {
+impl LastShown {
     fn news<'r>(&mut self, report: &'r RolloutReport) -> Vec<(&'r RolloutNode, String)> {
         let mut news = Vec::new();
         for node in &report.rollout.nodes {

@@ -11,13 +11,13 @@ use rustix::io::Errno;
 use super::{Owner, TreeError, failed};
 
 /// A name in a directory that exists; the name itself may not.
-pub(crate) struct Place {
+pub(crate) struct Entry {
     pub(super) dir: OwnedFd,
     pub(super) name: OsString,
     pub(super) path: String,
 }
 
-impl Place {
+impl Entry {
     pub fn stat(&self) -> Result<Option<Stat>, TreeError> {
         match rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -100,7 +100,7 @@ impl Place {
     }
 
     /// Moves to another name; fails when that name is taken.
-    pub fn rename_to(&self, other: &Place) -> Result<(), TreeError> {
+    pub fn rename_to(&self, other: &Entry) -> Result<(), TreeError> {
         let flags = rustix::fs::RenameFlags::NOREPLACE;
         rustix::fs::renameat_with(&self.dir, &self.name, &other.dir, &other.name, flags)
             .map_err(other.failed("make"))
