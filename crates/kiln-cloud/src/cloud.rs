@@ -17,7 +17,7 @@ use crate::{
 
 /// Makes the enums over the drivers from the one list of them.
 macro_rules! drivers {
-    ($d:tt $($(#[$attribute:meta])* $variant:ident($module:ident), $kind:literal;)*) => {
+    ($d:tt $($(#[$attribute:meta])* $variant:ident($module:ident), $kind:literal $(, $spec:ident)?;)*) => {
         #[derive(Debug, Clone)]
         pub enum Cloud {
             $($(#[$attribute])* $variant($module::Driver),)*
@@ -32,6 +32,16 @@ macro_rules! drivers {
         }
 
         impl Cloud {
+            /// The cloud of a cluster file, seen from the deploy host. Nothing is sent yet.
+            pub fn open(spec: &kiln_spec::CloudSpec) -> Result<Cloud> {
+                match spec {
+                    $($(kiln_spec::CloudSpec::$variant(settings) => {
+                        let settings: &kiln_spec::$spec = settings;
+                        $module::Driver::open(settings).map(Cloud::$variant)
+                    })?)*
+                }
+            }
+
             /// A cloud seen from the control node of a cluster in it.
             pub fn at(access: &Access) -> Result<Cloud> {
                 match access {
@@ -65,8 +75,8 @@ macro_rules! drivers {
 }
 
 drivers! { $
-    Local(local), "local";
-    OpenStack(openstack), "openstack";
+    Local(local), "local", LocalSpec;
+    OpenStack(openstack), "openstack", OpenStackSpec;
     #[cfg(feature = "testing")] Memory(memory), "memory";
 }
 
@@ -203,8 +213,8 @@ impl Cloud {
     }
 
     /// An OpenStack project, with the credentials that the cluster file or the environment names. Nothing is sent yet.
-    pub fn openstack(settings: openstack::Settings) -> Result<Cloud> {
-        openstack::Driver::new(settings).map(Cloud::OpenStack)
+    pub fn openstack(settings: &openstack::Settings) -> Result<Cloud> {
+        openstack::Driver::open(settings).map(Cloud::OpenStack)
     }
 
     /// Waits until all are active, listing rather than asking for each. `on_progress` sees every listing,

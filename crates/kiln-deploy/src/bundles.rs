@@ -60,7 +60,7 @@ impl Deployment<'_> {
 
     /// Where only one node can have a volume, the control node shares them with the others.
     fn exports(&self, observed: &Observed) -> Result<Option<Exports>> {
-        if self.spec.cloud.shares_volumes() {
+        if self.spec.cloud.facts().shares_volumes {
             return Ok(None);
         }
         let network =

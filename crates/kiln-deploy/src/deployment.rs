@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kiln_cloud::{Cloud, openstack};
+use kiln_cloud::Cloud;
 use kiln_image::{Progress, instance_name};
 use kiln_site::services::{NODE_SEED, SSH_KEY};
-use kiln_spec::{CloudSpec, NetworkSpec, OpenStackSpec, Spec};
+use kiln_spec::Spec;
 use kiln_ssh::Ssh;
 use tokio_util::sync::CancellationToken;
 
@@ -41,10 +41,7 @@ impl<'a> Deployment<'a> {
             source,
         })?;
         let dir = parent.join(".kiln");
-        let cloud = match &spec.cloud {
-            CloudSpec::Local { .. } => Cloud::local(kiln_cloud::local::default_root()),
-            CloudSpec::OpenStack(project) => Cloud::openstack(settings(project))?,
-        };
+        let cloud = Cloud::open(&spec.cloud)?;
         let kiln = std::env::current_exe().map_err(|source| Error::File {
             path: "kiln".into(),
             did: "found",
@@ -56,7 +53,7 @@ impl<'a> Deployment<'a> {
 
     /// Whether the images come with cloud-init.
     pub(crate) fn has_cloud_init(&self) -> bool {
-        matches!(self.spec.cloud, CloudSpec::OpenStack(_))
+        !self.spec.cloud.facts().makes_source_images
     }
 
     /// Called between operations, so that work stops where it can be continued.
@@ -101,27 +98,5 @@ impl<'a> Deployment<'a> {
         let previous = self.secrets.previous_path(&SSH_KEY);
         let keys = [self.secrets.path(&SSH_KEY), previous];
         Ok(Ssh { keys: keys.into_iter().filter(|k| k.exists()).collect(), known_hosts })
-    }
-}
-
-/// What the driver needs to know of the file.
-fn settings(project: &OpenStackSpec) -> openstack::Settings {
-    let root_disk = project
-        .root_disk
-        .as_ref()
-        .map(|disk| openstack::RootDisk { size_gib: disk.size_gib, volume_type: disk.volume_type.clone() });
-    openstack::Settings {
-        cloud: project.cloud.clone(),
-        region: project.region.clone(),
-        subnet: match &project.network {
-            NetworkSpec::Existing { subnet, .. } => *subnet,
-            NetworkSpec::Own { .. } => None,
-        },
-        external_network: project.external_network.clone(),
-        key_pair: project.key_pair.clone(),
-        availability_zone: project.availability_zone.clone(),
-        root_disk,
-        server_group: project.server_group.clone(),
-        security_groups: project.security_groups.clone(),
     }
 }

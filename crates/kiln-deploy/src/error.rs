@@ -29,11 +29,11 @@ pub enum Error {
     #[error("image {0} has no Slurm that Kiln can recognise")]
     NoSlurm(String),
     #[error("the {cloud} cloud has no flavor {flavor}; it has {known}")]
-    Flavor { cloud: &'static str, flavor: String, known: String },
-    #[error("the cloud has no network {0}")]
-    NoNetwork(String),
-    #[error("the cloud has no image {0}")]
-    NoImage(String),
+    Flavor { cloud: &'static str, flavor: String, known: String, hint: Option<&'static str> },
+    #[error("the cloud has no network {name}")]
+    NoNetwork { name: String, hint: Option<&'static str> },
+    #[error("the cloud has no image {name}")]
+    NoImage { name: String, hint: Option<&'static str> },
     #[error("volume {0} should be attached but does not exist")]
     NoVolume(String),
     #[error("{node} should have the address {address}, which is taken by {by}")]
@@ -117,13 +117,9 @@ impl Error {
             Error::NoVolume(name) => {
                 Some(format!("create {name}, or set mode = \"manage\" to let Kiln do it"))
             }
-            Error::NoNetwork(_) => {
-                Some("`openstack network list` shows them; with `subnet` alone Kiln makes one".into())
+            Error::Flavor { hint, .. } | Error::NoNetwork { hint, .. } | Error::NoImage { hint, .. } => {
+                hint.map(String::from)
             }
-            Error::NoImage(_) => Some("`openstack image list` shows them".into()),
-            Error::Flavor { cloud: "openstack", .. } => Some(
-                "set `flavor` for [control] and for each group; `openstack flavor list` shows them".into(),
-            ),
             Error::Cloud(error) => error.hint().map(String::from),
             Error::Image(error) => error.hint().map(String::from),
             Error::Operations { hint, .. } => hint.clone(),

@@ -1,5 +1,6 @@
 //! `cluster.toml` and everything that is needed to understand it. No I/O happens here.
 
+mod cloud;
 mod diagnostic;
 pub mod hostlist;
 mod key_tables;
@@ -19,6 +20,7 @@ mod validate;
 mod words;
 mod written;
 
+pub use cloud::{CloudFacts, CloudHints, CloudSpec, LocalSpec, OpenStackSpec, RootDiskSpec};
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use key_tables::{key_table, key_table_paths};
 pub use parse::{parse, parse_with_warnings};

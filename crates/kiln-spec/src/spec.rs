@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::CloudSpec;
 use crate::System;
 
 /// One cluster, as the user described it.
@@ -47,88 +48,6 @@ pub struct Reconcile {
     pub pause: Duration,
     /// Failures in a row that make a group pause.
     pub failures: u32,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum CloudSpec {
-    Local {
-        /// `None`: the local cloud picks a free one.
-        subnet: Option<ipnet::Ipv4Net>,
-    },
-    OpenStack(Box<OpenStackSpec>),
-}
-
-/// A project of an OpenStack cloud.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct OpenStackSpec {
-    /// Entry of `clouds.yaml`; `None`: `OS_CLOUD`, or the other `OS_*` variables.
-    pub cloud: Option<String>,
-    pub region: Option<String>,
-    pub network: NetworkSpec,
-    /// Floating IPs of login nodes come from here, and the cluster's own network is connected to it.
-    pub external_network: Option<String>,
-    /// Name of a key pair that exists; `None`: Kiln makes one.
-    pub key_pair: Option<String>,
-    pub availability_zone: Option<String>,
-    /// Root disks are volumes; `None`: they are on the hypervisor.
-    pub root_disk: Option<RootDiskSpec>,
-    /// Policy of a server group for each group of nodes.
-    pub server_group: Option<String>,
-    /// Security groups that exist, for every node.
-    pub security_groups: Vec<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NetworkSpec {
-    /// It exists under this name; `subnet` chooses one of several subnets.
-    Existing { name: String, subnet: Option<ipnet::Ipv4Net> },
-    /// Kiln makes one of its own.
-    Own { subnet: ipnet::Ipv4Net },
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RootDiskSpec {
-    pub size_gib: u64,
-    pub volume_type: Option<String>,
-}
-
-impl CloudSpec {
-    /// As the file writes it.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            CloudSpec::Local { .. } => "local",
-            CloudSpec::OpenStack(_) => "openstack",
-        }
-    }
-
-    /// The subnet the file asks for, of whatever network.
-    pub fn subnet(&self) -> Option<ipnet::Ipv4Net> {
-        match self {
-            CloudSpec::Local { subnet } => *subnet,
-            CloudSpec::OpenStack(project) => match &project.network {
-                NetworkSpec::Existing { subnet, .. } => *subnet,
-                NetworkSpec::Own { subnet } => Some(*subnet),
-            },
-        }
-    }
-
-    /// A network that exists and is not Kiln's to make or delete.
-    pub fn existing_network(&self) -> Option<&str> {
-        match self {
-            CloudSpec::OpenStack(project) => match &project.network {
-                NetworkSpec::Existing { name, .. } => Some(name),
-                NetworkSpec::Own { .. } => None,
-            },
-            CloudSpec::Local { .. } => None,
-        }
-    }
-
-    /// Whether several instances can have one volume at the same time.
-    pub fn shares_volumes(&self) -> bool {
-        matches!(self, CloudSpec::Local { .. })
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -118,7 +118,7 @@ fn decisions() -> Vec<(&'static str, Duration)> {
         .collect();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let cloud =
-        Cloud::openstack(Settings { cloud: Some("demo".into()), ..Settings::default() }).expect("a cloud");
+        Cloud::openstack(&Settings { cloud: Some("demo".into()), ..Settings::default() }).expect("a cloud");
     let ours = runtime.block_on(async {
         let image = cloud.find_image("image-a").await.expect("the image").id;
         let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5H4qOYcgAdZgHuEXeN5Vz5KJV6hLh0xCRfpM0T5Bdr kiln";

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::client::{Client, Endpoint};
 use super::wire::{GrantRequest, Outcome, PowerRequest, Retired, SourceRequest, SourceStatus};
-use super::{executable, launch, names, needs};
+use super::{default_root, executable, launch, names, needs};
 use crate::driver::Driver as _;
 use crate::{
     Class, Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork,
@@ -34,6 +34,12 @@ pub struct Driver {
 }
 
 impl Driver {
+    /// The local cloud of this host, for the cluster of a file.
+    #[allow(clippy::unnecessary_wraps, reason = "other clouds may refuse")]
+    pub fn open(_settings: &kiln_spec::LocalSpec) -> Result<Self> {
+        Ok(Self::at_root(default_root()))
+    }
+
     /// The cloud under a directory of this host. Its daemon is started by the first call that needs it.
     pub fn at_root(root: PathBuf) -> Self {
         Self::new(Client::new(Some(root), None, executable()))

@@ -11,13 +11,13 @@ use sha2::{Digest as _, Sha256};
 
 use reqwest::Method;
 
+use super::Settings;
 use super::client::encode;
 use super::driver::Driver;
 use super::fault::{no_rights, taken};
 use super::labels::{describe, of_cluster};
 use super::login::{Identity, Login, Named};
 use super::session::{Caller, Service, Session, Token};
-use super::settings::Settings;
 use crate::{Class, Error, Result};
 
 /// How kilnd logs in. No `Debug` on purpose: it holds a secret.

@@ -9,11 +9,11 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use tokio::sync::{Mutex, OnceCell};
 
+use super::Settings;
 use super::client::{Client, TIMEOUT};
 use super::flavors::WireFlavor;
 use super::login::Login;
 use super::session::{Caller, Session};
-use super::settings::Settings;
 use crate::http::{self, Trust};
 use crate::{Error, Result};
 
@@ -52,10 +52,10 @@ impl fmt::Debug for Driver {
 }
 
 impl Driver {
-    /// With the credentials of the person at the deploy host. Nothing is sent yet.
-    pub fn new(settings: Settings) -> Result<Driver> {
+    /// With the credentials that the file or the environment of the person at the deploy host names. Nothing is sent yet.
+    pub fn open(settings: &Settings) -> Result<Driver> {
         let login = Login::find(settings.cloud.as_deref(), settings.region.as_deref())?;
-        Self::with_login(login, settings, Caller::Person)
+        Self::with_login(login, settings.clone(), Caller::Person)
     }
 
     pub(super) fn with_login(login: Login, settings: Settings, caller: Caller) -> Result<Driver> {

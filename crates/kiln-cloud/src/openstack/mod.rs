@@ -38,10 +38,9 @@ mod ports;
 mod security;
 mod servers;
 mod session;
-mod settings;
 mod volumes;
 mod wire;
 
 pub use access::Access;
 pub use driver::Driver;
-pub use settings::{RootDisk, Settings};
+pub use kiln_spec::{OpenStackSpec as Settings, RootDiskSpec as RootDisk};

@@ -103,7 +103,8 @@ impl Driver {
             [] => Ok(None),
             [network] => {
                 let found = self.subnet_of(&network.id).await?.ok_or_else(|| {
-                    let subnet = self.settings.subnet.map_or("IPv4 subnet".into(), |s| format!("subnet {s}"));
+                    let subnet =
+                        self.settings.chosen_subnet().map_or("IPv4 subnet".into(), |s| format!("subnet {s}"));
                     Error::refused(format!("network {name} has no {subnet}"))
                 })?;
                 Ok(Some(as_network(network, &found)))
@@ -115,7 +116,7 @@ impl Driver {
     /// The IPv4 subnet; the one that the cluster file names, if it names one.
     async fn subnet_of(&self, network: &str) -> Result<Option<Subnet4>> {
         let mut all = self.subnets(network).await?.into_iter().filter_map(Subnet::usable);
-        match self.settings.subnet {
+        match self.settings.chosen_subnet() {
             Some(wanted) => Ok(all.find(|subnet| subnet.cidr == wanted)),
             None => Ok(all.next()),
         }

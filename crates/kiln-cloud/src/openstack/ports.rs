@@ -174,7 +174,7 @@ impl Driver {
 
     /// Where the cluster file names one of several subnets of a network.
     async fn chosen_subnet(&self, network: &str) -> Result<Option<String>> {
-        let Some(cidr) = self.settings.subnet else { return Ok(None) };
+        let Some(cidr) = self.settings.chosen_subnet() else { return Ok(None) };
         let mut known = self.known.subnet.lock().await;
         if let Some((_, subnet)) = known.as_ref().filter(|(of, _)| of == network) {
             return Ok(Some(subnet.clone()));

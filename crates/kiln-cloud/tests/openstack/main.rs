@@ -255,7 +255,7 @@ async fn files_become_images() {
 #[tokio::test]
 async fn a_flavor_says_what_jobs_may_choose_by() {
     let settings = Settings { cloud: Some("demo".into()), ..Settings::default() };
-    let cloud = kiln_cloud::Cloud::openstack(settings).unwrap();
+    let cloud = kiln_cloud::Cloud::openstack(&settings).unwrap();
     let name = "gpu flavor";
     let is_there = async || cloud.flavors().await.unwrap().into_iter().find(|f| f.name == name);
     // What a run that was cut off has left.

@@ -25,7 +25,7 @@ impl Site {
     pub async fn new(cluster: &'static str, settings: Settings) -> Site {
         let settings =
             Settings { cloud: Some("demo".into()), external_network: Some("public".into()), ..settings };
-        let cloud = Cloud::openstack(settings.clone()).unwrap();
+        let cloud = Cloud::openstack(&settings).unwrap();
         // What a run that was cut off has left.
         clear(&cloud, cluster).await;
         let labels = Labels::from([(label::CLUSTER.to_string(), cluster.to_string())]);

@@ -22,8 +22,9 @@ fn check_flavors(spec: &Spec, observed: &Observed) -> Result<()> {
     match wanted.find(|flavor| !known.contains(flavor)) {
         None => Ok(()),
         Some(flavor) => {
-            let cloud = spec.cloud.kind();
-            Err(Error::Flavor { cloud, flavor: flavor.to_string(), known: known.join(", ") })
+            let facts = spec.cloud.facts();
+            let (flavor, known) = (flavor.to_string(), known.join(", "));
+            Err(Error::Flavor { cloud: facts.kind, flavor, known, hint: facts.hints.flavors })
         }
     }
 }
@@ -42,7 +43,7 @@ fn check_attached(spec: &Spec, observed: &Observed) -> Result<()> {
 fn check_network(spec: &Spec, observed: &Observed) -> Result<()> {
     match spec.cloud.existing_network() {
         Some(name) if !observed.networks.iter().any(|n| n.name == name) => {
-            Err(Error::NoNetwork(name.to_string()))
+            Err(Error::NoNetwork { name: name.to_string(), hint: spec.cloud.facts().hints.networks })
         }
         _ => Ok(()),
     }
@@ -50,9 +51,10 @@ fn check_network(spec: &Spec, observed: &Observed) -> Result<()> {
 
 /// Images that Kiln does not build, but uses or builds upon, must exist.
 fn check_images(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
+    let hint = spec.cloud.facts().hints.images;
     for (name, _) in targets.iter().filter(|(_, id)| id.is_none()) {
         if let Some(ImageSource::Prebuilt(image)) = spec.images.get(name).map(|i| &i.source) {
-            return Err(Error::NoImage(image.clone()));
+            return Err(Error::NoImage { name: image.clone(), hint });
         }
         let mut source = Recipe::of(spec, name).map(|recipe| recipe.source);
         while let Some(Source::Image(parent)) = source {
@@ -61,7 +63,7 @@ fn check_images(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<(
         if let Some(Source::Cloud(image)) = source
             && !observed.images.iter().any(|i| i.name == image || i.id == image)
         {
-            return Err(Error::NoImage(image));
+            return Err(Error::NoImage { name: image, hint });
         }
     }
     Ok(())

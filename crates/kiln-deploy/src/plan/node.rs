@@ -88,7 +88,7 @@ pub fn security_groups_of(spec: &Spec, observed: &Observed, node: &Node<'_>) -> 
 /// Where several instances may have a volume at once, the share and the home directories reach the nodes as volumes.
 /// Elsewhere only the control node has them, and exports them.
 pub fn attachments(spec: &Spec, observed: &Observed, node: &Node<'_>) -> Vec<PlannedAttachment> {
-    if node.role != Role::Control && !spec.cloud.shares_volumes() {
+    if node.role != Role::Control && !spec.cloud.facts().shares_volumes {
         return Vec::new();
     }
     let mut wanted: Vec<(Purpose, bool)> = vec![];
@@ -114,7 +114,7 @@ pub fn attachments(spec: &Spec, observed: &Observed, node: &Node<'_>) -> Vec<Pla
 
 /// Where compute nodes find the share.
 pub fn share(spec: &Spec, observed: &Observed) -> Ref<MountSource> {
-    if spec.cloud.shares_volumes() {
+    if spec.cloud.facts().shares_volumes {
         return Ref::Known(MountSource::Volume(volume_name(spec, Purpose::Share)));
     }
     let control = spec.control.node.as_str();

@@ -3,14 +3,23 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Documents, MetadataError};
+use super::openstack::{Documents, parse};
+use super::{Metadata, MetadataError, Origin, Sources};
 use crate::process;
 
 const DEVICES: [&str; 2] = ["/dev/disk/by-label/config-2", "/dev/disk/by-label/CONFIG-2"];
 const MOUNT_POINT: &str = "/run/kiln-config-drive";
 
+pub(super) fn read(sources: &Sources) -> Result<Option<Metadata>, MetadataError> {
+    let documents = match read_directory(&sources.directory)? {
+        None if sources.device => read_device()?,
+        found => found,
+    };
+    documents.map(|documents| parse(&documents, Origin::ConfigDrive)).transpose()
+}
+
 /// `None` when there is no drive.
-pub(super) fn read_directory(directory: &Path) -> Result<Option<Documents>, MetadataError> {
+fn read_directory(directory: &Path) -> Result<Option<Documents>, MetadataError> {
     let Some(meta_data) = read_file(&directory.join("meta_data.json"))? else {
         return Ok(None);
     };
@@ -19,7 +28,7 @@ pub(super) fn read_directory(directory: &Path) -> Result<Option<Documents>, Meta
 }
 
 /// Mounted only while it is read: it holds keys.
-pub(super) fn read_device() -> Result<Option<Documents>, MetadataError> {
+fn read_device() -> Result<Option<Documents>, MetadataError> {
     let Some(device) = DEVICES.into_iter().find(|path| Path::new(path).exists()) else {
         return Ok(None);
     };

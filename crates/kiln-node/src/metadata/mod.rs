@@ -1,17 +1,21 @@
-//! What the cloud tells an instance about itself: from the config drive if there is one, else from the
-//! metadata address.
+//! What the cloud tells an instance about itself. Each way in which clouds tell it has a file here and a line in the list
+//! of providers.
 
 mod config_drive;
-mod http;
+mod openstack;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kiln_wire::identity::{Identity, UserData};
-use serde::Deserialize;
+use kiln_wire::identity::Identity;
 
 use crate::http::HttpError;
+
+/// Reads the metadata; `None` if this machine is not one of those that the provider is for.
+type Provider = fn(&Sources) -> Result<Option<Metadata>, MetadataError>;
+
+/// In the order in which they are asked. Those that have to wait for the network come last.
+const PROVIDERS: &[Provider] = &[config_drive::read, openstack::read];
 
 pub const ADDRESS: &str = "169.254.169.254";
 
@@ -28,6 +32,8 @@ pub enum MetadataError {
     Malformed,
     #[error(transparent)]
     Newer(#[from] kiln_wire::ReadError),
+    #[error("no cloud tells this instance what it is")]
+    Nowhere,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,51 +83,18 @@ impl Default for Sources {
     }
 }
 
-/// The two documents, as they came.
-struct Documents {
-    meta_data: Vec<u8>,
-    user_data: Option<Vec<u8>>,
-}
-
 pub fn read() -> Result<Metadata, MetadataError> {
     read_from(&Sources::default())
 }
 
+/// The first provider that has something for this instance is believed.
 pub fn read_from(sources: &Sources) -> Result<Metadata, MetadataError> {
-    if let Some(documents) = config_drive::read_directory(&sources.directory)? {
-        return parse(&documents, Origin::ConfigDrive);
+    for provider in PROVIDERS {
+        if let Some(metadata) = provider(sources)? {
+            return Ok(metadata);
+        }
     }
-    if sources.device
-        && let Some(documents) = config_drive::read_device()?
-    {
-        return parse(&documents, Origin::ConfigDrive);
-    }
-    parse(&http::read(&sources.url, sources.patience)?, Origin::Address)
-}
-
-#[derive(Deserialize)]
-struct MetaData {
-    uuid: String,
-    name: String,
-    #[serde(default)]
-    hostname: Option<String>,
-    #[serde(default)]
-    public_keys: Option<BTreeMap<String, String>>,
-}
-
-fn parse(documents: &Documents, origin: Origin) -> Result<Metadata, MetadataError> {
-    let data: MetaData =
-        serde_json::from_slice(&documents.meta_data).map_err(|_| MetadataError::Malformed)?;
-    let user_data = documents.user_data.as_deref().unwrap_or_default();
-    let keys = data.public_keys.unwrap_or_default().into_values();
-    Ok(Metadata {
-        hostname: data.hostname.unwrap_or_else(|| data.name.clone()),
-        uuid: data.uuid,
-        name: data.name,
-        public_keys: keys.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()).collect(),
-        identity: UserData::from_text(user_data)?.map(|data| data.kiln),
-        origin,
-    })
+    Err(MetadataError::Nowhere)
 }
 
 #[cfg(test)]

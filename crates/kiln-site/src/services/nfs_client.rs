@@ -4,7 +4,7 @@ use super::Service;
 
 pub const NFS_CLIENT: Service = Service {
     name: "nfs client",
-    wanted: Some(|spec| !spec.cloud.shares_volumes()),
+    wanted: Some(|spec| !spec.cloud.facts().shares_volumes),
     software: |_| &["nfs-client"],
     ..Service::EMPTY
 };

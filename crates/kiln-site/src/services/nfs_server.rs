@@ -10,7 +10,7 @@ use crate::volumes::{Purpose, exists};
 
 pub const NFS_SERVER: Service = Service {
     name: "nfs server",
-    wanted: Some(|spec| !spec.cloud.shares_volumes()),
+    wanted: Some(|spec| !spec.cloud.facts().shares_volumes),
     software: |_| &["nfs-server"],
     units: &[Unit::new(SERVER)],
     ports: &[Port { tcp: 2049, open_to: OpenTo::Cluster }],

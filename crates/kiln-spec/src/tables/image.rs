@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::{CloudKind, role};
+use super::role;
+use crate::CloudFacts;
 use crate::diagnostic::Findings;
 use crate::merge::{Merged, default_text};
 use crate::validate::{names, unknown};
@@ -104,17 +105,23 @@ pub(crate) fn validate(merged: &Merged, findings: &mut Findings<'_>) -> BTreeMap
             findings.error("reserved-name", image.name.span.clone(), message).expected("another name");
         }
     }
-    let on_openstack = merged.cloud.kind.as_ref().is_some_and(|kind| kind.value == CloudKind::OpenStack);
+    // Without a kind, which was reported, its images could be anything.
+    let elsewhere = merged.cloud.facts().filter(|facts| !facts.makes_source_images);
     let images = (merged.images.iter())
-        .map(|image| (image.name.value.clone(), one(image, &names, on_openstack, findings)))
+        .map(|image| (image.name.value.clone(), one(image, &names, elsewhere, findings)))
         .collect();
     report_cycles(merged, findings);
     images
 }
 
-fn one(image: &MergedImage, names: &[&str], on_openstack: bool, findings: &mut Findings<'_>) -> ImageSpec {
+fn one(
+    image: &MergedImage,
+    names: &[&str],
+    elsewhere: Option<&CloudFacts>,
+    findings: &mut Findings<'_>,
+) -> ImageSpec {
     let table = &image.table;
-    let source = source(image, names, on_openstack, findings);
+    let source = source(image, names, elsewhere, findings);
     let mut roles: Vec<Role> =
         table.roles.iter().flat_map(|list| &list.value).map(|role| role.value).collect();
     if table.roles.is_none() {
@@ -135,7 +142,7 @@ fn one(image: &MergedImage, names: &[&str], on_openstack: bool, findings: &mut F
 fn source(
     image: &MergedImage,
     names: &[&str],
-    on_openstack: bool,
+    elsewhere: Option<&CloudFacts>,
     findings: &mut Findings<'_>,
 ) -> ImageSource {
     let source = &image.source;
@@ -146,14 +153,14 @@ fn source(
     if names.contains(&source.value.as_str()) {
         return ImageSource::Image(source.value.clone());
     }
-    if on_openstack {
+    if let Some(facts) = elsewhere {
         if image.written {
             names::check_one_line("`source`", source, findings);
         } else {
             let message = format!("image `{}` has no `source`", image.name.value);
             (findings.error("missing-key", image.name.span.clone(), message))
                 .expected("`source = \"...\"`: an image of the cloud, by name or id")
-                .hint("`openstack image list` shows them; `prebuilt = \"...\"` uses one as it is");
+                .maybe_hint(facts.hints.source.map(String::from));
         }
         return ImageSource::Cloud(source.value.clone());
     }

@@ -1,7 +1,6 @@
-//! Every table of `cluster.toml`, one file each. A file has its table's three stages: the keys as they are written
+//! Every table of `cluster.toml`, one file each; `[cloud]` has a folder, [`crate::cloud`]. A file has its table's three stages: the keys as they are written
 //! (`table!`), what is filled in from the rest of the file (`merge`), and the checks that make the spec (`validate`).
 
-mod cloud;
 pub(crate) mod cluster;
 pub(crate) mod compute;
 mod control;
@@ -16,7 +15,7 @@ pub(crate) mod slurm;
 pub(crate) mod user;
 pub(crate) mod volumes;
 
-pub(crate) use cloud::{CloudKind, CloudTable, RootDiskTable, ServerGroupPolicy};
+pub(crate) use crate::cloud::CloudTable;
 pub(crate) use cluster::ClusterTable;
 pub(crate) use compute::{ComputeOverrideTable, ComputeTable, ElasticTable, MergedGroup};
 pub(crate) use control::ControlTable;

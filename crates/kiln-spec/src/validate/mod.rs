@@ -2,7 +2,6 @@
 //! concerns one table is beside that table; what concerns names, nodes and networks of several is here. Each part
 //! reports all it finds, and there is a spec only if nothing was reported.
 
-mod cloud;
 pub(crate) mod names;
 mod network;
 pub(crate) mod nodes;
@@ -40,7 +39,7 @@ pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Sp
     }
     let concurrency = cluster::concurrency(&merged, findings);
     let subnet = network::subnet(&merged.cloud, findings);
-    let cloud = cloud::cloud(&merged.cloud, subnet, findings);
+    let cloud = crate::cloud::validate(&merged.cloud, subnet, findings);
     let images = image::validate(&merged, findings);
     let (login, compute) = nodes::groups(&merged, findings);
     network::check_addresses(&merged, subnet, &login, &compute, findings);

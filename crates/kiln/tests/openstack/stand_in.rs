@@ -79,7 +79,7 @@ impl Room {
             external_network: Some("public".into()),
             ..Settings::default()
         };
-        let remote = Cloud::openstack(settings).unwrap();
+        let remote = Cloud::openstack(&settings).unwrap();
         // Of its own, beside those of the end-to-end suites' lanes.
         let root = std::env::var_os("KILN_TEST_ROOT").unwrap_or_else(|| "/var/tmp/kiln-test".into());
         let root = std::path::PathBuf::from(root).join("openstack");

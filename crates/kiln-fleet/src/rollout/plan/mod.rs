@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kiln_slurm::JobState;
+use kiln_slurm::{JobState, REASON};
 use kiln_wire::rollout::{NodeStep, Options, Rollout, RolloutNode, RolloutState, Strategy};
 
 use super::observe::{JobObservation, NodeObservation};
@@ -132,7 +132,7 @@ fn act_on(rollout: &Rollout, node: &RolloutNode, plan: NodePlan, actions: &mut V
         NodePlan::Fail { reason, drain } => {
             actions.extend(node.step.job().map(|job| Action::Cancel { node: name(), job }));
             if drain {
-                let reason = format!("kiln: rollout {}: {reason}", rollout.id);
+                let reason = format!("{REASON}rollout {}: {reason}", rollout.id);
                 actions.push(Action::Drain { node: name(), reason });
             }
             Transition::Fail { reason }

@@ -1,0 +1,26 @@
+//! What is true of a kind of cloud. Whoever has to treat clouds differently reads it here and does not ask for the kind.
+
+/// One constant for each kind of cloud, in its own file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CloudFacts {
+    /// As the file writes it.
+    pub kind: &'static str,
+    /// Several instances can have one volume at the same time.
+    pub shares_volumes: bool,
+    /// Instances can delegate cgroups to Slurm.
+    pub delegates_cgroups: bool,
+    /// Kiln makes images of plain systems itself. Elsewhere a build starts from an image of the cloud, which has
+    /// cloud-init in it.
+    pub makes_source_images: bool,
+    pub hints: CloudHints,
+}
+
+/// How a person sees what there is in the cloud, where there is a way.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CloudHints {
+    pub flavors: Option<&'static str>,
+    pub networks: Option<&'static str>,
+    pub images: Option<&'static str>,
+    /// For an image of the file that does not say where its build starts.
+    pub source: Option<&'static str>,
+}

@@ -1,0 +1,47 @@
+//! `kind = "local"`: instances on this machine.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::{CloudFacts, CloudHints, CloudTable};
+use crate::diagnostic::Findings;
+
+pub(super) const FACTS: CloudFacts = CloudFacts {
+    kind: "local",
+    shares_volumes: true,
+    delegates_cgroups: false,
+    makes_source_images: true,
+    hints: CloudHints { flavors: None, networks: None, images: None, source: None },
+};
+
+/// The local cloud has no keys of its own.
+pub(super) fn written(_table: &CloudTable) -> Vec<(&'static str, Range<usize>)> {
+    Vec::new()
+}
+
+/// The cluster's part of the local cloud.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LocalSpec {
+    /// `None`: the local cloud picks a free one.
+    pub subnet: Option<ipnet::Ipv4Net>,
+}
+
+impl LocalSpec {
+    pub(super) fn validate(
+        _table: &CloudTable,
+        subnet: Option<ipnet::Ipv4Net>,
+        _findings: &mut Findings<'_>,
+    ) -> LocalSpec {
+        LocalSpec { subnet }
+    }
+
+    pub(super) fn subnet(&self) -> Option<ipnet::Ipv4Net> {
+        self.subnet
+    }
+
+    #[allow(clippy::unused_self, reason = "other clouds have them")]
+    pub(super) fn existing_network(&self) -> Option<&str> {
+        None
+    }
+}

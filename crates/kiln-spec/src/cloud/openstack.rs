@@ -1,0 +1,201 @@
+//! `kind = "openstack"`: a project of an OpenStack cloud.
+
+use std::ops::Range;
+
+use ipnet::Ipv4Net;
+use serde::{Deserialize, Serialize};
+
+use super::{CloudFacts, CloudHints, CloudTable};
+use crate::diagnostic::Findings;
+use crate::units::size_gib;
+use crate::validate::names;
+use crate::words::and_list;
+use crate::written::table::table;
+use crate::written::{Choice, Text};
+
+pub(super) const FACTS: CloudFacts = CloudFacts {
+    kind: "openstack",
+    shares_volumes: false,
+    delegates_cgroups: true,
+    makes_source_images: false,
+    hints: CloudHints {
+        flavors: Some("set `flavor` for [control] and for each group; `openstack flavor list` shows them"),
+        networks: Some("`openstack network list` shows them; with `subnet` alone Kiln makes one"),
+        images: Some("`openstack image list` shows them"),
+        source: Some("`openstack image list` shows them; `prebuilt = \"...\"` uses one as it is"),
+    },
+};
+
+table! {
+    /// A root disk that is a volume.
+    RootDiskTable {
+        /// Size, e.g. `20 GiB`.
+        "size" => size: Text, required;
+        /// Volume type.
+        "type" => volume_type: Text, otherwise "the cloud's default type";
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServerGroupPolicy {
+    Affinity,
+    AntiAffinity,
+    SoftAffinity,
+    SoftAntiAffinity,
+}
+
+impl Choice for ServerGroupPolicy {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("affinity", ServerGroupPolicy::Affinity),
+        ("anti-affinity", ServerGroupPolicy::AntiAffinity),
+        ("soft-affinity", ServerGroupPolicy::SoftAffinity),
+        ("soft-anti-affinity", ServerGroupPolicy::SoftAntiAffinity),
+    ];
+}
+
+/// A project of an OpenStack cloud, as the file describes it. The driver takes it as it is, and it travels to the control
+/// node. All of it applies to all instances of a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OpenStackSpec {
+    /// Entry of `clouds.yaml`; `None`: `OS_CLOUD`, or the other `OS_*` variables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cloud: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// Name of a network that exists; `None`: Kiln makes one of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    /// The subnet of Kiln's own network, or which one to use of a network that has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subnet: Option<Ipv4Net>,
+    /// Floating IPs of login nodes come from here, and the cluster's own network is connected to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_network: Option<String>,
+    /// Name of a key pair that exists; `None`: Kiln makes one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_pair: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub availability_zone: Option<String>,
+    /// Root disks are volumes of this kind; `None`: they are on the hypervisor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_disk: Option<RootDiskSpec>,
+    /// Policy of the server group that the nodes of a group are in: `anti-affinity`, `soft-affinity`, ...
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_group: Option<String>,
+    /// Names of security groups that exist, for all instances, beside Kiln's own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub security_groups: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RootDiskSpec {
+    pub size_gib: u64,
+    /// Volume type; `None`: the cloud's usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_type: Option<String>,
+}
+
+/// The keys that only OpenStack has, where the file has them.
+pub(super) fn written(table: &CloudTable) -> Vec<(&'static str, Range<usize>)> {
+    let texts = [
+        ("cloud", &table.cloud),
+        ("region", &table.region),
+        ("network", &table.network),
+        ("external_network", &table.external_network),
+        ("key_pair", &table.key_pair),
+        ("availability_zone", &table.availability_zone),
+    ];
+    let mut found: Vec<(&str, Range<usize>)> =
+        texts.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?.span.clone()))).collect();
+    found.extend(table.root_disk.iter().map(|t| ("root_disk", t.at.clone())));
+    found.extend(table.server_group.iter().map(|t| ("server_group", t.span.clone())));
+    if !table.security_groups.value.is_empty() {
+        found.push(("security_groups", table.security_groups.span.clone()));
+    }
+    found
+}
+
+impl OpenStackSpec {
+    pub(super) fn validate(
+        table: &CloudTable,
+        subnet: Option<Ipv4Net>,
+        findings: &mut Findings<'_>,
+    ) -> OpenStackSpec {
+        let mut text = |what: &str, text: &Option<Text>| {
+            let text = text.as_ref()?;
+            names::check_one_line(&format!("`{what}`"), text, findings);
+            Some(text.value.clone())
+        };
+        let spec = OpenStackSpec {
+            cloud: text("cloud", &table.cloud),
+            region: text("region", &table.region),
+            external_network: text("external_network", &table.external_network),
+            key_pair: text("key_pair", &table.key_pair),
+            availability_zone: text("availability_zone", &table.availability_zone),
+            network: text("network", &table.network),
+            subnet,
+            root_disk: table.root_disk.as_ref().and_then(|table| root_disk(table, findings)),
+            server_group: table.server_group.as_ref().map(|policy| word(policy.value).to_owned()),
+            security_groups: security_groups(table, findings),
+        };
+        // A subnet that was written but wrong has its own error.
+        if table.network.is_none() && table.subnet.is_none() {
+            (findings.error("missing-key", table.at.clone(), "the nodes have no network")).expected(
+                "`network = \"...\"`, one that exists, or `subnet = \"10.20.0.0/24\"` for one that Kiln makes",
+            );
+        }
+        spec
+    }
+
+    /// Which subnet to use of a network that exists.
+    pub fn chosen_subnet(&self) -> Option<Ipv4Net> {
+        self.network.as_ref().and(self.subnet)
+    }
+
+    pub(super) fn subnet(&self) -> Option<Ipv4Net> {
+        self.subnet
+    }
+
+    pub(super) fn existing_network(&self) -> Option<&str> {
+        self.network.as_deref()
+    }
+}
+
+fn root_disk(table: &RootDiskTable, findings: &mut Findings<'_>) -> Option<RootDiskSpec> {
+    let size = table.size.as_ref()?;
+    let volume_type = table.volume_type.as_ref().map(|text| {
+        names::check_one_line("`type`", text, findings);
+        text.value.clone()
+    });
+    match size_gib(&size.value) {
+        Ok(size_gib) => Some(RootDiskSpec { size_gib, volume_type }),
+        Err(expected) => {
+            let message = format!("`{}` is not the size of a disk", size.value);
+            findings.error("bad-size", size.span.clone(), message).expected(expected);
+            None
+        }
+    }
+}
+
+fn word(policy: ServerGroupPolicy) -> &'static str {
+    match policy {
+        ServerGroupPolicy::Affinity => "affinity",
+        ServerGroupPolicy::AntiAffinity => "anti-affinity",
+        ServerGroupPolicy::SoftAffinity => "soft-affinity",
+        ServerGroupPolicy::SoftAntiAffinity => "soft-anti-affinity",
+    }
+}
+
+fn security_groups(table: &CloudTable, findings: &mut Findings<'_>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for text in &table.security_groups.value {
+        names::check_one_line("a security group", text, findings);
+        if all.contains(&text.value) {
+            let message = format!("{} stands here twice", and_list(&[&text.value]));
+            findings.error("duplicate", text.span.clone(), message).expected("each once");
+        }
+        all.push(text.value.clone());
+    }
+    all
+}
