@@ -282,7 +282,7 @@ mod tests {
             ),
             (RequestKind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+POWERED_DOWN", give_up()),
             (RequestKind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+NOT_RESPONDING", give_up()),
-            // It came all the same.
+            // It came up after all.
             (RequestKind::GiveUp, Some((Active, 40)), "IDLE+CLOUD", in_service()),
             (RequestKind::GiveUp, Some((Active, 40)), "ALLOCATED+CLOUD", in_service()),
             // Out of service, but not without jobs.

@@ -212,7 +212,7 @@ pub fn list(store: &Store) -> Result<Vec<RolloutReport>> {
     Ok(store.rollouts()?.into_iter().map(RolloutReport::from).collect())
 }
 
-/// Jobs that wait are called off; what has begun goes on.
+/// Jobs that wait are cancelled; what has begun goes on.
 pub fn pause(store: &Store, id: RolloutId) -> Result<()> {
     change(store, id, "paused", |state| (*state == RolloutState::Running).then_some(RolloutState::Paused))
 }

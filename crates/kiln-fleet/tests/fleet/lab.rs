@@ -10,13 +10,13 @@ use kiln_wire::FleetFile;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::cloud::PretendCloud;
+use crate::cloud::TestCloud;
 use crate::slurm::PretendSlurm;
 
 pub const NODES: [&str; 3] = ["n-0", "n-1", "n-2"];
 
 pub struct Lab {
-    pub cloud: PretendCloud,
+    pub cloud: TestCloud,
     pub slurm: PretendSlurm,
     pub store: Store,
     dir: tempfile::TempDir,
@@ -25,9 +25,9 @@ pub struct Lab {
 
 impl Lab {
     /// All nodes have the image `old` and should have `new`.
-    pub async fn new() -> Lab {
+    pub fn new() -> Lab {
         let dir = tempfile::tempdir().unwrap();
-        let cloud = PretendCloud::start(&NODES, "old").await;
+        let cloud = TestCloud::new(&dir.path().to_string_lossy(), &NODES, "old");
         let slurm = PretendSlurm::new(dir.path(), &NODES);
         let store = Store::open(&dir.path().join("store.db")).unwrap();
         let lab = Lab { cloud, slurm, store, dir, daemon: None };
@@ -43,7 +43,7 @@ impl Lab {
     pub fn fleet_file(&self, image: &str, more: &str) {
         let node = format!(r#"{{"group":"g","image":"{image}","user_data":"u","ssh_key":"k"}}"#);
         let nodes = NODES.map(|name| format!(r#""{name}":{node}"#)).join(",");
-        let cloud = format!(r#"{{"kind":"local","url":"{}","token":"t"}}"#, self.cloud.url);
+        let cloud = self.cloud.access();
         let text = format!(r#"{{"cluster":"c","cloud":{cloud},"nodes":{{{nodes}}}{more}}}"#);
         std::fs::write(self.path("fleet.json"), text).unwrap();
     }

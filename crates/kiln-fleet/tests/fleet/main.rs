@@ -1,4 +1,4 @@
-//! The daemon, its store and its hook, against a cloud and a Slurm that only pretend.
+//! The daemon, its store and its hook, against a cloud in memory and a Slurm of scripts.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,6 +1,6 @@
 //! Powering nodes up and down: what is asked of the cloud, and what Slurm is told.
 
-use kiln_cloud::label;
+use kiln_cloud::{Error, label};
 use kiln_fleet::hooks;
 use kiln_fleet::store::{CloudOperation, NewRequest, RequestKind, RequestState};
 
@@ -10,8 +10,8 @@ const UP: &str = "ALLOCATED+CLOUD+POWERING_UP";
 const OFF: &str = "IDLE+CLOUD+POWERED_DOWN";
 
 /// An elastic group of this many nodes, all off, that may be in two zones.
-async fn lab(nodes: usize) -> Lab {
-    let lab = Lab::new().await;
+fn lab(nodes: usize) -> Lab {
+    let lab = Lab::new();
     let node = |at: usize| {
         format!(
             r#""e-{at}":{{"group":"e","image":"new","user_data":"u","ssh_key":"k","address":"10.0.0.{at}"}}"#
@@ -19,10 +19,10 @@ async fn lab(nodes: usize) -> Lab {
     };
     let all = (0..nodes).map(node).collect::<Vec<_>>().join(",");
     let text = format!(
-        r#"{{"cluster":"c","cloud":{{"kind":"local","url":"{}","token":"t"}},"nodes":{{{all}}},
+        r#"{{"cluster":"c","cloud":{},"nodes":{{{all}}},
         "surroundings":{{"network":"n","security_groups":[],"volumes":[]}},
         "elastic":{{"e":{{"places":[{{"flavor":"f","zone":"a"}},{{"flavor":"f","zone":"b"}}]}}}}}}"#,
-        lab.cloud.url
+        lab.cloud.access()
     );
     std::fs::write(lab.path("fleet.json"), text).unwrap();
     for at in 0..nodes {
@@ -44,7 +44,7 @@ fn resume(lab: &Lab, nodes: &str) {
 
 #[tokio::test]
 async fn a_hundred_nodes_take_a_handful_of_calls() {
-    let mut lab = lab(100).await;
+    let mut lab = lab(100);
     resume(&lab, "e-[0-99]");
     lab.start();
     assert_eq!(lab.settled("e-99").await.state, RequestState::Done);
@@ -61,7 +61,7 @@ async fn a_hundred_nodes_take_a_handful_of_calls() {
 
 #[tokio::test]
 async fn asked_twice_it_is_made_once() {
-    let mut lab = lab(1).await;
+    let mut lab = lab(1);
     resume(&lab, "e-0");
     lab.start();
     lab.settled("e-0").await;
@@ -73,8 +73,8 @@ async fn asked_twice_it_is_made_once() {
 
 #[tokio::test]
 async fn a_cloud_without_room_is_asked_in_each_place_and_then_left_alone() {
-    let mut lab = lab(2).await;
-    lab.cloud.fill(Some(r#"{"code":"quota","message":"quota exceeded"}"#));
+    let mut lab = lab(2);
+    lab.cloud.refuse("create", Error::no_room("quota exceeded"));
     resume(&lab, "e-0");
     lab.start();
     assert_eq!(lab.settled("e-0").await.state, RequestState::Failed);
@@ -91,8 +91,8 @@ async fn a_cloud_without_room_is_asked_in_each_place_and_then_left_alone() {
 
 #[tokio::test]
 async fn a_hundred_nodes_without_room_are_asked_for_once() {
-    let mut lab = lab(100).await;
-    lab.cloud.fill(Some(r#"{"code":"quota","message":"quota exceeded"}"#));
+    let mut lab = lab(100);
+    lab.cloud.refuse("create", Error::no_room("quota exceeded"));
     resume(&lab, "e-[0-99]");
     lab.start();
     assert_eq!(lab.settled("e-99").await.state, RequestState::Failed);
@@ -102,8 +102,8 @@ async fn a_hundred_nodes_without_room_are_asked_for_once() {
 
 #[tokio::test]
 async fn what_is_given_up_while_it_waits_for_its_turn_is_not_made() {
-    let mut lab = lab(11).await;
-    lab.cloud.hold(Some("create"));
+    let mut lab = lab(11);
+    lab.cloud.hold("create");
     resume(&lab, "e-[0-10]");
     lab.start();
     until("the first are asked for", || lab.cloud.calls() == ["create 10"]).await;
@@ -111,7 +111,7 @@ async fn what_is_given_up_while_it_waits_for_its_turn_is_not_made() {
     lab.call(|paths| hooks::give_up(paths, "e-9"));
     let open = || lab.store.open_requests().unwrap().into_iter().filter(|r| r.node == "e-9").count();
     until("the request to power up is superseded", || open() == 1).await;
-    lab.cloud.hold(None);
+    lab.cloud.release("create");
     lab.settled("e-9").await;
     lab.stop().await;
     assert_eq!(lab.cloud.calls(), ["create 10"]);
@@ -120,14 +120,14 @@ async fn what_is_given_up_while_it_waits_for_its_turn_is_not_made() {
 /// It is, where the cloud had been asked already.
 #[tokio::test]
 async fn what_is_given_up_while_it_is_being_made_goes_again() {
-    let mut lab = lab(1).await;
-    lab.cloud.hold(Some("create"));
+    let mut lab = lab(1);
+    lab.cloud.hold("create");
     resume(&lab, "e-0");
     lab.start();
     until("it is asked for", || !lab.cloud.calls().is_empty()).await;
     lab.slurm.node("e-0", "DOWN+CLOUD+POWERED_DOWN", "None");
     lab.call(|paths| hooks::give_up(paths, "e-0"));
-    lab.cloud.hold(None);
+    lab.cloud.release("create");
     lab.settled("e-0").await;
     lab.stop().await;
     assert_eq!(lab.cloud.calls(), ["create 1", "delete e-0"]);
@@ -135,7 +135,7 @@ async fn what_is_given_up_while_it_is_being_made_goes_again() {
 
 #[tokio::test]
 async fn what_is_powered_down_is_deleted_unless_it_serves_again() {
-    let mut lab = lab(2).await;
+    let mut lab = lab(2);
     resume(&lab, "e-[0-1]");
     lab.start();
     lab.settled("e-1").await;
@@ -149,18 +149,18 @@ async fn what_is_powered_down_is_deleted_unless_it_serves_again() {
 
 #[tokio::test]
 async fn a_node_that_got_a_job_while_others_were_being_deleted_is_kept() {
-    let mut lab = lab(2).await;
+    let mut lab = lab(2);
     edit(&lab, r#""surroundings""#, r#""concurrency":1,"surroundings""#);
     for node in ["e-0", "e-1"] {
         lab.cloud.put(node, |_| {});
         lab.slurm.node(node, "IDLE+CLOUD+POWERING_DOWN", "None");
     }
-    lab.cloud.hold(Some("e-0"));
+    lab.cloud.hold("delete e-0");
     lab.call(|paths| hooks::suspend(paths, "e-[0-1]"));
     lab.start();
     until("the first is being deleted", || lab.cloud.calls() == ["delete e-0"]).await;
     lab.slurm.node("e-1", "ALLOCATED+CLOUD", "None");
-    lab.cloud.hold(None);
+    lab.cloud.release("delete e-0");
     lab.settled("e-1").await;
     lab.stop().await;
     assert!(!lab.cloud.has("e-0") && lab.cloud.has("e-1"), "{:?}", lab.cloud.calls());
@@ -168,7 +168,7 @@ async fn a_node_that_got_a_job_while_others_were_being_deleted_is_kept() {
 
 #[tokio::test]
 async fn a_node_that_came_too_late_and_took_a_job_is_kept() {
-    let mut lab = lab(1).await;
+    let mut lab = lab(1);
     lab.cloud.put("e-0", |_| {});
     // kilnd was away when Slurm gave the node up.
     lab.call(|paths| hooks::give_up(paths, "e-0"));
@@ -181,7 +181,7 @@ async fn a_node_that_came_too_late_and_took_a_job_is_kept() {
 
 #[tokio::test]
 async fn powered_down_and_up_again_while_the_daemon_was_away_is_a_fresh_start() {
-    let mut lab = lab(1).await;
+    let mut lab = lab(1);
     resume(&lab, "e-0");
     lab.start();
     lab.settled("e-0").await;
@@ -200,7 +200,7 @@ async fn powered_down_and_up_again_while_the_daemon_was_away_is_a_fresh_start() 
 /// An image whose slurmd does not start: the cloud makes instances, and none of them joins.
 #[tokio::test]
 async fn a_group_whose_nodes_never_come_up_pauses_until_one_does() {
-    let mut lab = lab(7).await;
+    let mut lab = lab(7);
     edit(&lab, r#""surroundings""#, r#""patience":{"reconcile":1},"surroundings""#);
     resume(&lab, "e-[0-6]");
     lab.start();
@@ -239,10 +239,10 @@ async fn a_group_whose_nodes_never_come_up_pauses_until_one_does() {
 
 #[tokio::test]
 async fn each_group_is_charged_with_its_own_failures() {
-    let mut lab = lab(3).await;
+    let mut lab = lab(3);
     edit(&lab, r#""e-0":{"group":"e""#, r#""e-0":{"group":"f""#);
     edit(&lab, r#""elastic":{"#, r#""elastic":{"f":{"places":[{"flavor":"f"}]},"#);
-    lab.cloud.break_builds();
+    lab.cloud.break_builds(Some("no host"));
     resume(&lab, "e-[0-2]");
     lab.start();
     lab.settled("e-0").await;
@@ -254,14 +254,14 @@ async fn each_group_is_charged_with_its_own_failures() {
 /// The old instance is still being deleted, or the cloud is overloaded: neither is a build that failed.
 #[tokio::test]
 async fn a_cloud_that_is_busy_is_no_reason_to_go_elsewhere() {
-    let mut lab = lab(1).await;
+    let mut lab = lab(1);
     edit(&lab, r#"{"flavor":"f","zone":"a"}"#, r#"{"flavor":"cheap"}"#);
     edit(&lab, r#"{"flavor":"f","zone":"b"}"#, r#"{"flavor":"dear"}"#);
-    lab.cloud.fill(Some(r#"{"code":"conflict","message":"still being deleted"}"#));
+    lab.cloud.refuse("create", Error::conflict("still being deleted"));
     resume(&lab, "e-0");
     lab.start();
     until("it was tried three times", || lab.cloud.calls().len() == 3).await;
-    lab.cloud.fill(None);
+    lab.cloud.heal("create");
     let request = lab.settled("e-0").await;
     lab.stop().await;
     assert_eq!((lab.cloud.instance("e-0").flavor.as_str(), request.attempts), ("cheap", 1));
@@ -272,8 +272,8 @@ async fn a_cloud_that_is_busy_is_no_reason_to_go_elsewhere() {
 
 /// An operator's `sbatch --reboot`, of which 22.05 tells the resume hook.
 #[tokio::test]
-async fn a_node_that_is_up_and_is_to_boot_is_made_anew() {
-    let mut lab = lab(1).await;
+async fn a_node_that_is_up_and_is_to_boot_gets_a_new_instance() {
+    let mut lab = lab(1);
     lab.cloud.put("e-0", |_| {});
     lab.slurm.node("e-0", UP, "2020-01-01T00:00:00");
     resume(&lab, "e-0");
@@ -285,7 +285,7 @@ async fn a_node_that_is_up_and_is_to_boot_is_made_anew() {
 
 #[tokio::test]
 async fn what_slurm_asked_last_counts_whatever_came_between_and_whenever_it_arrives() {
-    let mut lab = lab(2).await;
+    let mut lab = lab(2);
     resume(&lab, "e-[0-1]");
     lab.call(|paths| hooks::give_up(paths, "e-0"));
     // An administrator resumes e-0; Slurm asks for it again.
@@ -302,7 +302,7 @@ async fn what_slurm_asked_last_counts_whatever_came_between_and_whenever_it_arri
 /// A rebuild that takes longer than Slurm waits, and an administrator's `state=POWER_DOWN`.
 #[tokio::test]
 async fn a_fixed_node_keeps_its_instance_whatever_slurm_calls() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     lab.slurm.node("n-0", "DOWN+NOT_RESPONDING", "None");
     lab.slurm.node("n-1", "IDLE+POWERED_DOWN", "None");
     lab.call(|paths| hooks::give_up(paths, "n-0"));
@@ -319,7 +319,7 @@ async fn a_fixed_node_keeps_its_instance_whatever_slurm_calls() {
 
 #[tokio::test]
 async fn what_is_not_labelled_as_a_compute_nodes_is_not_deleted() {
-    let mut lab = lab(1).await;
+    let mut lab = lab(1);
     lab.cloud.put("e-0", |i| _ = i.labels.insert(label::ROLE.into(), "login".into()));
     lab.slurm.node("e-0", OFF, "None");
     lab.call(|paths| hooks::suspend(paths, "e-0"));

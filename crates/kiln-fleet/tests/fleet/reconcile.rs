@@ -1,19 +1,19 @@
 //! The reconciler's loop: when it acts, and when it does not.
 
-use kiln_cloud::{InstanceStatus, label};
+use kiln_cloud::{Error, InstanceStatus, label};
 use kiln_fleet::store::CloudOperation;
 
 use crate::lab::{Lab, until};
 
-/// A look every second, and a second of grace.
+/// A round every second, and a second of grace.
 const QUICK: &str = r#","resume_timeout":1,"patience":{"reconcile":1,"grace":1}"#;
 const ELASTIC: &str = r#","elastic":{"g":{"places":[]}}"#;
 const OFF: &str = "IDLE+CLOUD+POWERED_DOWN";
 const NEVER: &str = "None";
 
 /// All nodes agree with their instances: fixed ones, or an elastic group that is off.
-async fn lab(elastic: bool) -> Lab {
-    let lab = Lab::new().await;
+fn lab(elastic: bool) -> Lab {
+    let lab = Lab::new();
     lab.fleet_file("old", &format!("{QUICK}{}", if elastic { ELASTIC } else { "" }));
     if elastic {
         for node in crate::lab::NODES {
@@ -24,8 +24,8 @@ async fn lab(elastic: bool) -> Lab {
     lab
 }
 
-/// Two whole looks have gone by.
-async fn looked(lab: &Lab) {
+/// Two whole rounds have gone by.
+async fn two_rounds(lab: &Lab) {
     for _ in 0..2 {
         let before = lab.store.last_look().unwrap();
         until("the reconciler looks", || lab.store.last_look().unwrap() != before).await;
@@ -38,9 +38,9 @@ fn updates(lab: &Lab) -> Vec<String> {
 
 #[tokio::test]
 async fn where_all_agrees_nothing_is_done() {
-    let mut lab = lab(true).await;
+    let mut lab = lab(true);
     lab.start();
-    looked(&lab).await;
+    two_rounds(&lab).await;
     assert!(lab.store.findings().unwrap().is_empty());
     assert!(lab.cloud.calls().is_empty() && updates(&lab).is_empty());
     lab.stop().await;
@@ -48,15 +48,15 @@ async fn where_all_agrees_nothing_is_done() {
 
 #[tokio::test]
 async fn while_the_cloud_cannot_be_read_nothing_is_done() {
-    let mut lab = lab(false).await;
+    let mut lab = lab(false);
     lab.cloud.lose("n-0");
-    lab.cloud.blind(true);
+    lab.cloud.refuse("list", Error::unanswered("the database is away"));
     lab.start();
-    looked(&lab).await;
+    two_rounds(&lab).await;
     let (_, problem) = lab.store.last_look().unwrap().unwrap();
     assert!(problem.unwrap().contains("the database is away"));
     assert!(updates(&lab).is_empty() && lab.store.findings().unwrap().is_empty());
-    lab.cloud.blind(false);
+    lab.cloud.heal("list");
     until("the node is set down", || !updates(&lab).is_empty()).await;
     assert!(
         updates(&lab)[0]
@@ -69,25 +69,25 @@ async fn while_the_cloud_cannot_be_read_nothing_is_done() {
 
 #[tokio::test]
 async fn a_cloud_that_does_not_show_the_control_node_is_not_believed() {
-    let mut lab = lab(false).await;
+    let mut lab = lab(false);
     for id in ["control", "n-0", "n-1", "n-2"] {
         lab.cloud.lose(id);
     }
     lab.start();
-    looked(&lab).await;
+    two_rounds(&lab).await;
     assert!(updates(&lab).is_empty());
     lab.stop().await;
 }
 
 #[tokio::test]
 async fn while_slurm_cannot_be_read_nothing_is_done() {
-    let mut lab = lab(true).await;
+    let mut lab = lab(true);
     lab.cloud.put("n-0", |_| {});
     for node in crate::lab::NODES {
         std::fs::remove_file(lab.slurm.dir.join("nodes").join(node)).unwrap();
     }
     lab.start();
-    looked(&lab).await;
+    two_rounds(&lab).await;
     assert!(lab.cloud.calls().is_empty());
     for node in crate::lab::NODES {
         lab.slurm.node(node, OFF, NEVER);
@@ -97,15 +97,15 @@ async fn while_slurm_cannot_be_read_nothing_is_done() {
 }
 
 #[tokio::test]
-async fn what_is_nobodys_goes_once_and_what_is_not_ours_stays() {
-    let mut lab = lab(false).await;
+async fn an_instance_without_a_node_is_deleted_once_and_others_stay() {
+    let mut lab = lab(false);
     lab.cloud.put("stray", |_| {});
     lab.cloud.put("login", |i| _ = i.labels.insert(label::ROLE.into(), "login".into()));
     lab.cloud.put("unlabelled", |i| _ = i.labels.remove(label::ROLE));
     lab.cloud.put("another-clusters", |i| _ = i.labels.insert(label::CLUSTER.into(), "d".into()));
     lab.start();
     until("the stray one is gone", || !lab.cloud.has("stray")).await;
-    looked(&lab).await;
+    two_rounds(&lab).await;
     assert_eq!(lab.cloud.calls(), ["delete stray"]);
     let event = lab.store.events(Some("stray (stray)"), 9).unwrap().remove(0);
     assert_eq!((event.what.as_str(), event.outcome.as_str()), ("delete instance stray", "done"));
@@ -114,18 +114,18 @@ async fn what_is_nobodys_goes_once_and_what_is_not_ours_stays() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_hangs_keeps_nobody_waiting() {
-    let mut lab = lab(true).await;
-    lab.cloud.hold(Some("n-0"));
+async fn a_deletion_that_hangs_does_not_delay_others() {
+    let mut lab = lab(true);
+    lab.cloud.hold("delete n-0");
     lab.cloud.put("n-0", |_| {});
     lab.start();
     until("it is to go", || lab.cloud.calls() == ["delete n-0"]).await;
-    looked(&lab).await;
+    two_rounds(&lab).await;
     lab.cloud.put("n-1", |_| {});
     until("another one goes", || !lab.cloud.has("n-1")).await;
-    looked(&lab).await;
+    two_rounds(&lab).await;
     assert_eq!(lab.cloud.calls(), ["delete n-0", "delete n-1"], "and it is asked for once");
-    lab.cloud.hold(None);
+    lab.cloud.release("delete n-0");
     until("it is gone after all", || !lab.cloud.has("n-0")).await;
     lab.stop().await;
 }
@@ -133,12 +133,12 @@ async fn a_deletion_that_hangs_keeps_nobody_waiting() {
 #[tokio::test]
 async fn a_node_in_work_is_left_alone_until_the_work_is_done() {
     use kiln_fleet::store::{NewRequest, RequestKind};
-    let mut lab = lab(true).await;
+    let mut lab = lab(true);
     lab.cloud.put("n-0", |_| {});
     let later = jiff::Timestamp::now() + std::time::Duration::from_secs(3600);
     lab.store.enqueue(&[NewRequest::new(RequestKind::Reboot, "n-0", later)]).unwrap();
     lab.start();
-    looked(&lab).await;
+    two_rounds(&lab).await;
     assert!(lab.cloud.calls().is_empty() && lab.store.findings().unwrap().is_empty());
     let id = lab.store.open_requests().unwrap()[0].id;
     lab.store.finish(id).unwrap();
@@ -151,7 +151,7 @@ async fn a_node_in_work_is_left_alone_until_the_work_is_done() {
 async fn of_a_rollouts_nodes_only_those_in_work_are_left_alone() {
     use kiln_fleet::start;
     use kiln_wire::rollout::{NodeStep, Options};
-    let mut lab = lab(false).await;
+    let mut lab = lab(false);
     lab.fleet_file("new", QUICK);
     let id = start(&lab.store, &lab.fleet(), &lab.commands(), Options::default()).await.unwrap();
     kiln_fleet::pause(&lab.store, id).unwrap();
@@ -165,7 +165,7 @@ async fn of_a_rollouts_nodes_only_those_in_work_are_left_alone() {
     }
     lab.start();
     until("both are set down", || updates(&lab).len() >= 2).await;
-    looked(&lab).await;
+    two_rounds(&lab).await;
     let updates = updates(&lab);
     let about = |node: &str| updates.iter().any(|call| call.contains(&format!("nodename={node} state=down")));
     assert_eq!(["n-0", "n-1", "n-2"].map(about), [true, false, true], "{updates:?}");
@@ -174,18 +174,18 @@ async fn of_a_rollouts_nodes_only_those_in_work_are_left_alone() {
 
 #[tokio::test]
 async fn a_node_that_somebody_drained_is_left_alone() {
-    let mut lab = lab(false).await;
+    let mut lab = lab(false);
     lab.cloud.put("n-0", |i| i.status = InstanceStatus::Stopped);
     lab.slurm.node("n-0", "IDLE+DRAIN", "None Reason=bad fan [root@2020-01-01T00:00:00]");
     lab.start();
-    looked(&lab).await;
+    two_rounds(&lab).await;
     assert!(lab.cloud.calls().is_empty() && updates(&lab).is_empty());
     lab.stop().await;
 }
 
 #[tokio::test]
 async fn an_instance_that_was_shut_off_is_started_and_its_node_forgiven() {
-    let mut lab = lab(false).await;
+    let mut lab = lab(false);
     lab.cloud.put("n-0", |i| i.status = InstanceStatus::Stopped);
     lab.start();
     until("it is started", || lab.cloud.calls() == ["start n-0"]).await;
@@ -199,7 +199,7 @@ async fn an_instance_that_was_shut_off_is_started_and_its_node_forgiven() {
 
 #[tokio::test]
 async fn a_pause_drains_what_is_off_and_its_end_takes_that_back() {
-    let mut lab = lab(true).await;
+    let mut lab = lab(true);
     let soon = jiff::Timestamp::now() + std::time::Duration::from_secs(3);
     lab.store.pause_group("g", soon, "quota is exceeded").unwrap();
     lab.start();

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use kiln_cloud::InstanceStatus;
+use kiln_cloud::{Error, InstanceStatus};
 use kiln_fleet::store::{NewRequest, RequestKind, RequestState};
 
 use crate::lab::{Lab, until};
 
 #[tokio::test]
 async fn another_image_is_a_rebuild_and_the_same_a_reboot() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     // The daemon is not there yet: nothing is lost.
     lab.hook("n-0");
     lab.start();
@@ -26,12 +26,12 @@ async fn another_image_is_a_rebuild_and_the_same_a_reboot() {
 
 #[tokio::test]
 async fn a_new_target_needs_no_restart() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     lab.start();
     lab.hook("n-[0-1]");
     lab.settled("n-1").await;
     lab.target("newer-still");
-    // Several looks of the daemon's.
+    // Several rounds of the daemon.
     tokio::time::sleep(Duration::from_millis(200)).await;
     lab.hook("n-1");
     lab.settled("n-1").await;
@@ -41,8 +41,8 @@ async fn a_new_target_needs_no_restart() {
 
 #[tokio::test]
 async fn a_restart_does_not_rebuild_again() {
-    let mut lab = Lab::new().await;
-    lab.cloud.build_slowly(Duration::from_secs(2));
+    let mut lab = Lab::new();
+    lab.cloud.build_time(Duration::from_secs(2));
     lab.start();
     lab.hook("n-0");
     until("the rebuild has begun", || lab.cloud.instance("n-0").status == InstanceStatus::Rebuilding).await;
@@ -56,8 +56,8 @@ async fn a_restart_does_not_rebuild_again() {
 
 #[tokio::test]
 async fn a_refusal_drains_the_node() {
-    let mut lab = Lab::new().await;
-    lab.cloud.refuse();
+    let mut lab = Lab::new();
+    lab.cloud.refuse("rebuild", Error::refused("image new is gone"));
     lab.start();
     lab.hook("n-0");
     let request = lab.settled("n-0").await;
@@ -74,14 +74,14 @@ async fn a_refusal_drains_the_node() {
 
 #[tokio::test]
 async fn an_administrators_drain_is_left_alone() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     lab.slurm.node("n-0", "IDLE+DRAIN", "2020-01-01T00:00:00 Reason=bad fan [root@2020-01-01T00:00:00]");
     lab.start();
     // Neither a success ends it nor a failure gives it another reason.
     lab.hook("n-0");
     assert_eq!(lab.settled("n-0").await.state, RequestState::Done);
     lab.stop().await;
-    lab.cloud.refuse();
+    lab.cloud.refuse("rebuild", Error::refused("image new is gone"));
     lab.target("other");
     lab.start();
     lab.hook("n-0");
@@ -92,7 +92,7 @@ async fn an_administrators_drain_is_left_alone() {
 
 #[tokio::test]
 async fn a_reboot_that_slurm_gave_up_waiting_for_is_passed_over() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     let an_hour_ago = jiff::Timestamp::now() - Duration::from_secs(3600);
     let old = |node: &str| NewRequest::new(RequestKind::Reboot, node, an_hour_ago);
     lab.store.enqueue(&[old("n-0"), old("n-1")]).unwrap();

@@ -38,7 +38,7 @@ async fn jobs(lab: &Lab, many: usize) -> Vec<(u64, String, String)> {
 
 #[tokio::test]
 async fn a_canary_then_the_others_then_nothing_left() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     lab.start();
     let options = Options { canary: 1, check: Some("true".into()), ..Options::default() };
     let id = begin(&lab, options).await;
@@ -64,7 +64,7 @@ async fn a_canary_then_the_others_then_nothing_left() {
 
 #[tokio::test]
 async fn a_failed_check_halts_it_and_takes_the_node_back() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     lab.start();
     let options =
         Options { canary: 1, rollback_on_halt: true, check: Some("false".into()), ..Options::default() };
@@ -90,7 +90,7 @@ async fn a_failed_check_halts_it_and_takes_the_node_back() {
 
 #[tokio::test]
 async fn a_job_that_ran_without_a_rebuild_is_submitted_again() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     lab.start();
     let id = begin(&lab, Options { nodes: vec!["n-1".into()], ..Options::default() }).await;
     lab.slurm.job_becomes(jobs(&lab, 1).await[0].0, "COMPLETED");
@@ -103,7 +103,7 @@ async fn a_job_that_ran_without_a_rebuild_is_submitted_again() {
 
 #[tokio::test]
 async fn a_restart_submits_nothing_twice() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     lab.start();
     let id = begin(&lab, Options { max_unavailable: 1, ..Options::default() }).await;
     jobs(&lab, 1).await;
@@ -123,12 +123,12 @@ async fn a_restart_submits_nothing_twice() {
 
 #[tokio::test]
 async fn pausing_and_aborting_leave_nodes_untouched() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     lab.start();
     let id = begin(&lab, Options::default()).await;
     jobs(&lab, 3).await;
     kiln_fleet::pause(&lab.store, id).unwrap();
-    until("all jobs are called off", || report(&lab.store, id).unwrap().pending == 3).await;
+    until("all jobs are cancelled", || report(&lab.store, id).unwrap().pending == 3).await;
     kiln_fleet::resume(&lab.store, id).unwrap();
     jobs(&lab, 6).await;
     kiln_fleet::abort(&lab.store, id).unwrap();
@@ -141,7 +141,7 @@ async fn pausing_and_aborting_leave_nodes_untouched() {
 
 #[tokio::test]
 async fn jobs_are_submitted_as_a_user_who_may() {
-    let mut lab = Lab::new().await;
+    let mut lab = Lab::new();
     let as_user = |user: &str, partition: &str, no_reboot| Options {
         user: Some(user.into()),
         partitions: vec![partition.into()],
@@ -169,10 +169,10 @@ async fn jobs_are_submitted_as_a_user_who_may() {
 
 /// Drained an hour after the rollout began, and before its turn came.
 #[tokio::test]
-async fn what_somebody_drains_meanwhile_is_left_out() {
+async fn a_node_that_is_drained_meanwhile_is_skipped() {
     const BAD: &str = "None Reason=bad DIMM [root@2020-01-01T00:00:00]";
     for elastic in [true, false] {
-        let mut lab = Lab::new().await;
+        let mut lab = Lab::new();
         if elastic {
             lab.fleet_file("new", r#","elastic":{"g":{"places":[]}}"#);
         }

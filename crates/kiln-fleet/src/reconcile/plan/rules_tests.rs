@@ -238,7 +238,7 @@ fn strays_have_their_rows() {
 
 /// Whatever a row would do, these keep it from.
 #[test]
-fn what_is_somebody_elses_is_left_alone() {
+fn a_node_that_something_else_has_in_work_is_left_alone() {
     for (observation, expected) in rows().into_iter().filter(|(o, _)| o.slurm.is_some()) {
         let reason_to_leave_alone: [fn(&mut NodeObservation); 7] = [
             |o| o.request = Some(RequestKind::Resume),
@@ -308,13 +308,13 @@ fn reasons_are_kilns_own() {
 }
 
 #[test]
-fn grace_is_given_once_and_an_action_is_not_repeated_at_every_look() {
+fn grace_is_given_once_and_an_action_is_not_repeated_in_every_round() {
     let timing = Timing { reconcile: 30, grace: 120, ..Timing::default() };
     let times = Times { timing, resume_timeout: 300 };
     let observation =
         Observation { nodes: vec![elastic("IDLE+CLOUD+POWERED_DOWN").with(Active)], strays: vec![] };
-    let look = |before: &[FindingRecord], at: i64| plan(&observation, before, &times, second(at)).remove(0);
-    let first = look(&[], 1000);
+    let round = |before: &[FindingRecord], at: i64| plan(&observation, before, &times, second(at)).remove(0);
+    let first = round(&[], 1000);
     assert_eq!((first.since, first.due), (second(1000), Some(second(1120))));
     assert!(!first.is_due(second(1119)) && first.is_due(second(1120)));
     let mut finding = FindingRecord {
@@ -324,13 +324,13 @@ fn grace_is_given_once_and_an_action_is_not_repeated_at_every_look() {
         text: String::new(),
         acted: None,
     };
-    assert!(look(std::slice::from_ref(&finding), 1130).is_due(second(1130)));
+    assert!(round(std::slice::from_ref(&finding), 1130).is_due(second(1130)));
     finding.acted = Some(second(1130));
-    let later = look(std::slice::from_ref(&finding), 1160);
+    let later = round(std::slice::from_ref(&finding), 1160);
     assert_eq!(later.due, Some(second(1250)));
     // Another finding of the same node starts its own clock.
     finding.rule = "stray".into();
-    assert_eq!(look(&[finding], 1160).since, second(1160));
+    assert_eq!(round(&[finding], 1160).since, second(1160));
 }
 
 #[test]

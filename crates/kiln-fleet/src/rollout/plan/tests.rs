@@ -311,7 +311,7 @@ fn changed_nodes_are_taken_back() {
             Action::Become(RolloutState::RollingBack { why: "w".into() }),
         ]
     );
-    // It did not answer just now; there are jobs on it all the same.
+    // It does not answer just now, but has jobs on it.
     let mute = |state: &str| NodeObservation { slurm: slurm(state, START + 20), ..new(JobState::Completed) };
     let direct = |state: &str| match act(
         &rollout,
