@@ -12,8 +12,7 @@ use kiln_site::{NodeKeys, Site, site};
 use kiln_slurm::parse_nodes;
 use kiln_spec::Role;
 use kiln_ssh::{Host, Ssh};
-use kiln_wire::ApplyReport;
-use kiln_wire::Bundle;
+use kiln_wire::{ApplyReport, Bundle, Format as _};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -194,15 +193,21 @@ impl Deployment<'_> {
         let listed = task.ssh.run(control, &["kiln", "node", "published"], b"").await?;
         let there: BTreeMap<String, String> = serde_json::from_str(&listed).unwrap_or_default();
         let mut publication = kiln_wire::Publication::default();
+        let (sender, _) = self.keys()?.sender()?;
         for node in self.spec.compute.iter().flat_map(|g| &g.nodes) {
             let Some(keys) = task.keys.get(node) else { continue };
             let Some(bundle) = task.site.bundle(node, keys) else { continue };
-            // The name of the content: which bundle, sealed to which key.
-            let digest = hex::encode(Sha256::digest(format!("{} {}", bundle.digest(), keys.seal_recipient)));
+            // The name of the content: which bundle, sealed to whom and by whom.
+            let digest = hex::encode(Sha256::digest(format!(
+                "{} {} {}",
+                bundle.digest(),
+                keys.seal_recipient,
+                keys.sender_key
+            )));
             if there.get(node) != Some(&digest) {
                 let failed =
                     |e: kiln_wire::SealError| Error::Seal { node: node.clone(), message: e.to_string() };
-                let sealed = kiln_wire::seal(&bundle, &keys.seal_recipient).map_err(failed)?;
+                let sealed = kiln_wire::seal(&bundle, &keys.seal_recipient, &sender).map_err(failed)?;
                 publication.sealed.insert(node.clone(), STANDARD.encode(sealed));
             }
             publication.bundles.insert(node.clone(), bundle.digest());
@@ -211,7 +216,7 @@ impl Deployment<'_> {
         if there == publication.digests {
             return Ok(());
         }
-        let json = serde_json::to_vec(&publication).map_err(|e| Error::NotReady(e.to_string()))?;
+        let json = publication.to_json().map_err(|e| Error::NotReady(e.to_string()))?;
         task.ssh.run(control, &["kiln", "node", "publish"], &json).await?;
         Ok(())
     }
@@ -234,9 +239,9 @@ async fn push(task: &Task<'_>, host: &Host, bundle: &Bundle) -> Result<ApplyRepo
     if task.dry_run {
         argv.push("--dry-run");
     }
-    let json = serde_json::to_vec(bundle).map_err(|e| Error::NotReady(e.to_string()))?;
+    let json = bundle.to_json().map_err(|e| Error::NotReady(e.to_string()))?;
     let output = task.ssh.output(host, &argv, &json).await?;
-    let report: ApplyReport = serde_json::from_str(&output.stdout).map_err(|_| {
+    let report = ApplyReport::from_json(output.stdout.as_bytes()).map_err(|_| {
         Error::NotReady(format!(
             "{}: `kiln node apply` ended with {}: {}",
             host.name, output.status, output.stderr

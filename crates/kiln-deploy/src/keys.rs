@@ -34,14 +34,19 @@ impl KeyRing {
     pub fn node(&self, node: &str) -> Result<NodeKeys> {
         let host = self.host_key(node)?;
         let wrong = |e: ssh_key::Error| Error::Key(e.to_string());
-        let (seal_identity, seal_recipient) =
-            kiln_wire::seal_keypair(self.derive("seal", node)?).map_err(|e| Error::Key(e.to_string()))?;
+        let (seal_key, seal_recipient) = kiln_wire::seal_keypair(&self.derive("seal", node)?);
         Ok(NodeKeys {
-            seal_identity,
+            seal_key,
             seal_recipient,
+            sender_key: self.sender()?.1,
             ssh_host_key: host.to_openssh(LineEnding::LF).map_err(wrong)?.to_string(),
             ssh_host_public: host.public_key().to_openssh().map_err(wrong)?,
         })
+    }
+
+    /// The deploy host's own pair, secret half first: nodes accept only what it sealed.
+    pub fn sender(&self) -> Result<(String, String)> {
+        Ok(kiln_wire::seal_keypair(&self.derive("seal sender", "")?))
     }
 
     /// A line for known_hosts.

@@ -2,7 +2,7 @@
 //! a plan.
 
 use kiln_wire::bundle::MountSource;
-use kiln_wire::{Identity, UserData};
+use kiln_wire::{Identity, UserData, Version};
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
@@ -12,12 +12,14 @@ impl Deployment<'_> {
         let role = self.spec.node(node).ok_or_else(|| Error::UnknownNode(node.to_string()))?.role;
         let keys = self.keys()?.node(node)?;
         let identity = Identity {
+            format: Version,
             cluster: self.spec.name.clone(),
             node: node.to_string(),
             role: role.as_str().to_string(),
             domain: self.spec.domain.clone(),
             build: false,
-            seal_key: Some(keys.seal_identity),
+            seal_key: Some(keys.seal_key),
+            sender_key: Some(keys.sender_key),
             ssh_host_key: Some(keys.ssh_host_key),
             share,
         };

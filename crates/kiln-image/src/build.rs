@@ -214,12 +214,14 @@ impl Builder<'_> {
     async fn boot(&self, source: &Image, within: BuildNetwork) -> Result<(String, Host), BuildError> {
         let name = instance_name(self.cluster);
         let identity = Identity {
+            format: kiln_wire::Version,
             cluster: self.cluster.to_string(),
             node: name.clone(),
             role: ROLE.to_string(),
             domain: "internal".to_string(),
             build: true,
             seal_key: None,
+            sender_key: None,
             ssh_host_key: Some(self.host_key.to_string()),
             share: None,
         };

@@ -75,8 +75,11 @@ impl Secrets {
 /// The keys that are one node's alone. No `Debug` on purpose.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NodeKeys {
-    pub seal_identity: String,
+    pub seal_key: String,
+    /// Public.
     pub seal_recipient: String,
+    /// The public half of the deploy host's key, the same for all nodes.
+    pub sender_key: String,
     pub ssh_host_key: String,
     pub ssh_host_public: String,
 }

@@ -52,6 +52,7 @@ impl Site<'_> {
         let parts = services::of(role).iter().flat_map(|service| service.bundle_part(&context));
         let resources = settle(parts);
         Some(Bundle {
+            format: kiln_wire::Version,
             cluster: self.spec.name.clone(),
             node: node.to_string(),
             role: role.as_str().to_string(),

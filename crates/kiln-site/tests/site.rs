@@ -69,8 +69,9 @@ fn secrets() -> Secrets {
 
 fn keys(node: &str) -> NodeKeys {
     NodeKeys {
-        seal_identity: format!("SEAL-SECRET-{node}"),
-        seal_recipient: "age1".into(),
+        seal_key: format!("SEAL-SECRET-{node}"),
+        seal_recipient: "kiln-seal-0".into(),
+        sender_key: "kiln-seal-1".into(),
         ssh_host_key: format!("HOST-SECRET-{node}"),
         ssh_host_public: "ssh-ed25519 BBBB".into(),
     }

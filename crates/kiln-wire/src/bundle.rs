@@ -1,21 +1,32 @@
 //! A bundle: everything one node needs to become its role, as plain data. `kiln-node` applies it; the
 //! order of the resources is the order in which they are applied.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::format::{Format, Version};
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bundle {
+    #[serde(default)]
+    pub format: Version<1>,
     pub cluster: String,
     pub node: String,
     pub role: String,
     pub resources: Vec<Resource>,
 }
 
+impl Format for Bundle {
+    const NAME: &'static str = "bundle";
+    const VERSION: u32 = 1;
+}
+
 impl Bundle {
     /// Names the content: two bundles with the same digest configure a node alike.
     pub fn digest(&self) -> String {
-        let json = serde_json::to_vec(self).unwrap_or_default();
+        let json = self.to_json().unwrap_or_default();
         hex::encode(Sha256::digest(json))
     }
 }
@@ -66,7 +77,7 @@ pub struct Directory {
     pub group: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
     pub path: String,
     pub content: String,
@@ -110,7 +121,7 @@ pub enum MountSource {
 
 /// Runs when one of the resources in `when_changed` changed in this run, or when `unless` fails.
 /// With neither, it runs every time. No shell: `argv` is executed as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
     pub name: String,
     pub argv: Vec<String>,
@@ -140,6 +151,37 @@ pub struct Service {
     pub needs: Vec<String>,
 }
 
+// Not derived, here and below, so that secrets find no way into a log.
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File")
+            .field("path", &self.path)
+            .field("content", if self.secret { &"(secret)" } else { &self.content })
+            .field("mode", &self.mode)
+            .field("owner", &self.owner)
+            .field("group", &self.group)
+            .field("secret", &self.secret)
+            .field("base64", &self.base64)
+            .field("check", &self.check)
+            .field("needs", &self.needs)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command")
+            .field("name", &self.name)
+            .field("argv", &self.argv)
+            .field("stdin", &self.stdin.as_ref().map(|_| "(secret)"))
+            .field("unless", &self.unless)
+            .field("when_changed", &self.when_changed)
+            .field("retry_seconds", &self.retry_seconds)
+            .field("needs", &self.needs)
+            .finish()
+    }
+}
+
 impl Resource {
     /// `file:/etc/hosts`, `service:slurmd.service`: unique within a bundle.
     pub fn id(&self) -> String {
@@ -153,5 +195,39 @@ impl Resource {
             Resource::Command(r) => format!("command:{}", r.name),
             Resource::Service(r) => format!("service:{}", r.unit),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::make::{command, directory, file, service};
+
+    #[test]
+    fn what_is_written_is_read_and_not_shown() {
+        let mount = Mount {
+            target: "/home".into(),
+            source: MountSource::Nfs("control:/home".into()),
+            read_only: false,
+        };
+        let mut grant = command("grant", &["mariadb"]).unless(&["false"]).needs(EVERYTHING);
+        grant.stdin = Some("s3cret".into());
+        let bundle = Bundle {
+            format: Version,
+            cluster: "demo".into(),
+            node: "c1".into(),
+            role: "compute".into(),
+            resources: vec![
+                directory("/etc/x", "root", 0o755),
+                Resource::File(file("/etc/x/key", "s3cret").owned_by("slurm", 0o600).secret()),
+                Resource::Mount(mount),
+                Resource::Command(grant),
+                Resource::Service(service("slurmd.service", &["file:/etc/x/key"])),
+            ],
+        };
+        assert_eq!(Bundle::from_json(&bundle.to_json().unwrap()), Ok(bundle.clone()));
+        assert!(!format!("{bundle:?}").contains("s3cret"));
+        let before_versions = br#"{"cluster":"demo","node":"c1","role":"compute","resources":[]}"#;
+        assert_eq!(Bundle::from_json(before_versions).unwrap().node, "c1");
     }
 }

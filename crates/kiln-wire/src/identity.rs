@@ -3,9 +3,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// User data of every instance Kiln makes, as JSON under the key `kiln`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+use crate::format::{Format, ReadError, Version};
+
+/// User data of every instance Kiln makes, as JSON under the key `kiln`. No `Debug` on purpose: it holds keys.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
+    #[serde(default)]
+    pub format: Version<1>,
     pub cluster: String,
     pub node: String,
     pub role: String,
@@ -13,9 +17,13 @@ pub struct Identity {
     /// This instance is building an image: node start-up is skipped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub build: bool,
-    /// The age identity that opens this node's bundle. Secret.
+    /// Opens this node's bundle. Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seal_key: Option<String>,
+    /// The public half of the deploy host's key: a bundle from anybody else is refused. An instance that was made before
+    /// there was such a key waits for `kiln configure` to bring it; nothing is accepted unproven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_key: Option<String>,
     /// The SSH host key (OpenSSH format), so that the first connection is already a known one. Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_host_key: Option<String>,
@@ -24,7 +32,8 @@ pub struct Identity {
     pub share: Option<crate::bundle::MountSource>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// No `Debug` on purpose: it holds keys.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserData {
     pub kiln: Identity,
 }
@@ -50,11 +59,27 @@ impl UserData {
         Ok(format!("{CLOUD_CONFIG}\n{data}"))
     }
 
-    /// `None`: the user data is somebody else's.
-    pub fn from_text(text: &[u8]) -> Option<UserData> {
-        let text = std::str::from_utf8(text).ok()?;
-        serde_json::from_str(text.strip_prefix(CLOUD_CONFIG).unwrap_or(text)).ok()
+    /// `None`: the user data is not Kiln's.
+    pub fn from_text(text: &[u8]) -> Result<Option<UserData>, ReadError> {
+        let text = text.strip_prefix(CLOUD_CONFIG.as_bytes()).unwrap_or(text);
+        let Ok(AnyUserData { kiln }) = serde_json::from_slice(text) else { return Ok(None) };
+        match Identity::from_json(kiln.to_string().as_bytes()) {
+            Ok(kiln) => Ok(Some(UserData { kiln })),
+            Err(newer @ ReadError::Newer { .. }) => Err(newer),
+            Err(_) => Ok(None),
+        }
     }
+}
+
+/// Of any version.
+#[derive(Deserialize)]
+struct AnyUserData {
+    kiln: serde_json::Value,
+}
+
+impl Format for Identity {
+    const NAME: &'static str = "identity in the user data";
+    const VERSION: u32 = 1;
 }
 
 const CLOUD_CONFIG: &str = "#cloud-config";
@@ -67,12 +92,22 @@ mod tests {
     fn cloud_init_and_kiln_read_the_same_text() {
         let identity =
             r#"{"kiln":{"cluster":"c","node":"n","role":"compute","domain":"d","ssh_host_key":"secret\n"}}"#;
-        let data = UserData::from_text(identity.as_bytes()).unwrap();
+        let data = UserData::from_text(identity.as_bytes()).unwrap().unwrap();
         let text = data.to_text(true).unwrap();
         assert!(text.starts_with("#cloud-config\n{"), "{text}");
         assert!(text.contains(r#""disable_root":false"#) && text.contains("ed25519_private"), "{text}");
         assert!(text.contains(r#""users":[]"#), "{text}");
-        assert_eq!(UserData::from_text(text.as_bytes()), Some(data));
-        assert_eq!(UserData::from_text(b"#cloud-config\npackages: [vim]"), None);
+        for text in [text, data.to_text(false).unwrap()] {
+            assert!(UserData::from_text(text.as_bytes()) == Ok(Some(data.clone())));
+        }
+        for not_ours in ["#cloud-config\npackages: [vim]", r#"{"kiln":"a pot"}"#, ""] {
+            assert!(UserData::from_text(not_ours.as_bytes()) == Ok(None));
+        }
+    }
+
+    #[test]
+    fn an_identity_of_a_newer_kiln_is_told() {
+        let Err(error) = UserData::from_text(br#"{"kiln":{"format":2}}"#) else { panic!("it was read") };
+        assert!(error.to_string().contains("upgrade kiln on this host"), "{error}");
     }
 }

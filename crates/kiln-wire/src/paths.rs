@@ -11,6 +11,8 @@ pub const APPLIED: &str = "/var/lib/kiln/applied.json";
 pub const MANIFEST: &str = "/var/lib/kiln/manifest.json";
 /// Opens this node's bundle. A key that was put here by key rotation counts more than the one in the user data.
 pub const SEAL_KEY: &str = "/var/lib/kiln/seal-key";
+/// The public half of the deploy host's key. It counts more than the one in the user data, too.
+pub const SENDER_KEY: &str = "/var/lib/kiln/sender-key";
 
 /// Exported by control, read by compute nodes.
 pub const SHARE: &str = "/srv/kiln/share";

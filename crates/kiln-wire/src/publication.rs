@@ -11,6 +11,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::format::{Format, Version};
+
 const BUNDLES: &str = "bundles/digests.json";
 const INDEX: &str = "bundles/index.json";
 const KILN: &str = "bin/kiln";
@@ -19,6 +21,8 @@ const KILN_SUM: &str = "bin/kiln.sha256";
 /// What the deploy host sends.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Publication {
+    #[serde(default)]
+    pub format: Version<1>,
     /// Every node that should have a bundle, with the name of its content. Bundles of others are removed.
     pub digests: BTreeMap<String, String>,
     /// The bundles' own digests, as nodes know them.
@@ -26,6 +30,11 @@ pub struct Publication {
     pub bundles: BTreeMap<String, String>,
     /// Base64 of the sealed bundles that changed.
     pub sealed: BTreeMap<String, String>,
+}
+
+impl Format for Publication {
+    const NAME: &'static str = "publication";
+    const VERSION: u32 = 1;
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +119,8 @@ fn publish_kiln(share: &Path, kiln: &Path) -> Result<(), ShareError> {
     write(&sum, digest.as_bytes(), 0o644)
 }
 
-/// Where a node finds its sealed bundle.
+/// Where a node finds its sealed bundle. The name is older than the way of sealing, and stays: the kiln in an image that
+/// was built earlier looks for this file before it runs the share's own kiln.
 pub fn bundle_file(share: &Path, node: &str) -> PathBuf {
     share.join("bundles").join(format!("{node}.age"))
 }
@@ -150,6 +160,7 @@ mod tests {
 
     fn publication(nodes: &[(&str, &str)]) -> Publication {
         Publication {
+            format: Version,
             digests: nodes.iter().map(|(n, d)| (n.to_string(), d.to_string())).collect(),
             bundles: nodes.iter().map(|(n, d)| (n.to_string(), format!("bundle {d}"))).collect(),
             sealed: nodes.iter().map(|(n, d)| (n.to_string(), STANDARD.encode(d))).collect(),
@@ -162,7 +173,8 @@ mod tests {
         let kiln = dir.path().join("kiln");
         fs::write(&kiln, "binary").unwrap();
         let share = dir.path().join("share");
-        publish(&share, &publication(&[("a", "1"), ("b", "2")]), &kiln).unwrap();
+        let sent = publication(&[("a", "1"), ("b", "2")]).to_json().unwrap();
+        publish(&share, &Publication::from_json(&sent).unwrap(), &kiln).unwrap();
         assert_eq!(published(&share, &kiln).len(), 2);
         assert_eq!(fs::read_to_string(share.join("bin/kiln")).unwrap(), "binary");
         assert_eq!(bundles(&share).unwrap().0["b"], "bundle 2");

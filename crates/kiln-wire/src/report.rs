@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::format::{Format, Version};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -28,10 +30,22 @@ pub struct ResourceReport {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplyReport {
+    #[serde(default)]
+    pub format: Version<1>,
     pub node: String,
     pub digest: String,
     pub dry_run: bool,
     pub resources: Vec<ResourceReport>,
+}
+
+impl Format for ApplyReport {
+    const NAME: &'static str = "report of an apply";
+    const VERSION: u32 = 1;
+}
+
+impl Format for Applied {
+    const NAME: &'static str = "record of the last apply";
+    const VERSION: u32 = 1;
 }
 
 impl ApplyReport {
@@ -62,6 +76,8 @@ impl ApplyReport {
 /// What a node remembers of the last apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
+    #[serde(default)]
+    pub format: Version<1>,
     pub digest: String,
     pub cluster: String,
     pub node: String,
@@ -75,4 +91,38 @@ pub struct Applied {
 pub enum AppliedResult {
     Ok,
     Failed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let resource = ResourceReport {
+            id: "file:/etc/hosts".into(),
+            outcome: Outcome::Changed,
+            summary: "written".into(),
+            diff: Some("+x".into()),
+            millis: 3,
+        };
+        let report = ApplyReport {
+            format: Version,
+            node: "c1".into(),
+            digest: "d".into(),
+            dry_run: false,
+            resources: vec![resource],
+        };
+        assert_eq!(ApplyReport::from_json(&report.to_json().unwrap()), Ok(report));
+        let applied = Applied {
+            format: Version,
+            digest: "d".into(),
+            cluster: "demo".into(),
+            node: "c1".into(),
+            role: "compute".into(),
+            time: jiff::Timestamp::UNIX_EPOCH,
+            result: AppliedResult::Failed,
+        };
+        assert_eq!(Applied::from_json(&applied.to_json().unwrap()), Ok(applied));
+    }
 }

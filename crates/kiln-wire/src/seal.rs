@@ -1,43 +1,104 @@
-//! Sealing a bundle to its node, with age (X25519). Whoever reads the share without the node's key reads noise.
+//! Sealing a bundle to its node, from the deploy host: HPKE (RFC 9180) in its authenticated mode, with X25519,
+//! HKDF-SHA256 and ChaCha20Poly1305. Whoever reads the share without the node's key learns nothing, and a node accepts
+//! only what was sealed with the deploy host's key.
+//!
+//! A sealed bundle is the line [`HEAD`], the encapsulated key and the encrypted bundle.
+
+use hpke::aead::ChaCha20Poly1305;
+use hpke::kdf::HkdfSha256;
+use hpke::kem::X25519HkdfSha256;
+use hpke::{Deserializable, Kem as _, OpModeR, OpModeS, Serializable};
 
 use crate::bundle::Bundle;
-use age::secrecy::ExposeSecret;
-use bech32::{Bech32, Hrp};
+use crate::format::{Format as _, ReadError};
 
-#[derive(Debug, thiserror::Error)]
+type Kem = X25519HkdfSha256;
+type PrivateKey = <Kem as hpke::Kem>::PrivateKey;
+type PublicKey = <Kem as hpke::Kem>::PublicKey;
+type EncappedKey = <Kem as hpke::Kem>::EncappedKey;
+
+/// The version of the sealing: another one gets another number.
+const HEAD: &[u8] = b"kiln-sealed 1\n";
+/// What every version's head begins with.
+const NAME: &[u8] = b"kiln-sealed ";
+/// Ties the keys to their purpose.
+const INFO: &[u8] = b"kiln bundle";
+const ENCAPPED: usize = 32;
+
+const SECRET: &str = "KILN-SEAL-KEY-";
+const PUBLIC: &str = "kiln-seal-";
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
-    #[error("this is not an age recipient")]
-    BadRecipient,
+    #[error("this is not the public half of a sealing key")]
+    BadPublicKey,
     /// Without detail: the detail would hold parts of the key.
-    #[error("this is not an age identity")]
-    BadIdentity,
+    #[error("this is not a sealing key of this kiln; `kiln configure` brings a new one")]
+    BadKey,
     #[error("cannot seal the bundle")]
-    Encrypt(#[from] age::EncryptError),
-    #[error("the bundle cannot be opened with this node's key, or was tampered with")]
-    Decrypt(#[from] age::DecryptError),
-    #[error("cannot encode the bundle")]
-    Encode(#[source] serde_json::Error),
-    /// Without detail: the detail would quote the bundle.
-    #[error("what was sealed is not a bundle this version of Kiln understands")]
-    NotABundle,
+    Seal,
+    /// An older kiln sealed otherwise.
+    #[error("this is not a sealed bundle; `kiln configure` writes a new one")]
+    NotSealed,
+    #[error("a newer kiln sealed this bundle: upgrade kiln on this host")]
+    Newer,
+    #[error(
+        "the bundle cannot be opened: it is not for this node's key, not from this cluster's deploy host, or was \
+         tampered with"
+    )]
+    Open,
+    #[error(transparent)]
+    Content(#[from] ReadError),
     #[error("the bundle is for node `{found}` of cluster `{cluster}`, not for this node")]
     WrongNode { found: String, cluster: String },
 }
 
-pub fn seal(bundle: &Bundle, recipient: &str) -> Result<Vec<u8>, SealError> {
-    let recipient: age::x25519::Recipient = recipient.trim().parse().map_err(|_| SealError::BadRecipient)?;
-    let json = serde_json::to_vec(bundle).map_err(SealError::Encode)?;
-    Ok(age::encrypt(&recipient, &json)?)
+/// `recipient` is the public half of the node's key, `sender` the deploy host's secret key.
+pub fn seal(bundle: &Bundle, recipient: &str, sender: &str) -> Result<Vec<u8>, SealError> {
+    let recipient = parse_public(recipient)?;
+    let sender = parse_secret(sender)?;
+    let public = Kem::sk_to_pk(&sender);
+    let json = bundle.to_json().map_err(|_| SealError::Seal)?;
+    let (encapped, sealed) = hpke::single_shot_seal::<ChaCha20Poly1305, HkdfSha256, Kem>(
+        &OpModeS::Auth((sender, public)),
+        &recipient,
+        INFO,
+        &json,
+        HEAD,
+    )
+    .map_err(|_| SealError::Seal)?;
+    Ok([HEAD, &encapped.to_bytes(), &sealed].concat())
 }
 
-pub fn unseal(bytes: &[u8], identity: &str) -> Result<Bundle, SealError> {
-    let json = age::decrypt(&parse_identity(identity)?, bytes)?;
-    serde_json::from_slice(&json).map_err(|_| SealError::NotABundle)
+/// `key` is the node's secret key, `sender` the public half of the deploy host's.
+pub fn unseal(bytes: &[u8], key: &str, sender: &str) -> Result<Bundle, SealError> {
+    let (key, sender) = (parse_secret(key)?, parse_public(sender)?);
+    let Some(rest) = bytes.strip_prefix(HEAD) else {
+        return Err(if bytes.starts_with(NAME) { SealError::Newer } else { SealError::NotSealed });
+    };
+    let (encapped, sealed) = rest.split_at_checked(ENCAPPED).ok_or(SealError::Open)?;
+    let encapped = EncappedKey::from_bytes(encapped).map_err(|_| SealError::Open)?;
+    let json = hpke::single_shot_open::<ChaCha20Poly1305, HkdfSha256, Kem>(
+        &OpModeR::Auth(sender),
+        &key,
+        &encapped,
+        INFO,
+        sealed,
+        HEAD,
+    )
+    .map_err(|_| SealError::Open)?;
+    Ok(Bundle::from_json(&json)?)
 }
 
 /// A bundle that opens but names another node was put in the wrong place, by mistake or by intent.
-pub fn unseal_for(bytes: &[u8], identity: &str, cluster: &str, node: &str) -> Result<Bundle, SealError> {
-    let bundle = unseal(bytes, identity)?;
+pub fn unseal_for(
+    bytes: &[u8],
+    key: &str,
+    sender: &str,
+    cluster: &str,
+    node: &str,
+) -> Result<Bundle, SealError> {
+    let bundle = unseal(bytes, key, sender)?;
     if bundle.node == node && bundle.cluster == cluster {
         Ok(bundle)
     } else {
@@ -45,67 +106,104 @@ pub fn unseal_for(bytes: &[u8], identity: &str, cluster: &str, node: &str) -> Re
     }
 }
 
-/// The identity (secret) and the recipient (public) that belong to a seed; always the same for the same seed.
-pub fn seal_keypair(seed: [u8; 32]) -> Result<(String, String), SealError> {
-    let hrp = Hrp::parse("age-secret-key-").map_err(|_| SealError::BadIdentity)?;
-    let text = bech32::encode_upper::<Bech32>(hrp, &seed).map_err(|_| SealError::BadIdentity)?;
-    let identity = parse_identity(&text)?;
-    Ok((identity.to_string().expose_secret().to_owned(), identity.to_public().to_string()))
+/// The secret and the public half of the key that belongs to a seed; always the same for the same seed.
+pub fn seal_keypair(seed: &[u8; 32]) -> (String, String) {
+    let (secret, public) = Kem::derive_keypair(seed);
+    let text = |prefix: &str, bytes: &[u8]| format!("{prefix}{}", hex::encode(bytes));
+    (text(SECRET, &secret.to_bytes()), text(PUBLIC, &public.to_bytes()))
 }
 
-fn parse_identity(identity: &str) -> Result<age::x25519::Identity, SealError> {
-    identity.trim().parse().map_err(|_| SealError::BadIdentity)
+fn parse_secret(text: &str) -> Result<PrivateKey, SealError> {
+    decode(SECRET, text).and_then(|bytes| PrivateKey::from_bytes(&bytes).ok()).ok_or(SealError::BadKey)
+}
+
+fn parse_public(text: &str) -> Result<PublicKey, SealError> {
+    decode(PUBLIC, text).and_then(|bytes| PublicKey::from_bytes(&bytes).ok()).ok_or(SealError::BadPublicKey)
+}
+
+fn decode(prefix: &str, text: &str) -> Option<Vec<u8>> {
+    hex::decode(text.trim().strip_prefix(prefix)?).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::Version;
 
     fn bundle() -> Bundle {
-        Bundle { cluster: "demo".into(), node: "c1".into(), role: "compute".into(), resources: Vec::new() }
+        Bundle {
+            format: Version,
+            cluster: "demo".into(),
+            node: "c1".into(),
+            role: "compute".into(),
+            resources: Vec::new(),
+        }
+    }
+
+    /// A bundle from the key of seed 9 to that of seed 1.
+    fn sealed() -> Vec<u8> {
+        seal(&bundle(), &seal_keypair(&[1; 32]).1, &seal_keypair(&[9; 32]).0).unwrap()
     }
 
     #[test]
     fn a_seed_always_gives_the_same_keys() {
-        let (identity, recipient) = seal_keypair([7; 32]).unwrap();
-        assert!(identity.starts_with("AGE-SECRET-KEY-1") && recipient.starts_with("age1"));
-        assert_eq!(seal_keypair([7; 32]).unwrap(), (identity.clone(), recipient));
-        assert_ne!(seal_keypair([8; 32]).unwrap().0, identity);
+        let (secret, public) = seal_keypair(&[7; 32]);
+        assert!(secret.starts_with("KILN-SEAL-KEY-") && public.starts_with("kiln-seal-"));
+        assert_eq!(seal_keypair(&[7; 32]), (secret.clone(), public));
+        assert_ne!(seal_keypair(&[8; 32]).0, secret);
     }
 
     #[test]
     fn only_the_nodes_own_key_opens() {
-        let (identity, recipient) = seal_keypair([1; 32]).unwrap();
-        let (other, _) = seal_keypair([2; 32]).unwrap();
-        let sealed = seal(&bundle(), &recipient).unwrap();
-        assert_eq!(unseal(&sealed, &format!("{identity}\n")).unwrap(), bundle());
-        assert!(matches!(unseal(&sealed, &other), Err(SealError::Decrypt(_))));
+        let (key, other) = (seal_keypair(&[1; 32]).0, seal_keypair(&[2; 32]).0);
+        let sender = seal_keypair(&[9; 32]).1;
+        assert_eq!(unseal(&sealed(), &format!("{key}\n"), &format!("{sender}\n")), Ok(bundle()));
+        assert_eq!(unseal(&sealed(), &other, &sender), Err(SealError::Open));
+    }
+
+    #[test]
+    fn only_what_the_sender_sealed_is_accepted() {
+        let ((key, recipient), sender) = (seal_keypair(&[1; 32]), seal_keypair(&[9; 32]).1);
+        // Another node has a key of its own, and knows the public half of this node's.
+        let forged = seal(&bundle(), &recipient, &seal_keypair(&[2; 32]).0).unwrap();
+        assert_eq!(unseal(&forged, &key, &sender), Err(SealError::Open));
+        assert_eq!(unseal(&forged, &key, &seal_keypair(&[2; 32]).1), Ok(bundle()));
     }
 
     #[test]
     fn tampering_is_seen_at_every_byte() {
-        let (identity, recipient) = seal_keypair([1; 32]).unwrap();
-        let sealed = seal(&bundle(), &recipient).unwrap();
+        let (key, sender) = (seal_keypair(&[1; 32]).0, seal_keypair(&[9; 32]).1);
+        let sealed = sealed();
         for position in 0..sealed.len() {
             let mut tampered = sealed.clone();
             tampered[position] ^= 1;
-            assert!(unseal(&tampered, &identity).is_err(), "byte {position}");
+            assert!(unseal(&tampered, &key, &sender).is_err(), "byte {position}");
         }
-        assert!(unseal(&sealed[..sealed.len() - 1], &identity).is_err());
+        for length in [0, 5, HEAD.len(), HEAD.len() + ENCAPPED, sealed.len() - 1] {
+            assert!(unseal(&sealed[..length], &key, &sender).is_err(), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn another_version_is_told_apart_from_noise() {
+        let (key, sender) = (seal_keypair(&[1; 32]).0, seal_keypair(&[9; 32]).1);
+        assert_eq!(unseal(b"kiln-sealed 2\nx", &key, &sender), Err(SealError::Newer));
+        assert_eq!(unseal(b"age-encryption.org/v1\n", &key, &sender), Err(SealError::NotSealed));
     }
 
     #[test]
     fn a_bundle_of_another_node_or_cluster_is_refused() {
-        let (identity, recipient) = seal_keypair([1; 32]).unwrap();
-        let sealed = seal(&bundle(), &recipient).unwrap();
-        assert!(unseal_for(&sealed, &identity, "demo", "c1").is_ok());
-        assert!(matches!(unseal_for(&sealed, &identity, "demo", "c2"), Err(SealError::WrongNode { .. })));
-        assert!(matches!(unseal_for(&sealed, &identity, "prod", "c1"), Err(SealError::WrongNode { .. })));
+        let (key, sender) = (seal_keypair(&[1; 32]).0, seal_keypair(&[9; 32]).1);
+        let open = |cluster: &str, node: &str| unseal_for(&sealed(), &key, &sender, cluster, node);
+        assert!(open("demo", "c1").is_ok());
+        assert!(matches!(open("demo", "c2"), Err(SealError::WrongNode { .. })));
+        assert!(matches!(open("prod", "c1"), Err(SealError::WrongNode { .. })));
     }
 
     #[test]
     fn errors_do_not_quote_keys() {
-        let error = unseal(b"x", "AGE-SECRET-KEY-1NOTAKEY").unwrap_err();
+        let error = unseal(b"x", "KILN-SEAL-KEY-NOTAKEY", "").unwrap_err();
+        assert_eq!(error, SealError::BadKey);
         assert!(!format!("{error:?} {error}").contains("NOTAKEY"));
     }
 }

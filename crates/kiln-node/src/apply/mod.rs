@@ -76,6 +76,7 @@ pub fn apply(
         },
     }
     ApplyReport {
+        format: kiln_wire::Version,
         node: bundle.node.clone(),
         digest: bundle.digest(),
         dry_run: options.dry_run,

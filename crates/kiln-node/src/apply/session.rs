@@ -177,6 +177,7 @@ impl Session {
             self.units.finish()?;
         }
         let applied = Applied {
+            format: kiln_wire::Version,
             digest: bundle.digest(),
             cluster: bundle.cluster.clone(),
             node: bundle.node.clone(),
@@ -244,6 +245,7 @@ mod tests {
             })
         };
         let bundle = Bundle {
+            format: kiln_wire::Version,
             cluster: "demo".into(),
             node: "control".into(),
             role: "control".into(),

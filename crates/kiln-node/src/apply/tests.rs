@@ -71,6 +71,7 @@ impl Fixture {
 
 fn bundle(resources: &[Resource]) -> Bundle {
     Bundle {
+        format: kiln_wire::Version,
         cluster: "demo".into(),
         node: "c1".into(),
         role: "compute".into(),

@@ -72,6 +72,8 @@ pub enum BootError {
     ReadBundle(#[source] std::io::Error),
     #[error("the metadata gives no key to open the bundle")]
     NoSealKey,
+    #[error("the metadata does not say whose bundles to accept; `kiln configure` does")]
+    NoSenderKey,
     #[error(transparent)]
     Seal(#[from] SealError),
     #[error("{} of {} resources failed, the first: {}: {}", .0.count(Outcome::Failed), .0.resources.len(), first(.0).0, first(.0).1)]
@@ -185,8 +187,10 @@ fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result
         update::adopt(&options.share);
     }
     let sealed = std::fs::read(&path).map_err(BootError::ReadBundle)?;
-    let key = seal_key(tree, identity)?;
-    let bundle = unseal_for(&sealed, &key, &identity.cluster, &identity.node)?;
+    let key = rotated(tree, paths::SEAL_KEY, identity.seal_key.as_ref())?.ok_or(BootError::NoSealKey)?;
+    let sender = rotated(tree, paths::SENDER_KEY, identity.sender_key.as_ref())?;
+    let sender = sender.ok_or(BootError::NoSenderKey)?;
+    let bundle = unseal_for(&sealed, &key, &sender, &identity.cluster, &identity.node)?;
     let apply_options = ApplyOptions { dry_run: false, root: options.root.clone() };
     let report = apply(&bundle, &apply_options, &mut |report| match report.outcome {
         Outcome::Changed => say(&format!("{}: {}", report.id, report.summary)),
@@ -197,11 +201,10 @@ fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result
     if report.ok() { Ok(BootOutcome::Configured(report)) } else { Err(BootError::Apply(Box::new(report))) }
 }
 
-fn seal_key(tree: &Tree, identity: &Identity) -> Result<String, BootError> {
-    match tree.read(paths::SEAL_KEY)? {
-        Some(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        None => identity.seal_key.clone().ok_or(BootError::NoSealKey),
-    }
+/// A key that `kiln configure` has put on the disk counts more than the one the instance was created with.
+fn rotated(tree: &Tree, path: &str, given: Option<&String>) -> Result<Option<String>, TreeError> {
+    let placed = tree.read(path)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    Ok(placed.or_else(|| given.cloned()))
 }
 
 /// A node that is not ready must not take jobs, even if slurmd was enabled by an earlier configuration. The

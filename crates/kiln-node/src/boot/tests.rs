@@ -66,6 +66,7 @@ fn compute(extra: &str) -> String {
 
 fn bundle(node: &str) -> Bundle {
     Bundle {
+        format: kiln_wire::Version,
         cluster: "demo".into(),
         node: node.into(),
         role: "compute".into(),
@@ -74,7 +75,17 @@ fn bundle(node: &str) -> Bundle {
 }
 
 fn key(seed: u8) -> (String, String) {
-    seal::seal_keypair([seed; 32]).unwrap()
+    seal::seal_keypair(&[seed; 32])
+}
+
+/// With the deploy host's key, which is that of seed 9.
+fn sealed(bundle: &Bundle, recipient: &str) -> Vec<u8> {
+    seal::seal(bundle, recipient, &key(9).0).unwrap()
+}
+
+/// A compute node that opens bundles with this key.
+fn compute_with(seal_key: &str) -> String {
+    compute(&format!(r#", "seal_key": "{seal_key}", "sender_key": "{}""#, key(9).1))
 }
 
 fn mode(path: &Path) -> u32 {
@@ -107,8 +118,8 @@ fn the_given_host_key_is_installed() {
 #[test]
 fn a_compute_node_applies_its_bundle() {
     let (identity, recipient) = key(1);
-    let fixture = Fixture::new(&compute(&format!(r#", "seal_key": "{identity}""#)));
-    fixture.write("share/bundles/c1.age", seal::seal(&bundle("c1"), &recipient).unwrap());
+    let fixture = Fixture::new(&compute_with(&identity));
+    fixture.write("share/bundles/c1.age", sealed(&bundle("c1"), &recipient));
     assert!(matches!(fixture.boot(), Ok(BootOutcome::Configured(_))));
     assert_eq!(fixture.read("root/etc/slurm/x"), "x\n");
     assert_eq!(state::applied(&fixture.path("root")).unwrap().result, AppliedResult::Ok);
@@ -117,7 +128,7 @@ fn a_compute_node_applies_its_bundle() {
 #[test]
 fn a_bundle_that_fails_in_part_starts_nothing_that_needs_the_whole() {
     let (identity, recipient) = key(1);
-    let fixture = Fixture::new(&compute(&format!(r#", "seal_key": "{identity}""#)));
+    let fixture = Fixture::new(&compute_with(&identity));
     let mut bundle = bundle("c1");
     if let Resource::File(file) = &mut bundle.resources[0] {
         file.needs.push(EVERYTHING.into());
@@ -125,7 +136,7 @@ fn a_bundle_that_fails_in_part_starts_nothing_that_needs_the_whole() {
     let site_commands = r#"{"kind": "command", "name": "site commands", "argv": ["false"], "stdin": null,
         "unless": null, "when_changed": [], "retry_seconds": 0}"#;
     bundle.resources.insert(0, serde_json::from_str(site_commands).unwrap());
-    fixture.write("share/bundles/c1.age", seal::seal(&bundle, &recipient).unwrap());
+    fixture.write("share/bundles/c1.age", sealed(&bundle, &recipient));
     let Err(error @ BootError::Apply(_)) = fixture.boot() else { panic!("it went well") };
     assert!(
         error.to_string().starts_with("1 of 2 resources failed, the first: command:site commands"),
@@ -138,18 +149,37 @@ fn a_bundle_that_fails_in_part_starts_nothing_that_needs_the_whole() {
 fn a_rotated_key_counts_more_than_the_metadata() {
     let (old, _) = key(1);
     let (new, recipient) = key(2);
-    let fixture = Fixture::new(&compute(&format!(r#", "seal_key": "{old}""#)));
-    fixture.write("share/bundles/c1.age", seal::seal(&bundle("c1"), &recipient).unwrap());
-    assert!(matches!(fixture.boot(), Err(BootError::Seal(SealError::Decrypt(_)))));
+    let fixture = Fixture::new(&compute_with(&old));
+    fixture.write("share/bundles/c1.age", sealed(&bundle("c1"), &recipient));
+    assert!(matches!(fixture.boot(), Err(BootError::Seal(SealError::Open))));
     fixture.write("root/var/lib/kiln/seal-key", new);
     assert!(matches!(fixture.boot(), Ok(BootOutcome::Configured(_))));
 }
 
 #[test]
-fn a_bundle_of_another_node_is_refused() {
+fn a_bundle_from_somebody_else_is_refused() {
+    let (identity, recipient) = key(1);
+    let fixture = Fixture::new(&compute_with(&identity));
+    fixture.write("share/bundles/c1.age", seal::seal(&bundle("c1"), &recipient, &key(2).0).unwrap());
+    assert!(matches!(fixture.boot(), Err(BootError::Seal(SealError::Open))));
+    // The deploy host's key was rotated.
+    fixture.write("root/var/lib/kiln/sender-key", key(2).1);
+    assert!(matches!(fixture.boot(), Ok(BootOutcome::Configured(_))));
+}
+
+#[test]
+fn without_the_senders_key_nothing_is_accepted() {
     let (identity, recipient) = key(1);
     let fixture = Fixture::new(&compute(&format!(r#", "seal_key": "{identity}""#)));
-    fixture.write("share/bundles/c1.age", seal::seal(&bundle("c2"), &recipient).unwrap());
+    fixture.write("share/bundles/c1.age", sealed(&bundle("c1"), &recipient));
+    assert!(matches!(fixture.boot(), Err(BootError::NoSenderKey)));
+}
+
+#[test]
+fn a_bundle_of_another_node_is_refused() {
+    let (identity, recipient) = key(1);
+    let fixture = Fixture::new(&compute_with(&identity));
+    fixture.write("share/bundles/c1.age", sealed(&bundle("c2"), &recipient));
     assert!(matches!(fixture.boot(), Err(BootError::Seal(SealError::WrongNode { .. }))));
     assert!(!fixture.path("root/etc/slurm/x").exists());
 }
@@ -165,12 +195,12 @@ fn no_share_is_an_error_and_no_bundle_is_a_wait() {
 #[test]
 fn a_share_that_comes_late_is_waited_for() {
     let (identity, recipient) = key(1);
-    let fixture = Fixture::new(&compute(&format!(r#", "seal_key": "{identity}""#)));
+    let fixture = Fixture::new(&compute_with(&identity));
     std::thread::scope(|scope| {
         let boot = scope.spawn(|| fixture.boot_within(Duration::from_secs(60)));
         // First the share, with nothing of this node on it, then its bundle.
         fixture.write("new/bundles/c2.age", "another's");
-        fixture.write("new/mine", seal::seal(&bundle("c1"), &recipient).unwrap());
+        fixture.write("new/mine", sealed(&bundle("c1"), &recipient));
         std::fs::rename(fixture.path("new"), fixture.path("share")).unwrap();
         assert!(!boot.is_finished() && !fixture.path("root/etc/slurm/x").exists());
         std::fs::rename(fixture.path("share/mine"), fixture.path("share/bundles/c1.age")).unwrap();

@@ -30,6 +30,8 @@ pub enum MetadataError {
     /// Without the parser's words: they may quote what was parsed.
     #[error("the instance's meta_data.json is not what OpenStack describes")]
     Malformed,
+    #[error(transparent)]
+    Newer(#[from] kiln_wire::ReadError),
     #[error("no cloud tells this instance what it is")]
     Nowhere,
 }
@@ -105,7 +107,7 @@ mod tests {
     const META: &str = r#"{"uuid": "u-1", "name": "demo-c1", "hostname": "demo-c1.novalocal", "launch_index": 0,
         "public_keys": {"kiln": "ssh-ed25519 AAAA kiln\n"}, "keys": [{"name": "kiln", "type": "ssh"}]}"#;
     const USER: &str = r#"{"kiln": {"cluster": "demo", "node": "c1", "role": "compute", "domain": "demo.internal",
-        "seal_key": "AGE-SECRET-KEY-1X", "share": {"nfs": "10.0.0.2:/srv/kiln/share"}}}"#;
+        "seal_key": "KILN-SEAL-KEY-X", "share": {"nfs": "10.0.0.2:/srv/kiln/share"}}}"#;
 
     fn sources(directory: &Path, url: &str) -> Sources {
         Sources {
@@ -155,7 +157,7 @@ mod tests {
         assert_eq!(metadata.public_keys, ["ssh-ed25519 AAAA kiln"]);
         let identity = metadata.identity.clone().unwrap();
         assert_eq!((identity.node.as_str(), identity.build), ("c1", false));
-        assert!(!format!("{metadata:?}").contains("AGE-SECRET"));
+        assert!(!format!("{metadata:?}").contains("KILN-SEAL"));
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub(super) fn parse(documents: &Documents, origin: Origin) -> Result<Metadata, M
         uuid: data.uuid,
         name: data.name,
         public_keys: keys.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty()).collect(),
-        identity: UserData::from_text(user_data).map(|data| data.kiln),
+        identity: UserData::from_text(user_data)?.map(|data| data.kiln),
         origin,
     })
 }

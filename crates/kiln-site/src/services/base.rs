@@ -1,8 +1,8 @@
 //! What every node has before its services: its own keys, and programs that nothing works without.
 
 use kiln_spec::Role;
-use kiln_wire::Resource;
 use kiln_wire::make::{directory, file};
+use kiln_wire::{Resource, paths};
 
 use super::{Context, Service, Starts, Unit};
 use crate::secret::{Form, Secret};
@@ -31,13 +31,12 @@ pub const NODE_SEED: Secret = Secret {
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     let keys = context.keys;
     vec![
-        directory("/etc/kiln", "root", 0o755),
+        directory(paths::CONFIG, "root", 0o755),
         directory("/etc/ssh/kiln-keys", "root", 0o755),
         Resource::File(
-            file("/var/lib/kiln/seal-key", format!("{}\n", keys.seal_identity))
-                .owned_by("root", 0o600)
-                .secret(),
+            file(paths::SEAL_KEY, format!("{}\n", keys.seal_key)).owned_by("root", 0o600).secret(),
         ),
+        Resource::File(file(paths::SENDER_KEY, format!("{}\n", keys.sender_key))),
         Resource::File(
             file("/etc/ssh/ssh_host_ed25519_key", &keys.ssh_host_key).owned_by("root", 0o600).secret(),
         ),

@@ -20,7 +20,7 @@ fn secrets(lab: &mut Lab) -> BTreeMap<String, String> {
     }
     for node in ["control", "standard-0"] {
         let seal = lab.on(node, &["cat", "/var/lib/kiln/seal-key"]);
-        assert!(seal.starts_with("AGE-SECRET-KEY-1"));
+        assert!(seal.starts_with("KILN-SEAL-KEY-"));
         all.insert(format!("seal key of {node}"), seal);
     }
     all
@@ -87,8 +87,8 @@ fn search_files(folder: &Path, secrets: &BTreeMap<String, String>) {
 pub fn sealed_share(lab: &mut Lab) {
     let bundle = lab.on("control", &["sha256sum", "/srv/kiln/share/bundles/standard-0.age"]);
     assert!(!bundle.is_empty());
-    let head = lab.on("control", &["head", "-c", "21", "/srv/kiln/share/bundles/standard-0.age"]);
-    assert_eq!(head, "age-encryption.org/v1");
+    let head = lab.on("control", &["head", "-c", "13", "/srv/kiln/share/bundles/standard-0.age"]);
+    assert_eq!(head, "kiln-sealed 1");
     let opens = |lab: &mut Lab, reader: &str, of: &str| {
         let path = format!("/srv/kiln/share/bundles/{of}.age");
         lab.try_kiln(&["ssh", reader, "kiln", "node", "unseal", &path]).status.success()

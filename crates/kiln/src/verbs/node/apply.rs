@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use kiln_node::ApplyOptions;
-use kiln_wire::Bundle;
+use kiln_wire::{Bundle, Format as _};
 
 use super::report;
 use crate::context::Context;
@@ -55,5 +55,5 @@ fn read(path: &Path) -> anyhow::Result<Bundle> {
     } else {
         json = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     }
-    serde_json::from_slice(&json).context("this is not a bundle")
+    Ok(Bundle::from_json(&json)?)
 }

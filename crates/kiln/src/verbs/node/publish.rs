@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Args;
+use kiln_wire::{Format as _, Publication};
 
 use crate::context::Context;
 use crate::exit::Exit;
@@ -31,7 +32,7 @@ impl Publish {
     pub fn run(self, _context: &Context) -> anyhow::Result<Exit> {
         let mut json = Vec::new();
         std::io::stdin().read_to_end(&mut json).context("cannot read standard input")?;
-        let publication = serde_json::from_slice(&json).context("this is not a publication")?;
+        let publication = Publication::from_json(&json)?;
         let kiln = std::env::current_exe().context("cannot find the running binary")?;
         kiln_wire::publish(Path::new(kiln_wire::paths::SHARE), &publication, &kiln)?;
         Ok(Exit::Ok)

@@ -53,6 +53,7 @@ mod tests {
     #[test]
     fn a_report_reads_well() {
         let report = ApplyReport {
+            format: kiln_wire::Version,
             node: "compute-1".to_owned(),
             digest: String::new(),
             dry_run: true,

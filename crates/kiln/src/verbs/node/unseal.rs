@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
+use kiln_wire::paths;
 
 use crate::context::Context;
 use crate::exit::Exit;
@@ -16,10 +17,11 @@ pub struct Unseal {
 
 impl Unseal {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let key = std::fs::read_to_string(kiln_wire::paths::SEAL_KEY).context("this node has no key")?;
+        let key = std::fs::read_to_string(paths::SEAL_KEY).context("this node has no key")?;
+        let sender = std::fs::read_to_string(paths::SENDER_KEY).context("this node knows no sender's key")?;
         let sealed =
             std::fs::read(&self.bundle).with_context(|| format!("cannot read {}", self.bundle.display()))?;
-        let bundle = kiln_wire::unseal(&sealed, key.trim())?;
+        let bundle = kiln_wire::unseal(&sealed, &key, &sender)?;
         context.printer.data(format!(
             "bundle of {}: {} resources, {}",
             bundle.node,
