@@ -192,7 +192,7 @@ fn security_groups(table: &CloudTable, findings: &mut Findings<'_>) -> Vec<Strin
     for text in &table.security_groups.value {
         names::check_one_line("a security group", text, findings);
         if all.contains(&text.value) {
-            let message = format!("{} stands here twice", and_list(&[&text.value]));
+            let message = format!("{} is listed twice", and_list(&[&text.value]));
             findings.error("duplicate", text.span.clone(), message).expected("each once");
         }
         all.push(text.value.clone());
