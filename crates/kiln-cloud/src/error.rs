@@ -7,6 +7,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The longest delay that a cloud is taken at its word for. Nobody asks for more on purpose, and a time far in the future
+/// cannot be computed.
+const LONGEST_DELAY: Duration = Duration::from_secs(3600);
+
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// An answer of a cloud that is not what was asked for. The message does not repeat the source.
@@ -50,7 +54,7 @@ impl Error {
     }
 
     pub fn busy(after: Option<Duration>) -> Error {
-        Error::new(Class::Busy { after }, "")
+        Error::new(Class::Busy { after: after.map(|after| after.min(LONGEST_DELAY)) }, "")
     }
 
     pub fn unanswered(message: impl Into<String>) -> Error {
@@ -202,6 +206,7 @@ mod tests {
         let after = Some(Duration::from_secs(3));
         assert!(Error::busy(after).is_temporary() && Error::unanswered("x").is_temporary());
         assert_eq!(Error::busy(after).retry_after(), after);
+        assert_eq!(Error::busy(Some(Duration::MAX)).retry_after(), Some(LONGEST_DELAY));
         assert!(!Error::no_room("full").is_temporary());
         assert!(Error::not_found("image", "x").is_not_found());
         assert_eq!(Error::conflict("taken").with_hint("rename it").hint(), Some("rename it"));

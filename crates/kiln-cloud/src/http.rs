@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Certificate, Client, ClientBuilder};
 
 use crate::{Error, Result};
@@ -48,7 +49,18 @@ pub fn secure(timeout: Duration, trust: Trust<'_>) -> Result<Client> {
 fn builder(timeout: Duration) -> ClientBuilder {
     // Whoever comes first sets it for the process; that it was set before is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder().timeout(timeout).user_agent(concat!("kiln/", env!("CARGO_PKG_VERSION")))
+    Client::builder()
+        .timeout(timeout)
+        .redirect(Policy::custom(follow))
+        .user_agent(concat!("kiln/", env!("CARGO_PKG_VERSION")))
+}
+
+const REDIRECTS: usize = 5;
+
+/// Only to the same server: requests carry tokens in headers that reqwest does not know as secret, so they would go along.
+fn follow(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let same = attempt.previous().last().is_some_and(|from| from.origin() == attempt.url().origin());
+    if same && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
 }
 
 /// Why no answer came. That a server's certificate is not one to believe does not change by asking again.
@@ -111,3 +123,44 @@ impl std::fmt::Display for Cause {
 }
 
 impl std::error::Error for Cause {}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Answers `requests` requests with this text each; returns what it was sent.
+    fn server(listener: TcpListener, answers: Vec<String>) -> std::thread::JoinHandle<Vec<String>> {
+        std::thread::spawn(move || {
+            let one = |answer: String| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut request = [0; 4096];
+                let length = stream.read(&mut request).unwrap();
+                stream.write_all(answer.as_bytes()).unwrap();
+                String::from_utf8_lossy(&request[..length]).into_owned()
+            };
+            answers.into_iter().map(one).collect()
+        })
+    }
+
+    #[tokio::test]
+    async fn a_token_stays_with_its_server() {
+        let (own, other) =
+            (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        other.set_nonblocking(true).unwrap();
+        let url = format!("http://{}", own.local_addr().unwrap());
+        let redirect = |to: &str| {
+            format!("HTTP/1.1 301 Moved\r\nLocation: {to}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        };
+        let away = redirect(&format!("http://{}/", other.local_addr().unwrap()));
+        let serving = server(own, vec![redirect(&format!("{url}/there")), away]);
+        let client = plain(Duration::from_secs(5));
+        let answer = client.get(format!("{url}/here")).header("x-auth-token", "s3cret").send().await.unwrap();
+        assert_eq!(answer.status(), 301);
+        let requests = serving.join().unwrap();
+        assert!(requests[1].starts_with("GET /there") && requests[1].contains("s3cret"), "{requests:?}");
+        assert!(other.accept().is_err(), "the other server was asked");
+    }
+}

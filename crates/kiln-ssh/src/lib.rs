@@ -86,6 +86,9 @@ impl Ssh {
             "ConnectTimeout=10".to_string(),
             "ServerAliveInterval=15".to_string(),
             "LogLevel=ERROR".to_string(),
+            // Whatever the user's own configuration says for all hosts: root of a node could use what is forwarded.
+            "ForwardAgent=no".to_string(),
+            "ForwardX11=no".to_string(),
         ];
         let mut arguments: Vec<OsString> = options.into_iter().flat_map(option).collect();
         arguments.extend(host.jump.iter().flat_map(|jump| option(self.through(jump))));
@@ -195,5 +198,6 @@ mod tests {
         );
         assert!(proxy.contains("HostKeyAlias=login-0") && proxy.ends_with("-l root 192.0.2.9"), "{proxy}");
         assert!(arguments.iter().any(|a| a == "HostKeyAlias=standard-0"));
+        assert!(arguments.iter().any(|a| a == "ForwardAgent=no") && proxy.contains("ForwardAgent=no"));
     }
 }

@@ -72,8 +72,43 @@ pub(crate) const PARTITION_KEYS: &[Owned] = &[
     ("MaxTime", "it is `max_time` of the partition"),
 ];
 
-pub(crate) fn validate(written: &SlurmTable, findings: &mut Findings<'_>) -> SlurmSpec {
+/// Rebuild jobs run before user jobs because of their partition's factor. A parameter that switches the factor off would let
+/// a rollout wait behind every user job. With each: what keeps the factor on.
+const REBUILD_NEEDS: &[(&str, fn(&str) -> bool, &str)] = &[
+    ("PriorityType", |value| value.eq_ignore_ascii_case("priority/multifactor"), "\"priority/multifactor\""),
+    (
+        "PriorityWeightPartition",
+        |value| value.parse::<u64>().is_ok_and(|weight| weight > 0),
+        "a number above 0",
+    ),
+];
+
+fn check_rebuild_needs(written: &SlurmTable, findings: &mut Findings<'_>) {
+    for (name, allows, why) in REBUILD_NEEDS {
+        let entry = written.config.iter().find(|(key, _)| key.value.eq_ignore_ascii_case(name));
+        let Some((_, At { value, span })) = entry else { continue };
+        let text = match value {
+            ConfigValue::Set(text) => text.as_str(),
+            ConfigValue::List(_) | ConfigValue::Removed => "",
+        };
+        if !allows(text) {
+            (findings.error(
+                "breaks-rebuild",
+                span.clone(),
+                format!("with this {name} rebuild jobs would wait behind all user jobs"),
+            ))
+            .expected(*why)
+            .hint("a cluster whose compute groups all have `image_update = \"apply\"` has no rebuild jobs");
+        }
+    }
+}
+
+/// `rebuilds`: the cluster has a rebuild partition.
+pub(crate) fn validate(written: &SlurmTable, rebuilds: bool, findings: &mut Findings<'_>) -> SlurmSpec {
     let entries = &written.config;
+    if rebuilds {
+        check_rebuild_needs(written, findings);
+    }
     for (key, _) in entries {
         warn_if_unknown(key, findings);
     }
