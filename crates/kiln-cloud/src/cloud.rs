@@ -12,8 +12,9 @@ use crate::driver::Driver;
 use crate::memory;
 use crate::{
     AddressRange, Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage, NewInstance,
-    NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label, local, openstack,
+    NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, local, openstack,
 };
+use kiln_wire::labels;
 
 /// Makes the enums over the drivers from the one list of them.
 macro_rules! drivers {
@@ -228,7 +229,7 @@ impl Cloud {
         let Some(first) = ids.first() else {
             return Ok(Vec::new());
         };
-        let cluster = self.instance(first).await?.labels.get(label::CLUSTER).cloned();
+        let cluster = self.instance(first).await?.labels.get(labels::CLUSTER).cloned();
         loop {
             let mut seen = match &cluster {
                 Some(cluster) => self.instances(cluster).await?,
