@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
 use crate::driver::Driver;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 use crate::memory;
 use crate::{
     AddressRange, Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage, NewInstance,
@@ -78,7 +78,7 @@ macro_rules! drivers {
 drivers! { $
     Local(local), "local", LocalSpec;
     OpenStack(openstack), "openstack", OpenStackSpec;
-    #[cfg(feature = "testing")] Memory(memory), "memory";
+    #[cfg(any(test, feature = "testing"))] Memory(memory), "memory";
 }
 
 /// Makes each call one of the driver's.
