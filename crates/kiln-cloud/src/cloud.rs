@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
 use crate::driver::Driver;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 use crate::memory;
 use crate::{
     AddressRange, Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage, NewInstance,
-    NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label, local, openstack,
+    NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, local, openstack,
 };
+use kiln_wire::labels;
 
 /// Makes the enums over the drivers from the one list of them.
 macro_rules! drivers {
@@ -77,7 +78,7 @@ macro_rules! drivers {
 drivers! { $
     Local(local), "local", LocalSpec;
     OpenStack(openstack), "openstack", OpenStackSpec;
-    #[cfg(feature = "testing")] Memory(memory), "memory";
+    #[cfg(any(test, feature = "testing"))] Memory(memory), "memory";
 }
 
 /// Makes each call one of the driver's.
@@ -228,7 +229,7 @@ impl Cloud {
         let Some(first) = ids.first() else {
             return Ok(Vec::new());
         };
-        let cluster = self.instance(first).await?.labels.get(label::CLUSTER).cloned();
+        let cluster = self.instance(first).await?.labels.get(labels::CLUSTER).cloned();
         loop {
             let mut seen = match &cluster {
                 Some(cluster) => self.instances(cluster).await?,

@@ -7,7 +7,7 @@ mod driver;
 mod error;
 mod http;
 pub mod local;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod memory;
 pub mod openstack;
 pub mod rate;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub type Labels = BTreeMap<String, String>;
 
-pub use kiln_wire::{Attachment, labels as label};
+use kiln_wire::Attachment;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {

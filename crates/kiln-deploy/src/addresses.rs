@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::Ipv4Net;
-use kiln_cloud::{AddressRange, Network, label};
+use kiln_cloud::{AddressRange, Network};
 use kiln_spec::Spec;
+use kiln_wire::labels;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Error, Result};
@@ -58,7 +59,7 @@ fn is_fit(network: &Network, address: IpAddr) -> bool {
 }
 
 pub fn is_own(network: &Network) -> bool {
-    network.labels.contains_key(label::CLUSTER)
+    network.labels.contains_key(labels::CLUSTER)
 }
 
 /// Addresses in the assigned range besides those of fixed nodes: the cloud's own ports, and a margin.
@@ -130,7 +131,7 @@ mod tests {
             id: "n".into(),
             name: "c".into(),
             cidr: "10.1.2.0/24".parse().unwrap(),
-            labels: own.then(|| (label::CLUSTER.to_string(), "c".to_string())).into_iter().collect(),
+            labels: own.then(|| (labels::CLUSTER.to_string(), "c".to_string())).into_iter().collect(),
             lacks: None,
             api_url: None,
             automatic: automatic.into_iter().collect(),

@@ -1,7 +1,8 @@
 //! Deletes the cluster, in reverse order of creation. Everything is found by label, including what a crashed run left.
 
-use kiln_cloud::{Labels, label};
+use kiln_cloud::Labels;
 use kiln_image::Event;
+use kiln_wire::labels;
 
 use crate::deployment::Deployment;
 use crate::error::Result;
@@ -30,7 +31,7 @@ impl ClusterResources {
 /// In which wave an instance is deleted. Control is last: while it exists, the cluster that an interrupted run leaves can
 /// still be inspected.
 fn wave(labels: &Labels) -> u8 {
-    match labels.get(label::ROLE).map(String::as_str) {
+    match labels.get(labels::ROLE).map(String::as_str) {
         Some("control") => 2,
         Some("login") => 1,
         _ => 0,
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn control_goes_last_and_strangers_go_first() {
         let mut roles = ["control", "login", "compute", "build", ""];
-        roles.sort_by_key(|role| wave(&Labels::from([(label::ROLE.to_string(), (*role).to_string())])));
+        roles.sort_by_key(|role| wave(&Labels::from([(labels::ROLE.to_string(), (*role).to_string())])));
         assert_eq!(roles, ["compute", "build", "", "login", "control"]);
         assert_eq!(wave(&Labels::new()), 0);
     }

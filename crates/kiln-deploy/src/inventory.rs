@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use kiln_cloud::label;
+use kiln_wire::labels;
 use serde::Serialize;
 
 use crate::deployment::Deployment;
@@ -43,7 +43,7 @@ impl Deployment<'_> {
         let images = targets(self.spec, observed);
         let entry = |node: kiln_spec::Node<'_>| {
             let instance = instances.get(node.name).copied();
-            let recorded = instance.and_then(|i| i.labels.get(label::TARGET_IMAGE).cloned());
+            let recorded = instance.and_then(|i| i.labels.get(labels::TARGET_IMAGE).cloned());
             HostEntry {
                 name: node.name.to_string(),
                 role: node.role.as_str().to_string(),

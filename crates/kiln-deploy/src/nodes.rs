@@ -2,9 +2,9 @@
 
 use std::future::Future;
 
-use kiln_cloud::label;
 use kiln_spec::Spec;
 use kiln_ssh::Host;
+use kiln_wire::labels;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
@@ -117,5 +117,5 @@ impl Deployment<'_> {
 
 /// The name of the node that an instance belongs to, by its label.
 pub fn node_of(instance: &kiln_cloud::Instance) -> &str {
-    instance.labels.get(label::NODE).map_or(instance.name.as_str(), String::as_str)
+    instance.labels.get(labels::NODE).map_or(instance.name.as_str(), String::as_str)
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use kiln_cloud::{Flavor, Image, Instance, InstanceStatus, Network, SecurityGroup, Volume, label};
+use kiln_cloud::{Flavor, Image, Instance, InstanceStatus, Network, SecurityGroup, Volume};
 use kiln_image::is_of_kiln;
 use kiln_spec::ImageSource;
+use kiln_wire::labels;
 
 use crate::deployment::Deployment;
 use crate::error::Result;
@@ -34,7 +35,7 @@ impl Observed {
     pub fn nodes(&self) -> BTreeMap<&str, &Instance> {
         let is_broken = |i: &&Instance| matches!(i.status, InstanceStatus::Error { .. });
         let (broken, well): (Vec<&Instance>, Vec<&Instance>) = self.instances.iter().partition(is_broken);
-        let named = |i: &'_ Instance| i.labels.contains_key(label::NODE);
+        let named = |i: &'_ Instance| i.labels.contains_key(labels::NODE);
         let all = broken.into_iter().chain(well).filter(|i| named(i));
         all.map(|i| (node_of(i), i)).collect()
     }
@@ -65,7 +66,7 @@ impl Deployment<'_> {
         };
         // Networks and instances of an image build belong to the builder.
         let of_nodes =
-            |labels: &kiln_cloud::Labels| labels.get(label::ROLE).is_none_or(|role| role != "build");
+            |labels: &kiln_cloud::Labels| labels.get(labels::ROLE).is_none_or(|role| role != "build");
         // A network that the file names comes first: the cluster uses that one.
         let networks: Vec<Network> =
             network.into_iter().chain(networks.into_iter().filter(|n| of_nodes(&n.labels))).collect();

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use kiln_cloud::{Instance, label};
+use kiln_cloud::Instance;
+use kiln_wire::labels;
 
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
@@ -37,14 +38,14 @@ pub async fn delete(fleet: &Fleet, id: &str) -> Result<()> {
 /// It has the labels of a compute node of this cluster: Kiln may delete it.
 pub fn is_ours(instance: &Instance, cluster: &str) -> bool {
     let says = |key: &str, value: &str| instance.labels.get(key).is_some_and(|found| found == value);
-    says(label::CLUSTER, cluster) && says(label::ROLE, "compute")
+    says(labels::CLUSTER, cluster) && says(labels::ROLE, "compute")
 }
 
 /// The instance's image as the cloud shows it, or else as Kiln labelled it.
 pub fn image_of(instance: &Instance) -> Option<&str> {
-    instance.image.as_deref().or_else(|| instance.labels.get(label::IMAGE).map(String::as_str))
+    instance.image.as_deref().or_else(|| instance.labels.get(labels::IMAGE).map(String::as_str))
 }
 
 fn node_of(instance: &Instance) -> &str {
-    instance.labels.get(label::NODE).map_or(instance.name.as_str(), String::as_str)
+    instance.labels.get(labels::NODE).map_or(instance.name.as_str(), String::as_str)
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use kiln_cloud::{
     Cloud, Image, InstanceStatus, Labels, Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup, Rule,
-    label,
 };
 use kiln_distro::Step;
 use kiln_site::services::{self, OpenTo};
 use kiln_ssh::{Host, Ssh};
+use kiln_wire::labels;
 use kiln_wire::labels::image as property;
 use kiln_wire::{Identity, UserData};
 use tokio_util::sync::CancellationToken;
@@ -268,7 +268,7 @@ impl Builder<'_> {
     /// Removes what a build left, its own or one that was cut off.
     async fn clear(&self) -> Result<(), BuildError> {
         self.cloud.clear_build(self.cluster).await?;
-        let is_build = |labels: &Labels| labels.get(label::ROLE).is_some_and(|role| role == ROLE);
+        let is_build = |labels: &Labels| labels.get(labels::ROLE).is_some_and(|role| role == ROLE);
         for instance in self.cloud.instances(self.cluster).await?.iter().filter(|i| is_build(&i.labels)) {
             self.cloud.delete(&instance.id).await?;
         }
@@ -328,7 +328,7 @@ impl Builder<'_> {
 
     fn labels(&self) -> Labels {
         let pair = |key: &str, value: &str| (key.to_string(), value.to_string());
-        Labels::from([pair(label::CLUSTER, self.cluster), pair(label::ROLE, ROLE)])
+        Labels::from([pair(labels::CLUSTER, self.cluster), pair(labels::ROLE, ROLE)])
     }
 
     fn say(&self, image: &str, text: &str) {

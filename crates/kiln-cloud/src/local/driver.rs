@@ -14,8 +14,9 @@ use super::{default_root, executable, launch, names, needs};
 use crate::driver::Driver as _;
 use crate::{
     Class, Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork,
-    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, label,
+    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume,
 };
+use kiln_wire::labels;
 
 const PAGE: usize = 200;
 const AT_ONCE: usize = 10;
@@ -79,7 +80,7 @@ impl Driver {
 
     /// An instance made by an earlier attempt of the same call, whose answer was lost.
     async fn made_since(&self, new: &NewInstance, begun: jiff::Timestamp) -> Result<Option<Instance>> {
-        let Some(cluster) = new.labels.get(label::CLUSTER) else {
+        let Some(cluster) = new.labels.get(labels::CLUSTER) else {
             return Ok(None);
         };
         let all = self.instances(cluster).await?;

@@ -7,7 +7,8 @@ use serde::de::DeserializeOwned;
 
 use super::driver::Driver;
 use crate::driver::Driver as _;
-use crate::{Labels, Network, NewNetwork, NewSecurityGroup, NewVolume, Result, SecurityGroup, Volume, label};
+use crate::{Labels, Network, NewNetwork, NewSecurityGroup, NewVolume, Result, SecurityGroup, Volume};
+use kiln_wire::labels;
 
 impl Driver {
     pub(super) async fn make_volume(&self, new: NewVolume) -> Result<Volume> {
@@ -49,7 +50,7 @@ impl Driver {
 }
 
 fn cluster(labels: &Labels) -> Option<&str> {
-    labels.get(label::CLUSTER).map(String::as_str)
+    labels.get(labels::CLUSTER).map(String::as_str)
 }
 
 fn is_network(made: &Network, new: &NewNetwork) -> bool {
@@ -66,7 +67,7 @@ mod tests {
 
     #[test]
     fn only_what_was_asked_for_is_ones_own() {
-        let labels: Labels = [(label::CLUSTER.to_string(), "c".to_string())].into();
+        let labels: Labels = [(labels::CLUSTER.to_string(), "c".to_string())].into();
         let cidr = "10.1.0.0/24".parse().unwrap();
         let made = Network {
             id: "1".into(),

@@ -8,8 +8,9 @@ use super::Memory;
 use super::world::World;
 use crate::{
     Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage, NewInstance, NewNetwork,
-    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, VolumeStatus, label,
+    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, VolumeStatus,
 };
+use kiln_wire::labels;
 
 /// Between two looks at what keeps a call waiting.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -47,7 +48,7 @@ impl Driver {
 }
 
 fn of<'l>(labels: &'l Labels, cluster: &str) -> Option<&'l String> {
-    labels.get(label::CLUSTER).filter(|own| *own == cluster)
+    labels.get(labels::CLUSTER).filter(|own| *own == cluster)
 }
 
 impl crate::driver::Driver for Driver {

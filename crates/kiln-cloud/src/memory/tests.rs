@@ -1,5 +1,6 @@
 use super::*;
-use crate::{Class, Error, InstanceStatus, Labels, NewInstance, label};
+use crate::{Class, Error, InstanceStatus, Labels, NewInstance};
+use kiln_wire::labels;
 
 fn new(name: &str) -> NewInstance {
     NewInstance {
@@ -13,7 +14,7 @@ fn new(name: &str) -> NewInstance {
         security_groups: vec![],
         user_data: String::new(),
         ssh_key: String::new(),
-        labels: Labels::from([(label::CLUSTER.into(), "c".into())]),
+        labels: Labels::from([(labels::CLUSTER.into(), "c".into())]),
         volumes: vec![],
     }
 }

@@ -10,7 +10,8 @@ use super::driver::Driver;
 use super::labels::cluster_of;
 use super::session::Service::Compute;
 use crate::retry::{Policy, retry};
-use crate::{Labels, Result, label};
+use crate::{Labels, Result};
+use kiln_wire::labels;
 
 #[derive(Debug, Clone, Deserialize)]
 struct ServerGroup {
@@ -26,7 +27,7 @@ impl Driver {
         let (Some(policy), Some(cluster)) = (&self.settings.server_group, cluster_of(labels)) else {
             return Ok(None);
         };
-        let Some(group) = labels.get(label::GROUP) else { return Ok(None) };
+        let Some(group) = labels.get(labels::GROUP) else { return Ok(None) };
         let name = format!("{}{group}", prefix(cluster));
         let mut known = self.known.server_groups.lock().await;
         if let Some(id) = known.get(&name) {

@@ -17,7 +17,8 @@ use super::parts;
 use super::session::Service::{Compute, Image as Glance, Volume as Cinder};
 use super::wire::Id;
 use crate::retry::{Policy, retry};
-use crate::{Class, Error, Image, Instance, Labels, NewImage, Result, label};
+use crate::{Class, Error, Image, Instance, Labels, NewImage, Result};
+use kiln_wire::labels;
 
 const LIMIT: Duration = Duration::from_secs(3600);
 /// How a disk in this format begins; any other is taken as it is.
@@ -44,7 +45,7 @@ impl WireImage {
         let own = self.rest.into_iter().filter(|(key, _)| key.starts_with(OWN));
         let own = own.filter_map(|(key, value)| Some((key, value.as_str()?.to_string())));
         let own = parts::join(own.collect());
-        let is_label = |key: &str| [label::CLUSTER, label::ROLE].contains(&key);
+        let is_label = |key: &str| [labels::CLUSTER, labels::ROLE].contains(&key);
         let (labels, properties): (Labels, BTreeMap<_, _>) =
             own.into_iter().partition(|(key, _)| is_label(key));
         Image {

@@ -1,6 +1,7 @@
 //! Labels where a resource has no place for them: in its description, or in its name.
 
-use crate::{Labels, label};
+use crate::Labels;
+use kiln_wire::labels;
 
 /// As it stands in a description: `kiln_cluster=demo kiln_role=build`. Labels come sorted, so the text is always the
 /// same and can be searched for.
@@ -12,28 +13,28 @@ pub fn describe(labels: &Labels) -> String {
 pub fn read(description: Option<&str>) -> Labels {
     let pairs = description.unwrap_or_default().split(' ').filter_map(|pair| pair.split_once('='));
     let labels: Labels = pairs.map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    if labels.contains_key(label::CLUSTER) { labels } else { Labels::new() }
+    if labels.contains_key(labels::CLUSTER) { labels } else { Labels::new() }
 }
 
 /// Label of the cluster alone: what ports and the like have.
 pub fn of_cluster(cluster: &str) -> Labels {
-    Labels::from([(label::CLUSTER.to_string(), cluster.to_string())])
+    Labels::from([(labels::CLUSTER.to_string(), cluster.to_string())])
 }
 
 /// Every description that a resource of the cluster may have: for a node or for a build.
 pub fn descriptions(cluster: &str) -> [String; 2] {
     let mut build = of_cluster(cluster);
-    build.insert(label::ROLE.into(), "build".into());
+    build.insert(labels::ROLE.into(), "build".into());
     [describe(&of_cluster(cluster)), describe(&build)]
 }
 
 pub fn cluster_of(labels: &Labels) -> Option<&str> {
-    labels.get(label::CLUSTER).map(String::as_str)
+    labels.get(labels::CLUSTER).map(String::as_str)
 }
 
 /// Nova's tag of a cluster's servers.
 pub fn tag(cluster: &str) -> String {
-    format!("{}={cluster}", label::CLUSTER)
+    format!("{}={cluster}", labels::CLUSTER)
 }
 
 #[cfg(test)]

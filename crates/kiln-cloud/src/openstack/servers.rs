@@ -14,7 +14,8 @@ use super::labels::{cluster_of, tag};
 use super::session::Service::Compute;
 use super::wire::{Port, Server};
 use crate::retry::{Policy, retry};
-use crate::{Class, Error, Instance, InstanceStatus, Labels, Rebuild, Result, label};
+use crate::{Class, Error, Instance, InstanceStatus, Labels, Rebuild, Result};
+use kiln_wire::labels;
 
 /// For a server to be off, on, or gone.
 pub(super) const POWER_LIMIT: Duration = Duration::from_secs(300);
@@ -26,7 +27,7 @@ impl Driver {
         let path = format!("/servers/detail?tags={}&sort_key=uuid&sort_dir=asc", encode(&tag(cluster)));
         let all: Vec<Server> = self.client.list(Compute, &path, "servers").await?;
         // The tag finds them; the label is what says whose they are.
-        let ours = |s: &Server| s.metadata.get(label::CLUSTER).is_some_and(|c| c == cluster);
+        let ours = |s: &Server| s.metadata.get(labels::CLUSTER).is_some_and(|c| c == cluster);
         let mut all: Vec<Instance> = all.into_iter().filter(ours).map(Server::instance).collect();
         self.complete(cluster, &mut all).await?;
         all.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
@@ -45,7 +46,7 @@ impl Driver {
                 instance.address = ports.iter().find(own).and_then(Port::address);
             }
         }
-        let outside = |i: &Instance| i.labels.get(label::ROLE).is_some_and(|r| r == "login" || r == "build");
+        let outside = |i: &Instance| i.labels.get(labels::ROLE).is_some_and(|r| r == "login" || r == "build");
         if instances.iter().any(|i| i.public_address.is_none() && outside(i)) {
             let floating = self.floating_of(cluster).await?;
             for instance in instances.iter_mut().filter(|i| i.public_address.is_none()) {
@@ -67,8 +68,8 @@ impl Driver {
     /// Nova does not say what a root volume was made from, so it is noted.
     pub(super) fn metadata(&self, labels: &Labels, image: &str) -> Labels {
         let mut labels = labels.clone();
-        if self.settings.root_disk.is_some() || labels.contains_key(label::IMAGE) {
-            labels.insert(label::IMAGE.into(), image.to_string());
+        if self.settings.root_disk.is_some() || labels.contains_key(labels::IMAGE) {
+            labels.insert(labels::IMAGE.into(), image.to_string());
         }
         labels
     }
@@ -79,7 +80,7 @@ impl Driver {
         let cluster = cluster_of(&server.metadata).unwrap_or_default().to_string();
         let mut labels = self.metadata(&new.labels, &new.image);
         if server.is_on_volume() {
-            labels.insert(label::IMAGE.into(), new.image.clone());
+            labels.insert(labels::IMAGE.into(), new.image.clone());
         }
         let body = json!({ "rebuild": {
             "imageRef": new.image,

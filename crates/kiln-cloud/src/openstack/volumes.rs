@@ -14,7 +14,8 @@ use super::labels::cluster_of;
 use super::session::Service::Volume as Cinder;
 use super::wire::WireVolume;
 use crate::retry::{Policy, retry};
-use crate::{Class, Error, Labels, NewVolume, Result, Volume, label};
+use crate::{Class, Error, Labels, NewVolume, Result, Volume};
+use kiln_wire::labels;
 
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -38,7 +39,7 @@ impl Driver {
     }
 
     async fn wire_volumes(&self, cluster: &str) -> Result<Vec<WireVolume>> {
-        let filter = json!({ label::CLUSTER: cluster }).to_string();
+        let filter = json!({ labels::CLUSTER: cluster }).to_string();
         let path = format!("/volumes/detail?metadata={}", encode(&filter));
         let mut all: Vec<WireVolume> = self.client.list(Cinder, &path, "volumes").await?;
         all.retain(|v| cluster_of(&v.metadata) == Some(cluster));
@@ -48,14 +49,14 @@ impl Driver {
     /// What an image build left. In this order: a volume may hold on to the snapshot it was made from, and a snapshot to
     /// the root disk it was taken of.
     pub(super) async fn clear_build_volumes(&self, cluster: &str) -> Result<()> {
-        let of_build = |labels: &Labels| labels.get(label::ROLE).is_some_and(|role| role == "build");
+        let of_build = |labels: &Labels| labels.get(labels::ROLE).is_some_and(|role| role == "build");
         let volumes = self.wire_volumes(cluster).await?;
         let (copies, roots): (Vec<_>, Vec<_>) =
             volumes.iter().filter(|v| of_build(&v.metadata)).partition(|v| v.snapshot_id.is_some());
         for copy in copies {
             self.delete_volume(&copy.id).await?;
         }
-        let filter = json!({ label::CLUSTER: cluster }).to_string();
+        let filter = json!({ labels::CLUSTER: cluster }).to_string();
         let path = format!("/snapshots/detail?metadata={}", encode(&filter));
         let snapshots: Vec<Snapshot> = self.client.list(Cinder, &path, "snapshots").await?;
         let ours = |s: &&Snapshot| cluster_of(&s.metadata) == Some(cluster) && of_build(&s.metadata);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
 use super::labels;
-use crate::{Instance, InstanceStatus, Labels, Volume, VolumeStatus, label};
+use crate::{Instance, InstanceStatus, Labels, Volume, VolumeStatus};
 
 #[derive(Debug, Deserialize)]
 pub struct Server {
@@ -113,7 +113,7 @@ impl Server {
         Instance {
             status: self.status(),
             // Nova does not say what a root volume was made from; Kiln noted it.
-            image: image.or_else(|| self.metadata.get(label::IMAGE).cloned()),
+            image: image.or_else(|| self.metadata.get(kiln_wire::labels::IMAGE).cloned()),
             address: self.address(false),
             public_address: self.address(true),
             flavor: self.flavor.original_name,

@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use kiln_cloud::{Class, Cloud, Error, InstanceStatus, NewImage, NewVolume, Rebuild, label};
+use kiln_cloud::{Class, Cloud, Error, InstanceStatus, NewImage, NewVolume, Rebuild};
+use kiln_wire::labels;
 use rustix::process::{Pid, Signal, kill_process};
 use support::{LONG, Site, boot_id, inside, labels, root, try_inside};
 use tokio::time::{Instant, sleep, timeout};
@@ -36,7 +37,7 @@ async fn an_instance_knows_itself() {
         let meta: serde_json::Value = serde_json::from_str(&get(&instance.id, "meta_data.json")).unwrap();
         assert_eq!(meta["uuid"], *instance.id);
         assert_eq!(meta["name"], *instance.name);
-        assert_eq!(meta["meta"][label::CLUSTER], "t-self");
+        assert_eq!(meta["meta"][labels::CLUSTER], "t-self");
         assert_eq!(meta["public_keys"]["kiln"], "ssh-ed25519 AAAA test");
         assert_eq!(get(&instance.id, "user_data"), format!("secret of {}", instance.name));
         let drive = "/mnt/config/openstack/latest";
@@ -62,10 +63,10 @@ async fn an_instance_knows_itself() {
     }
 
     let mut more = labels("t-self");
-    more.insert(label::NODE.into(), "n1".into());
+    more.insert(labels::NODE.into(), "n1".into());
     site.cloud.set_labels(&one.id, more.clone()).await.unwrap();
     assert_eq!(site.cloud.instance(&one.id).await.unwrap().labels, more);
-    assert!(get(&one.id, "meta_data.json").contains(label::NODE));
+    assert!(get(&one.id, "meta_data.json").contains(labels::NODE));
 
     // They reach each other, and the outside through the host.
     inside(&one.id, &["ping", "-c1", "-W5", &two.address.unwrap().to_string()]);

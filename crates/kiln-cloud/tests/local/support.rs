@@ -8,9 +8,10 @@ use std::sync::{LazyLock, Once};
 use std::time::Duration;
 
 use kiln_cloud::{
-    Attachment, Cloud, Image, Instance, InstanceStatus, Labels, Network, NewInstance, NewNetwork,
-    NewSecurityGroup, Rule, SecurityGroup, label,
+    Cloud, Image, Instance, InstanceStatus, Labels, Network, NewInstance, NewNetwork, NewSecurityGroup, Rule,
+    SecurityGroup,
 };
+use kiln_wire::{Attachment, labels};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Mutex, MutexGuard};
@@ -217,7 +218,7 @@ pub async fn destroy(cloud: &Cloud, cluster: &str) {
 }
 
 pub fn labels(cluster: &str) -> Labels {
-    [(label::CLUSTER.to_string(), cluster.to_string())].into()
+    [(labels::CLUSTER.to_string(), cluster.to_string())].into()
 }
 
 fn mark() -> String {

@@ -29,7 +29,7 @@ async fn a_servers_life() {
         .unwrap();
     let mut new = site.wanted("n-0");
     new.address = Some("10.31.0.77".parse().unwrap());
-    new.volumes = vec![kiln_cloud::Attachment { volume: volume.id.clone(), read_only: false }];
+    new.volumes = vec![kiln_wire::Attachment { volume: volume.id.clone(), read_only: false }];
     let made = cloud.create(vec![new.clone()]).await.remove(0).unwrap();
     assert_eq!(made.address, new.address);
     let active =

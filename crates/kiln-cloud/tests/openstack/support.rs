@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use kiln_cloud::openstack::Settings;
-use kiln_cloud::{Cloud, Labels, Network, NewInstance, NewNetwork, NewSecurityGroup, Peers, Rule, label};
+use kiln_cloud::{Cloud, Labels, Network, NewInstance, NewNetwork, NewSecurityGroup, Peers, Rule};
+use kiln_wire::labels;
 
 use crate::client;
 
@@ -28,7 +29,7 @@ impl Site {
         let cloud = Cloud::openstack(&settings).unwrap();
         // What a run that was cut off has left.
         clear(&cloud, cluster).await;
-        let labels = Labels::from([(label::CLUSTER.to_string(), cluster.to_string())]);
+        let labels = Labels::from([(labels::CLUSTER.to_string(), cluster.to_string())]);
         let cidr = Some("10.31.0.0/24".parse().unwrap());
         let network = NewNetwork { name: cluster.into(), cidr, labels: labels.clone(), automatic: None };
         let network = cloud.create_network(network).await.unwrap();
@@ -41,13 +42,13 @@ impl Site {
     }
 
     pub fn labels(&self) -> Labels {
-        Labels::from([(label::CLUSTER.to_string(), self.cluster.to_string())])
+        Labels::from([(labels::CLUSTER.to_string(), self.cluster.to_string())])
     }
 
     pub fn wanted(&self, name: &str) -> NewInstance {
         let mut labels = self.labels();
-        labels.insert(label::NODE.into(), name.into());
-        labels.insert(label::GROUP.into(), "compute.standard".into());
+        labels.insert(labels::NODE.into(), name.into());
+        labels.insert(labels::GROUP.into(), "compute.standard".into());
         NewInstance {
             name: name.into(),
             image: self.image_a.clone(),

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use kiln_cloud::openstack::{RootDisk, Settings};
-use kiln_cloud::{Cloud, Labels, NewImage, NewInstance, Rebuild, label};
+use kiln_cloud::{Cloud, Labels, NewImage, NewInstance, Rebuild};
+use kiln_wire::labels;
 use serde_json::Value;
 
 use crate::between::{Between, Fate};
@@ -17,9 +18,9 @@ fn new_image(name: &str, recipe: &str) -> NewImage {
 /// As the instance of an image build is.
 fn build_instance(site: &Site, name: &str) -> NewInstance {
     let mut new = site.wanted(name);
-    new.labels.remove(label::NODE);
-    new.labels.remove(label::GROUP);
-    new.labels.insert(label::ROLE.into(), "build".into());
+    new.labels.remove(labels::NODE);
+    new.labels.remove(labels::GROUP);
+    new.labels.insert(labels::ROLE.into(), "build".into());
     new
 }
 

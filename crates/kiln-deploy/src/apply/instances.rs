@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use kiln_cloud::{Labels, NewInstance, Rebuild, label};
+use kiln_cloud::{Labels, NewInstance, Rebuild};
 use kiln_distro::Family;
 use kiln_image::Event;
 use kiln_site::services;
 use kiln_spec::Role;
 use kiln_ssh::Host;
+use kiln_wire::labels;
 
 use super::{Made, collect};
 use crate::deployment::Deployment;
@@ -96,7 +97,7 @@ impl Deployment<'_> {
     }
 
     pub(super) async fn record_target(&self, nodes: &[ExistingNode], image_id: &str) -> Result<()> {
-        let target = Labels::from([(label::TARGET_IMAGE.to_string(), image_id.to_string())]);
+        let target = Labels::from([(labels::TARGET_IMAGE.to_string(), image_id.to_string())]);
         let record = |id: String| {
             let target = target.clone();
             async move { self.cloud.add_labels(&id, target).await.map(drop) }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::Ipv4Net;
-use kiln_cloud::{Attachment, Instance, Labels, Network, Peers, Rule};
+use kiln_cloud::{Instance, Labels, Network, Peers, Rule};
+use kiln_wire::Attachment;
 use kiln_wire::bundle::MountSource;
 
 use crate::error::{Error, Result};

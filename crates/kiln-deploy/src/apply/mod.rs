@@ -5,9 +5,10 @@
 mod instances;
 mod made;
 
-use kiln_cloud::{Labels, NewNetwork, NewSecurityGroup, NewVolume, label};
+use kiln_cloud::{Labels, NewNetwork, NewSecurityGroup, NewVolume};
 use kiln_image::Event;
 use kiln_site::services::CLOUD_TOKEN;
+use kiln_wire::labels;
 
 pub(crate) use made::Made;
 
@@ -96,7 +97,7 @@ impl Deployment<'_> {
     }
 
     fn labels(&self) -> Labels {
-        Labels::from([(label::CLUSTER.to_string(), self.spec.name.clone())])
+        Labels::from([(labels::CLUSTER.to_string(), self.spec.name.clone())])
     }
 }
 

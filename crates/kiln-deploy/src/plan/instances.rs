@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use kiln_cloud::{Instance, InstanceStatus, label};
+use kiln_cloud::{Instance, InstanceStatus};
 use kiln_spec::{ImageUpdate, Node, Spec};
+use kiln_wire::labels;
 
 use super::action::{Action, ExistingNode, Instances};
 use super::node::{Inputs, existing_node, group_label, image_id, new_node, rebuilt_node};
@@ -23,7 +24,7 @@ pub fn deletions(spec: &Spec, observed: &Observed) -> Vec<Action> {
             (Some(false), InstanceStatus::Error { reason }) => format!("broken: {reason}"),
             _ => continue,
         };
-        let group = instance.labels.get(label::GROUP).cloned().unwrap_or_default();
+        let group = instance.labels.get(labels::GROUP).cloned().unwrap_or_default();
         groups.entry((group, reason)).or_default().push(existing_node(node, instance));
     }
     let action =
@@ -117,7 +118,7 @@ fn needs(node: &Node<'_>, instance: Option<&Instance>, target: Option<&str>) -> 
         ImageUpdate::Apply if differs => {
             needs.push(need(NeedKind::Rebuild { from: current.unwrap_or("unknown").to_string() }));
         }
-        ImageUpdate::Slurm if instance.labels.get(label::TARGET_IMAGE).map(String::as_str) != target => {
+        ImageUpdate::Slurm if instance.labels.get(labels::TARGET_IMAGE).map(String::as_str) != target => {
             needs.push(need(NeedKind::LeaveToSlurm { there: !differs }));
         }
         ImageUpdate::Apply | ImageUpdate::Slurm => {}

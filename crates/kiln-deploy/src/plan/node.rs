@@ -1,9 +1,10 @@
 //! What one node's instance is given: security groups, volumes, labels, the way to the share.
 
-use kiln_cloud::{Instance, InstanceStatus, label};
+use kiln_cloud::{Instance, InstanceStatus};
 use kiln_site::{Purpose, volume_name};
 use kiln_spec::{ImageUpdate, Node, Role, Spec, Volume};
 use kiln_wire::bundle::MountSource;
+use kiln_wire::labels;
 
 use super::action::{ExistingNode, NewNode, PlannedAttachment, PlannedLabels, RebuiltNode};
 use super::network::{cluster_group, login_group, network_id, security_group_id};
@@ -134,13 +135,13 @@ pub fn exported_share(control: std::net::IpAddr) -> MountSource {
 fn labels(spec: &Spec, node: &Node<'_>, image_id: &Ref<String>) -> PlannedLabels {
     let label = |key: &str, value: &str| (key.to_string(), Ref::Known(value.to_string()));
     let mut labels = PlannedLabels::from([
-        label(label::CLUSTER, &spec.name),
-        label(label::NODE, node.name),
-        label(label::ROLE, node.role.as_str()),
-        label(label::GROUP, &group_label(node)),
+        label(labels::CLUSTER, &spec.name),
+        label(labels::NODE, node.name),
+        label(labels::ROLE, node.role.as_str()),
+        label(labels::GROUP, &group_label(node)),
     ]);
     if node.image_update == ImageUpdate::Slurm {
-        labels.insert(label::TARGET_IMAGE.to_string(), image_id.clone());
+        labels.insert(labels::TARGET_IMAGE.to_string(), image_id.clone());
     }
     labels
 }

@@ -3,10 +3,11 @@
 use ipnet::Ipv4Net;
 use kiln_cloud::{
     AddressRange, Flavor, Instance, InstanceStatus, Labels, Network, NetworkPart, Rule, SecurityGroup,
-    Volume, VolumeStatus, label,
+    Volume, VolumeStatus,
 };
 use kiln_site::{Purpose, volume_name};
 use kiln_spec::{ImageUpdate, Node};
+use kiln_wire::labels;
 
 use super::network::{cluster_group, login_group, rules};
 use super::*;
@@ -42,11 +43,11 @@ fn nothing() -> Observed {
 fn whole(spec: &Spec) -> Observed {
     let labels = |node: &Node<'_>| {
         let mut labels = Labels::from([
-            (label::NODE.to_string(), node.name.to_string()),
-            (label::GROUP.to_string(), group_label(node)),
+            (labels::NODE.to_string(), node.name.to_string()),
+            (labels::GROUP.to_string(), group_label(node)),
         ]);
         if node.image_update == ImageUpdate::Slurm {
-            labels.insert(label::TARGET_IMAGE.into(), "old".into());
+            labels.insert(labels::TARGET_IMAGE.into(), "old".into());
         }
         labels
     };
@@ -138,7 +139,7 @@ fn a_recorded_target_is_not_recorded_again() {
     let spec = spec(FILE);
     let mut observed = whole(&spec);
     for instance in &mut observed.instances {
-        instance.labels.insert(label::TARGET_IMAGE.into(), "new".into());
+        instance.labels.insert(labels::TARGET_IMAGE.into(), "new".into());
         if !instance.name.starts_with("standard") {
             instance.image = Some("new".into());
         }
@@ -283,7 +284,7 @@ fn what_apply_cannot_change_is_told() {
     observed.flavors.push(Flavor { name: "large".into(), cpus: 4, memory_mib: 8192, features: vec![] });
     for instance in &mut observed.instances {
         if instance.name.starts_with("standard") {
-            instance.labels.insert(label::TARGET_IMAGE.into(), "new".into());
+            instance.labels.insert(labels::TARGET_IMAGE.into(), "new".into());
         } else {
             instance.image = Some("new".into());
         }
@@ -304,7 +305,7 @@ fn addresses_are_kept_for_nodes_that_come_and_go() {
     network.automatic = vec![AddressRange { first: [10, 8, 0, 2].into(), last: [10, 8, 0, 254].into() }];
     // Somebody else's network stays as it is.
     assert!(plan(&wanted, &observed, &built("old")).unwrap().is_empty());
-    observed.networks[0].labels.insert(label::CLUSTER.into(), "demo".into());
+    observed.networks[0].labels.insert(labels::CLUSTER.into(), "demo".into());
     let kept = "~ network demo: addresses from 10.8.0.2 to 10.8.0.64 are assigned by the cloud, the others are reserved \
                 for nodes";
     assert_eq!(lines(&plan(&wanted, &observed, &built("old")).unwrap()), [kept]);
@@ -364,7 +365,7 @@ fn what_an_earlier_stage_makes_is_referred_to() {
     assert_eq!(control.share, None);
     assert_eq!(first.share, Some(Ref::Made(Resource::Instance("control".into()))));
     assert_eq!((first.address, second.address), (None, Some([10, 8, 0, 20].into())));
-    assert_eq!(first.labels[label::TARGET_IMAGE], Ref::Known("old".into()));
+    assert_eq!(first.labels[labels::TARGET_IMAGE], Ref::Known("old".into()));
     let groups = plan.actions.iter().find_map(|action| match action {
         Action::CreateSecurityGroup { rules, .. } => Some(rules),
         _ => None,

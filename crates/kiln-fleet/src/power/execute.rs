@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_cloud::{Instance, Labels, NewInstance, label};
+use kiln_cloud::{Instance, Labels, NewInstance};
 use kiln_slurm::{REASON, Slurm};
+use kiln_wire::labels;
 use tokio::sync::{Semaphore, TryAcquireError};
 
 use super::plan::left_alone;
@@ -191,12 +192,12 @@ impl Executor {
         defaults: &InstanceDefaults,
     ) -> NewInstance {
         let labels = Labels::from([
-            (label::CLUSTER.to_string(), self.fleet.file.cluster.clone()),
-            (label::NODE.to_string(), name.to_string()),
-            (label::ROLE.to_string(), "compute".to_string()),
-            (label::GROUP.to_string(), format!("compute.{}", node.group)),
-            (label::TARGET_IMAGE.to_string(), image.clone()),
-            (label::IMAGE.to_string(), image.clone()),
+            (labels::CLUSTER.to_string(), self.fleet.file.cluster.clone()),
+            (labels::NODE.to_string(), name.to_string()),
+            (labels::ROLE.to_string(), "compute".to_string()),
+            (labels::GROUP.to_string(), format!("compute.{}", node.group)),
+            (labels::TARGET_IMAGE.to_string(), image.clone()),
+            (labels::IMAGE.to_string(), image.clone()),
         ]);
         NewInstance {
             name: name.to_string(),

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_cloud::{Instance, Rebuild, label};
+use kiln_cloud::{Instance, Rebuild};
 use kiln_slurm::{BOOT_TIME_ROUNDING, Slurm};
+use kiln_wire::labels;
 use tokio_util::sync::CancellationToken;
 
 use super::observe::{self, Observation};
@@ -170,8 +171,8 @@ impl Executor {
 /// The instance keeps its labels.
 fn rebuild(node: &FleetNode, instance: &Instance, image: String) -> Rebuild {
     let mut labels = instance.labels.clone();
-    labels.insert(label::TARGET_IMAGE.into(), image.clone());
-    labels.insert(label::IMAGE.into(), image.clone());
+    labels.insert(labels::TARGET_IMAGE.into(), image.clone());
+    labels.insert(labels::IMAGE.into(), image.clone());
     Rebuild { image, user_data: node.user_data.clone(), ssh_key: node.ssh_key.clone(), labels }
 }
 

@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn the_label_counts_where_the_cloud_shows_no_image() {
         let mut silent = instance(InstanceStatus::Active, None, Some(5));
-        silent.labels.insert(kiln_cloud::label::IMAGE.into(), "new".into());
+        silent.labels.insert(kiln_wire::labels::IMAGE.into(), "new".into());
         assert_eq!(needed(&silent, Some("new"), Some(second(10))), Needed::Reboot);
     }
 

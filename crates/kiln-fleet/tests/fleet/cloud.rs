@@ -3,7 +3,8 @@
 use std::ops::Deref;
 
 use kiln_cloud::memory::{Fault, Memory};
-use kiln_cloud::{Error, Instance, label, testing};
+use kiln_cloud::{Error, Instance, testing};
+use kiln_wire::labels;
 
 /// What the test does with its cloud; the daemon finds it by its name.
 pub struct TestCloud(Memory);
@@ -16,7 +17,7 @@ impl TestCloud {
             cloud.0.put(instance(node, image));
         }
         let mut control = instance("control", image);
-        control.labels.insert(label::ROLE.into(), "control".into());
+        control.labels.insert(labels::ROLE.into(), "control".into());
         cloud.0.put(control);
         cloud
     }
@@ -52,7 +53,7 @@ impl Deref for TestCloud {
 }
 
 fn instance(name: &str, image: &str) -> Instance {
-    let labels = [(label::CLUSTER, "c"), (label::ROLE, "compute"), (label::NODE, name), ("mine", "kept")];
+    let labels = [(labels::CLUSTER, "c"), (labels::ROLE, "compute"), (labels::NODE, name), ("mine", "kept")];
     Instance {
         image: Some(image.into()),
         labels: labels.map(|(k, v)| (k.to_string(), v.to_string())).into(),

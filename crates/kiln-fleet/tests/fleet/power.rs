@@ -1,8 +1,9 @@
 //! Powering nodes up and down: what is asked of the cloud, and what Slurm is told.
 
-use kiln_cloud::{Error, label};
+use kiln_cloud::Error;
 use kiln_fleet::hooks;
 use kiln_fleet::store::{CloudOperation, NewRequest, RequestKind, RequestState};
+use kiln_wire::labels;
 
 use crate::lab::{Lab, until};
 
@@ -320,7 +321,7 @@ async fn a_fixed_node_keeps_its_instance_whatever_slurm_calls() {
 #[tokio::test]
 async fn what_is_not_labelled_as_a_compute_nodes_is_not_deleted() {
     let mut lab = lab(1);
-    lab.cloud.put("e-0", |i| _ = i.labels.insert(label::ROLE.into(), "login".into()));
+    lab.cloud.put("e-0", |i| _ = i.labels.insert(labels::ROLE.into(), "login".into()));
     lab.slurm.node("e-0", OFF, "None");
     lab.call(|paths| hooks::suspend(paths, "e-0"));
     lab.start();

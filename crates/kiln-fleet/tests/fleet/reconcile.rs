@@ -1,7 +1,8 @@
 //! The reconciler's loop: when it acts, and when it does not.
 
-use kiln_cloud::{Error, InstanceStatus, label};
+use kiln_cloud::{Error, InstanceStatus};
 use kiln_fleet::store::CloudOperation;
+use kiln_wire::labels;
 
 use crate::lab::{Lab, until};
 
@@ -100,9 +101,9 @@ async fn while_slurm_cannot_be_read_nothing_is_done() {
 async fn an_instance_without_a_node_is_deleted_once_and_others_stay() {
     let mut lab = lab(false);
     lab.cloud.put("stray", |_| {});
-    lab.cloud.put("login", |i| _ = i.labels.insert(label::ROLE.into(), "login".into()));
-    lab.cloud.put("unlabelled", |i| _ = i.labels.remove(label::ROLE));
-    lab.cloud.put("another-clusters", |i| _ = i.labels.insert(label::CLUSTER.into(), "d".into()));
+    lab.cloud.put("login", |i| _ = i.labels.insert(labels::ROLE.into(), "login".into()));
+    lab.cloud.put("unlabelled", |i| _ = i.labels.remove(labels::ROLE));
+    lab.cloud.put("another-clusters", |i| _ = i.labels.insert(labels::CLUSTER.into(), "d".into()));
     lab.start();
     until("the stray one is gone", || !lab.cloud.has("stray")).await;
     two_rounds(&lab).await;

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kiln_cloud::{Instance, label, testing};
+use kiln_cloud::{Instance, testing};
 use kiln_fleet::Store;
 use kiln_fleet::reconcile::{NodeObservation, Observation, Times, plan};
 use kiln_slurm::Slurm;
 use kiln_wire::Timing;
+use kiln_wire::labels;
 
 use crate::{Row, peak_kib, seconds};
 
@@ -56,8 +57,12 @@ pub fn look() -> Vec<Row> {
 
 fn instance(n: usize) -> Instance {
     let name = format!("node-{n:04}");
-    let labels =
-        [(label::CLUSTER, "c"), (label::ROLE, "compute"), (label::NODE, &name), (label::GROUP, "compute.g")];
+    let labels = [
+        (labels::CLUSTER, "c"),
+        (labels::ROLE, "compute"),
+        (labels::NODE, &name),
+        (labels::GROUP, "compute.g"),
+    ];
     Instance {
         id: format!("00000000-0000-0000-0000-{n:012}"),
         image: Some("image".into()),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use kiln_cloud::label;
+use kiln_wire::labels;
 use serde_json::Value;
 
 use crate::lab::cloud_root;
@@ -17,7 +17,7 @@ fn record_of(node: &str) -> Option<Value> {
     let records = fs::read_dir(cloud_root().join("state/instances")).ok()?.flatten();
     let records = records.filter_map(|entry| fs::read(entry.path()).ok());
     let records = records.filter_map(|text| serde_json::from_slice::<Value>(&text).ok());
-    let mut own = records.filter(|record| record["labels"][label::NODE] == node);
+    let mut own = records.filter(|record| record["labels"][labels::NODE] == node);
     let only = own.next()?;
     own.next().is_none().then_some(only)
 }

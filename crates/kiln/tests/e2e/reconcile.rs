@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use kiln_cloud::{Attachment, Cloud, Instance, InstanceStatus, Labels, NewInstance, Rebuild, label};
+use kiln_cloud::{Cloud, Instance, InstanceStatus, Labels, NewInstance, Rebuild};
+use kiln_wire::{Attachment, labels};
 use serde_json::Value;
 
 use crate::lab::{Lab, cloud_root, no_more_faults, order, wait};
@@ -48,7 +49,7 @@ pub fn cloud<T>(work: impl AsyncFnOnce(&Cloud) -> kiln_cloud::Result<T>) -> T {
 
 fn instances(node: &str) -> Vec<Instance> {
     let all = cloud(async |cloud| cloud.instances(CLUSTER).await);
-    all.into_iter().filter(|i| i.labels.get(label::NODE).is_some_and(|name| name == node)).collect()
+    all.into_iter().filter(|i| i.labels.get(labels::NODE).is_some_and(|name| name == node)).collect()
 }
 
 /// The instance of a node that has one.
@@ -62,7 +63,7 @@ pub fn only(node: &str) -> Instance {
 fn make(name: &str, labels: &[(&str, &str)]) -> Instance {
     let model = only("standard-1");
     let network = cloud(async |cloud| cloud.networks(CLUSTER).await).remove(0).id;
-    let labels = [(label::CLUSTER, CLUSTER)].iter().chain(labels);
+    let labels = [(labels::CLUSTER, CLUSTER)].iter().chain(labels);
     let new = NewInstance {
         name: name.into(),
         image: model.image.expect("an image"),
@@ -81,7 +82,7 @@ fn make(name: &str, labels: &[(&str, &str)]) -> Instance {
 }
 
 fn compute(node: &str) -> [(&'static str, &str); 2] {
-    [(label::ROLE, "compute"), (label::NODE, node)]
+    [(labels::ROLE, "compute"), (labels::NODE, node)]
 }
 
 fn field(lab: &mut Lab, node: &str, key: &str) -> String {
@@ -203,7 +204,7 @@ pub fn instance_gone(lab: &mut Lab) {
 }
 
 pub fn strays(lab: &mut Lab) {
-    let foreign = make("someone", &[(label::ROLE, "other")]);
+    let foreign = make("someone", &[(labels::ROLE, "other")]);
     let is_there = |id: &str| cloud(async |cloud| cloud.instances(CLUSTER).await).iter().any(|i| i.id == id);
     // As `kiln apply` makes it for a file that `kiln configure` has yet to bring, and does not.
     let newcomer = make("ghost-0", &compute("ghost-0"));

@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kiln_cloud::openstack::Settings;
-use kiln_cloud::{
-    Cloud, Instance, InstanceStatus, Labels, NewInstance, NewNetwork, NewSecurityGroup, Rule, label,
-};
+use kiln_cloud::{Cloud, Instance, InstanceStatus, Labels, NewInstance, NewNetwork, NewSecurityGroup, Rule};
+use kiln_wire::labels;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
@@ -86,7 +85,7 @@ impl Room {
         let local = Cloud::local_with(root, env!("CARGO_BIN_EXE_kiln").into());
         // What a run that was cut off has left.
         clear(&local, cluster).await;
-        let labels = Labels::from([(label::CLUSTER.to_string(), cluster.to_string())]);
+        let labels = Labels::from([(labels::CLUSTER.to_string(), cluster.to_string())]);
         let image =
             local.source_image("bookworm", &|step| eprintln!("source image: {step}")).await.unwrap().id;
         let network =
@@ -124,7 +123,7 @@ impl Room {
                 self.local.delete(&instance.id).await?;
             }
             let is_new = |server: &&Instance| {
-                server.labels.get(label::ROLE).is_some_and(|role| role == "build")
+                server.labels.get(labels::ROLE).is_some_and(|role| role == "build")
                     && server.status == InstanceStatus::Active
                     && !seen.contains(&server.id)
             };

@@ -6,7 +6,8 @@ use super::access::Caller;
 use super::records::{InstanceRecord, Labelled as _, Phase, VolumeRecord};
 use super::{Daemon, World};
 use crate::local::{cgroup, flavor, names};
-use crate::{Attachment, Error, Instance, InstanceStatus, Labels, NewInstance, Rebuild, Result};
+use crate::{Error, Instance, InstanceStatus, Labels, NewInstance, Rebuild, Result};
+use kiln_wire::Attachment;
 
 /// The limit of `OpenStack`; far above what a bundle key and a node's name need.
 const USER_DATA_MAX: usize = 64 << 10;

@@ -7,7 +7,8 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use super::store::Record;
-use crate::{Attachment, Image, Labels, Network, SecurityGroup, Volume, VolumeStatus, label};
+use crate::{Image, Labels, Network, SecurityGroup, Volume, VolumeStatus};
+use kiln_wire::{Attachment, labels};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InstanceRecord {
@@ -129,7 +130,7 @@ pub trait Labelled {
     fn labels(&self) -> &Labels;
 
     fn cluster(&self) -> Option<&str> {
-        self.labels().get(label::CLUSTER).map(String::as_str)
+        self.labels().get(labels::CLUSTER).map(String::as_str)
     }
 }
 

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kiln_cloud::{Instance, label};
+use kiln_cloud::Instance;
 use kiln_slurm::{Node, Slurm};
+use kiln_wire::labels;
 
 use kiln_wire::FleetNode;
 
@@ -123,7 +124,7 @@ async fn slurm_side(slurm: &Slurm) -> Result<BTreeMap<String, Node>> {
 
 async fn cloud_side(fleet: &Fleet) -> Result<Vec<Instance>> {
     let instances = fleet.cloud.instances(&fleet.file.cluster).await?;
-    let is_control = |i: &Instance| i.labels.get(label::ROLE).is_some_and(|role| role == "control");
+    let is_control = |i: &Instance| i.labels.get(labels::ROLE).is_some_and(|role| role == "control");
     if !instances.iter().any(is_control) {
         let text = "the cloud does not list the control node: its answer is not complete";
         return Err(Error::Refused(text.into()));
@@ -161,7 +162,7 @@ fn assemble(
     let mut by_node: HashMap<String, Vec<Instance>> = HashMap::new();
     let mut strays = Vec::new();
     for instance in instances.into_iter().filter(|i| is_ours(i, &fleet.file.cluster)) {
-        let node = instance.labels.get(label::NODE).filter(|name| fleet.file.nodes.contains_key(*name));
+        let node = instance.labels.get(labels::NODE).filter(|name| fleet.file.nodes.contains_key(*name));
         if let Some(name) = node {
             by_node.entry(name.clone()).or_default().push(instance);
         } else {
