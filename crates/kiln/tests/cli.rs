@@ -283,8 +283,7 @@ fn node_apply_wants_a_bundle() {
     insta::assert_snapshot!(desk.see(&["node", "apply", "--dry-run", "--bundle", "bundle.json"]), @r"
     exit: 2
     --- stderr ---
-    error: this is not a bundle
-      caused by: missing field `cluster` at line 1 column 2
+    error: this is not a bundle: line 1, column 2: a value is missing or of the wrong kind
     ");
 }
 
