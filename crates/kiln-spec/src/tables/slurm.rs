@@ -74,7 +74,7 @@ pub(crate) const PARTITION_KEYS: &[Owned] = &[
 
 /// Rebuild jobs run before user jobs because of their partition's factor. A parameter that switches the factor off would let
 /// a rollout wait behind every user job. With each: what keeps the factor on.
-const REBUILD_NEEDS: &[(&str, fn(&str) -> bool, &str)] = &[
+const REBUILD_NEEDS: &[(&str, Allows, &str)] = &[
     ("PriorityType", |value| value.eq_ignore_ascii_case("priority/multifactor"), "\"priority/multifactor\""),
     (
         "PriorityWeightPartition",
@@ -83,8 +83,10 @@ const REBUILD_NEEDS: &[(&str, fn(&str) -> bool, &str)] = &[
     ),
 ];
 
+type Allows = fn(&str) -> bool;
+
 fn check_rebuild_needs(written: &SlurmTable, findings: &mut Findings<'_>) {
-    for (name, allows, why) in REBUILD_NEEDS {
+    for (name, allows, needed) in REBUILD_NEEDS {
         let entry = written.config.iter().find(|(key, _)| key.value.eq_ignore_ascii_case(name));
         let Some((_, At { value, span })) = entry else { continue };
         let text = match value {
@@ -92,13 +94,10 @@ fn check_rebuild_needs(written: &SlurmTable, findings: &mut Findings<'_>) {
             ConfigValue::List(_) | ConfigValue::Removed => "",
         };
         if !allows(text) {
-            (findings.error(
-                "breaks-rebuild",
-                span.clone(),
-                format!("with this {name} rebuild jobs would wait behind all user jobs"),
-            ))
-            .expected(*why)
-            .hint("a cluster whose compute groups all have `image_update = \"apply\"` has no rebuild jobs");
+            let message = format!("with this {name} rebuild jobs would wait behind all user jobs");
+            (findings.error("breaks-rebuild", span.clone(), message)).expected(*needed).hint(
+                "a cluster whose compute groups all have `image_update = \"apply\"` has no rebuild jobs",
+            );
         }
     }
 }
