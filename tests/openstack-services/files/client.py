@@ -1,7 +1,7 @@
 """The official client as one lasting process: starting it takes longer than most of what it does.
 
-Reads requests, one JSON object a line ({"cloud": ..., "command": ...}), and answers each with one
-({"status": ..., "out": ..., "err": ...}).
+Its argument is the cloud; it keeps the first login for all that follows. Reads commands, one a line, and answers each
+with one JSON object a line ({"status": ..., "out": ..., "err": ...}).
 """
 
 import contextlib
@@ -14,11 +14,11 @@ import sys
 from openstackclient import shell
 
 
-def run(cloud, command):
+def run(command):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            status = shell.main(["--os-cloud", cloud, *shlex.split(command)])
+            status = shell.main(["--os-cloud", sys.argv[1], *shlex.split(command)])
         except SystemExit as end:
             status = end.code
     # Every run adds its own, which write where that run's output went.
@@ -27,5 +27,4 @@ def run(cloud, command):
 
 
 for line in sys.stdin:
-    request = json.loads(line)
-    print(json.dumps(run(request["cloud"], request["command"])), flush=True)
+    print(json.dumps(run(line)), flush=True)

@@ -1,12 +1,13 @@
-//! The official client, which nobody here wrote, to read back what Kiln did. One process of it serves all tests of a
-//! program: starting it takes longer than most of what it does.
+//! The official client, which nobody here wrote, to read back what Kiln did. One process of it for each cloud serves all
+//! tests of a program: starting it takes longer than most of what it does, and it goes on as whoever it logged in as first.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The `clouds.yaml` of the services.
 pub fn services() -> PathBuf {
@@ -47,15 +48,15 @@ fn run(cloud: &str, command: &str) -> String {
 }
 
 fn exchange(cloud: &str, command: &str) -> Value {
-    static CLIENT: Mutex<Option<Client>> = Mutex::new(None);
-    // A test that failed meanwhile may have left it in the midst of an answer; then there is a new one.
-    let mut client = CLIENT.lock().unwrap_or_else(|poisoned| {
-        let mut client = poisoned.into_inner();
-        *client = None;
-        CLIENT.clear_poison();
-        client
+    static CLIENTS: Mutex<BTreeMap<String, Client>> = Mutex::new(BTreeMap::new());
+    // A test that failed meanwhile may have left one in the midst of an answer; then there are new ones.
+    let mut clients = CLIENTS.lock().unwrap_or_else(|poisoned| {
+        let mut clients = poisoned.into_inner();
+        clients.clear();
+        CLIENTS.clear_poison();
+        clients
     });
-    client.get_or_insert_with(Client::start).exchange(&json!({ "cloud": cloud, "command": command }))
+    clients.entry(cloud.to_string()).or_insert_with(|| Client::start(cloud)).exchange(command)
 }
 
 /// Ends by itself when nobody is left to write to it.
@@ -66,11 +67,11 @@ struct Client {
 }
 
 impl Client {
-    fn start() -> Client {
+    fn start(cloud: &str) -> Client {
         let script =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/openstack-services/files/client.py");
         let mut child = Command::new(services().with_file_name("venv").join("bin/python"))
-            .arg(script)
+            .args([script.as_os_str(), cloud.as_ref()])
             .env("NO_PROXY", "127.0.0.1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -81,10 +82,10 @@ impl Client {
         Client { requests, answers, _child: child }
     }
 
-    fn exchange(&mut self, request: &Value) -> Value {
-        writeln!(self.requests, "{request}").expect("the client reads");
+    fn exchange(&mut self, command: &str) -> Value {
+        writeln!(self.requests, "{command}").expect("the client reads");
         let mut line = String::new();
         self.answers.read_line(&mut line).expect("the client answers");
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{request}: {error} in {line:?}"))
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{command}: {error} in {line:?}"))
     }
 }
