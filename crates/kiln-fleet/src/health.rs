@@ -51,7 +51,8 @@ impl Sources<'_> {
         let health = self.health().await?;
         let (observed, last_look) = (health.observed, health.last_look);
         let found = health.nodes.into_iter().find(|n| n.node == node);
-        let found = found.ok_or_else(|| Error::Refused(format!("{node} is no compute node of the fleet")))?;
+        let found =
+            found.ok_or_else(|| Error::Refused(format!("{node} is not a compute node of this cluster")))?;
         let mut consoles = Vec::new();
         for instance in &found.instances {
             // A cloud that has no console to show is no reason to say nothing.

@@ -243,7 +243,7 @@ pub fn take<T: DeserializeOwned>(answer: Body, key: &str, path: &str) -> Result<
 }
 
 fn unexpected(path: &str) -> Error {
-    Error::failed(format!("the cloud's answer to {path} makes no sense"))
+    Error::failed(format!("the cloud's answer to {path} cannot be read"))
 }
 
 /// For a query. Names and labels are plain already, but for the odd character.

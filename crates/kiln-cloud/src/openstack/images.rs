@@ -86,7 +86,8 @@ impl Driver {
         let path = format!("/images/{}", checked("image", id)?);
         let answer = self.client.request(Glance, Method::GET, &path, None).retried().await;
         let answer = missing(answer, "image", id)?.unwrap_or_default();
-        serde_json::from_value(answer).map_err(|_| Error::failed(format!("image {id} makes no sense")))
+        serde_json::from_value(answer)
+            .map_err(|_| Error::failed(format!("what the cloud says about image {id} cannot be read")))
     }
 
     /// By id or by name; the newest of a name.
@@ -357,7 +358,7 @@ impl Driver {
             }
             let answer = self.client.request(Glance, Method::POST, "/images", Some(body)).once().await?;
             serde_json::from_value(answer.unwrap_or_default())
-                .map_err(|_| Error::failed("the new image makes no sense"))
+                .map_err(|_| Error::failed("what the cloud says about the new image cannot be read"))
         })
         .await?;
         if image.status == "active" {

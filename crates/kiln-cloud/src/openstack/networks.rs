@@ -205,7 +205,7 @@ impl Driver {
             let own = there.into_iter().find(|found| labels::read(found["description"].as_str()) == *wanted);
             if let Some(own) = own {
                 return serde_json::from_value(own)
-                    .map_err(|_| Error::failed(format!("the cloud's answer to {path} makes no sense")));
+                    .map_err(|_| Error::failed(format!("the cloud's answer to {path} cannot be read")));
             }
             // Several may have one name; but then which is which would be anybody's guess.
             if is_there {

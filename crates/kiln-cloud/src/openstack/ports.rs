@@ -78,7 +78,7 @@ impl Driver {
     }
 
     /// Who has the address that a port cannot have. One of the cluster's own is about to go away, so it stays a conflict;
-    /// waiting for somebody else would be in vain.
+    /// waiting for somebody else would not help.
     async fn address_taken(&self, cluster: &str, name: &str, body: &Value, conflict: Error) -> Result<Error> {
         let (Some(network), Some(address)) =
             (body["network_id"].as_str(), body["fixed_ips"][0]["ip_address"].as_str())

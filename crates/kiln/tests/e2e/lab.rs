@@ -178,7 +178,7 @@ pub fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         let waited = start.elapsed();
-        assert!(waited < Duration::from_secs(120), "waited in vain until {what}");
+        assert!(waited < Duration::from_secs(120), "timed out waiting until {what}");
         // What takes long is looked at less often: most looks are a run of Kiln and of SSH, and other lanes want to go on.
         std::thread::sleep((waited / 8).clamp(Duration::from_millis(100), Duration::from_secs(1)));
     }

@@ -1,6 +1,6 @@
 //! End-to-end tests: the real binary, the local cloud, real Slurm in booted systems.
 //!
-//! Scenarios of a suite share one cluster and run in order, because raising one is the dear part. Every suite ends
+//! Scenarios of a suite share one cluster and run in order, because creating a cluster takes most of the time. Every suite ends
 //! with `destroy` and a look at what is left, also when a scenario failed. Arguments name the suites to run. Suites
 //! mostly wait for Slurm, so some of them run side by side.
 

@@ -144,7 +144,7 @@ async fn listen_for_instances(gateway: Ipv4Addr, port: u16, router: axum::Router
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match spawn_blocking(work).await {
         Ok(result) => result,
-        Err(error) => Err(Error::failed("the daemon stumbled").because(error)),
+        Err(error) => Err(Error::failed("an operation of the daemon ended unexpectedly").because(error)),
     }
 }
 
