@@ -17,9 +17,8 @@ pub const FLAG: &str = "--lane";
 /// The OpenStack suites' cloud, in which an instance stands in for a server. They may run at the same time.
 const NEIGHBOUR: &str = "openstack";
 
-/// A lane that begins with the images of another, which builds them.
-const BUILDER: &str = "bookworm";
-const SHARER: &str = "elastic";
+/// Lanes that begin with the images of another, which builds them: lane and builder.
+const SHARERS: [(&str, &str); 2] = [("elastic", "bookworm"), ("trixie", "newer")];
 
 pub fn run<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
     let mut lanes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -31,19 +30,18 @@ pub fn run<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
     let neighbour = cloud_root().join(NEIGHBOUR);
     let before = leftovers::look_beside(&neighbour);
     known.push(neighbour.clone());
-    let builder = cloud_root().join(BUILDER);
-    images::share(&builder, &neighbour);
-    let is_building = AtomicBool::new(lanes.contains_key(BUILDER));
+    images::share(&cloud_root().join("bookworm"), &neighbour);
+    let running: BTreeMap<&str, AtomicBool> =
+        lanes.keys().map(|lane| (*lane, AtomicBool::new(true))).collect();
     let run_lane = |name: &str, suites: &[&str]| {
-        if name == SHARER {
-            let root = cloud_root().join(name);
-            images::await_default(&builder, &root, || is_building.load(Ordering::Relaxed));
-            images::share(&builder, &root);
+        if let Some((_, builder)) = SHARERS.iter().find(|(sharer, _)| *sharer == name) {
+            let (from, to) = (cloud_root().join(builder), cloud_root().join(name));
+            let is_building = || running.get(builder).is_some_and(|lane| lane.load(Ordering::Relaxed));
+            images::await_default(&from, &to, is_building);
+            images::share(&from, &to);
         }
         let well = Lane::start(name, suites).wait();
-        if name == BUILDER {
-            is_building.store(false, Ordering::Relaxed);
-        }
+        running[name].store(false, Ordering::Relaxed);
         well
     };
     let ended: Vec<bool> = std::thread::scope(|scope| {

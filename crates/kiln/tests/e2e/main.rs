@@ -179,8 +179,8 @@ const SUITES: &[Suite] = &[
         ],
     },
     Suite { name: "reconcile-trixie", debian: "trixie", lane: "newer", scenarios: &[RECONCILE_SHORT] },
-    Suite { name: "rollout-trixie", debian: "trixie", lane: "newer", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
-    Suite { name: "elastic-trixie", debian: "trixie", lane: "newer", scenarios: &[ELASTIC_SHORT] },
+    Suite { name: "rollout-trixie", debian: "trixie", lane: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
+    Suite { name: "elastic-trixie", debian: "trixie", lane: "trixie", scenarios: &[ELASTIC_SHORT] },
     Suite {
         name: "forky",
         debian: "forky",
