@@ -135,7 +135,10 @@ pub fn openstack(arguments: &[&str]) -> serde_json::Value {
 }
 
 pub fn openstack_as(cloud: &str, arguments: &[&str]) -> serde_json::Value {
-    let command = arguments.join(" ");
+    // Names may have spaces.
+    let words: Vec<String> =
+        arguments.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
+    let command = words.join(" ");
     if ["delete", "set", "unset"].iter().any(|word| arguments.contains(word)) {
         client::tell(cloud, &[&command]);
         return serde_json::Value::Null;
