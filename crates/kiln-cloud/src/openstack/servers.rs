@@ -153,10 +153,19 @@ impl Driver {
         self.power(id, "os-start", "powering-on", &InstanceStatus::Active).await
     }
 
-    /// `task`: what Nova says while it is at it.
+    /// `task`: what Nova says while it is at it. Nova does one thing at a time with a server and refuses the next, so
+    /// another task is waited for: a server that was just rebooted can be stopped.
     async fn power(&self, id: &str, action: &str, task: &str, wanted: &InstanceStatus) -> Result<Instance> {
-        let server = self.own_server(id).await?;
-        let name = server.name.clone();
+        let name = self.own_server(id).await?.name;
+        let server = until(
+            POWER_LIMIT,
+            || format!("{name} is busy with another task of the cloud"),
+            || async {
+                let server = self.server(id).await?;
+                Ok(server.task.as_deref().is_none_or(|now| now == task).then_some(server))
+            },
+        )
+        .await?;
         if server.status() == *wanted && server.task.is_none() {
             return Ok(server.instance());
         }
