@@ -35,6 +35,7 @@ mod login;
 mod networks;
 mod parts;
 mod ports;
+mod quotas;
 mod security;
 mod servers;
 mod session;

@@ -22,6 +22,7 @@ mod raise;
 mod reconcile;
 mod rollout;
 mod secrecy;
+mod services;
 mod steering;
 mod trouble;
 mod watch;
@@ -132,6 +133,8 @@ const SUITES: &[Suite] = &[
                 ("the share tells a reader nothing", secrecy::sealed_share),
                 ("up again changes nothing", raise::up_again),
                 ("commands show the cluster", raise::commands),
+                ("services that are down are seen", services::down),
+                ("a doctor examines the whole cluster", services::examined),
                 ("a failed image build leaves nothing", raise::failed_build),
                 ("a parameter reaches all nodes and kills no job", change::parameter),
                 ("a parameter that Slurm does not know changes nothing", change::bad_parameter),
