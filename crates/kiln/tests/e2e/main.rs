@@ -6,6 +6,7 @@
 
 mod accounts;
 mod change;
+mod chaos;
 #[path = "../lab/cluster_dir.rs"]
 mod cluster_dir;
 mod control;
@@ -120,6 +121,12 @@ const DOCUMENTS: &[Scenario] = &[
     ("README's end", documents::destroy),
 ];
 
+/// Everything at once.
+const CHAOS: &[Scenario] = &[
+    ("a cluster with fixed and elastic nodes", chaos::raise),
+    ("no job is harmed by a campaign of faults", chaos::campaign),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
@@ -189,6 +196,12 @@ const SUITES: &[Suite] = &[
     },
 ];
 
+/// Campaigns of any length, which run only when they are named.
+const CAMPAIGNS: [Suite; 2] = [
+    Suite { name: "chaos-bookworm", debian: "bookworm", lane: "bookworm", scenarios: &[CHAOS] },
+    Suite { name: "chaos-trixie", debian: "trixie", lane: "newer", scenarios: &[CHAOS] },
+];
+
 /// For daily work: runs only when it is named.
 const QUICK: Suite = Suite {
     name: "quick",
@@ -217,7 +230,7 @@ fn main() -> ExitCode {
 }
 
 fn all() -> impl Iterator<Item = &'static Suite> {
-    SUITES.iter().chain([&QUICK])
+    SUITES.iter().chain(&CAMPAIGNS).chain([&QUICK])
 }
 
 fn run_all<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
