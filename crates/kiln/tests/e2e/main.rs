@@ -124,6 +124,7 @@ const DOCUMENTS: &[Scenario] = &[
 /// Everything at once.
 const CHAOS: &[Scenario] = &[
     ("a cluster with fixed and elastic nodes", chaos::raise),
+    ("the judge sees a job that is harmed", chaos::judge_sees),
     ("no job is harmed by a campaign of faults", chaos::campaign),
 ];
 
@@ -185,6 +186,7 @@ const SUITES: &[Suite] = &[
             ],
         ],
     },
+    Suite { name: "chaos", debian: "trixie", lane: "trixie", scenarios: &[CHAOS] },
     Suite { name: "reconcile-trixie", debian: "trixie", lane: "newer", scenarios: &[RECONCILE_SHORT] },
     Suite { name: "rollout-trixie", debian: "trixie", lane: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic-trixie", debian: "trixie", lane: "trixie", scenarios: &[ELASTIC_SHORT] },

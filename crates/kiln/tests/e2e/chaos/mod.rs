@@ -16,7 +16,9 @@ use checker::{Excuses, now};
 use load::Load;
 use random::Random;
 
+use crate::instance;
 use crate::lab::{Lab, USER, no_more_faults};
+use crate::reconcile::cloud;
 
 const NODES: &[&str] = &["standard-0", "standard-1", "standard-2", "burst-0", "burst-1", "burst-2"];
 const FIXED: usize = 3;
@@ -55,6 +57,34 @@ pub fn raise(lab: &mut Lab) {
     ));
     lab.kiln(&["image", "build", "second"]);
     lab.kiln(&["up"]);
+}
+
+/// A judge who sees nothing is worth nothing: a job whose instance is taken away without an excuse is told, twice over.
+pub fn judge_sees(lab: &mut Lab) {
+    let since = now();
+    let job = lab
+        .submit("--job-name=once --no-requeue --partition=burst --nodes=1 --output=/dev/null", "sleep 600");
+    lab.wait_job(&job, "RUNNING");
+    // Seconds are all that the accounts know.
+    until("the job has begun some seconds ago", || {
+        now() > since + 3 && lab.job(&job, "RunTime").as_str() > "00:00:03"
+    });
+    let node = lab.job(&job, "NodeList");
+    let id = instance::id_of(&node).expect("an instance");
+    cloud(async |cloud| cloud.delete(&id).await);
+    until("Slurm knows that the job is lost", || lab.job(&job, "JobState") == "NODE_FAIL");
+    let submitted = [(job.clone(), since), ("999999".to_string(), since)];
+    until("the judge sees a harmed job, a lost one, and the instance that went", || {
+        let wrong = checker::judge(lab, since, &submitted, &Excuses::default());
+        ["was harmed", "job 999999 is in no account", "delete of"]
+            .iter()
+            .all(|what| wrong.iter().any(|w| w.contains(what)))
+    });
+    let excuses = Excuses { jobs: [job].into(), ..Excuses::default() };
+    assert_eq!(checker::judge(lab, since, &submitted[..1], &excuses), Vec::<String>::new());
+    until("the node may be used again", || {
+        lab.on("control", &["sinfo", "-h", "-N", "-n", &node, "-p", "burst", "-o", "%t"]) == "idle~"
+    });
 }
 
 fn number(variable: &str, default: u64) -> u64 {
