@@ -271,6 +271,17 @@ pub struct Flavor {
     /// What a job may choose nodes of this flavor by: words, or pairs such as `pci=a100`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
+    /// How the CPUs are arranged, where the cloud says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<CpuTopology>,
+}
+
+/// All CPUs: sockets, times cores of each, times threads of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTopology {
+    pub sockets: u32,
+    pub cores: u32,
+    pub threads: u32,
 }
 
 /// How much of something the cluster's owner may use in all, and uses.

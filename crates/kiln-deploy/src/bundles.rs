@@ -40,10 +40,11 @@ impl Deployment<'_> {
             let features = features(self.spec, &node, flavor, observed);
             let flavor = observed.flavors.iter().find(|f| f.name == flavor);
             let (cpus, memory_mib) = flavor.map_or((1, 1024), |f| (f.cpus, f.memory_mib));
+            let topology = flavor.and_then(|f| f.topology).map(|t| [t.sockets, t.cores, t.threads]);
             let ssh_host_public = keys.get(node.name).map(|k| k.ssh_host_public.clone()).unwrap_or_default();
             nodes.insert(
                 node.name.to_string(),
-                NodeFacts { address, cpus, memory_mib, features, ssh_host_public },
+                NodeFacts { address, cpus, topology, memory_mib, features, ssh_host_public },
             );
         }
         let inventory = Inventory {
@@ -176,6 +177,7 @@ mod tests {
             cpus: 1,
             memory_mib: 1024,
             features: features.iter().map(ToString::to_string).collect(),
+            topology: None,
         };
         let observed = Observed {
             flavors: vec![flavor("a", &["shape=a", "vgpu", "pci=x"]), flavor("b", &["shape=b", "vgpu"])],

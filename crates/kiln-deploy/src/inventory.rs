@@ -29,6 +29,11 @@ pub struct HostEntry {
     /// `control`, `login.NAME`, `compute.NAME`.
     pub group: String,
     pub address: Option<String>,
+    /// Where it is reached from outside the cluster's network, if it is.
+    pub public_address: Option<String>,
+    /// How ssh gets to a node without such an address.
+    #[serde(skip)]
+    through: Option<String>,
     pub instance_id: Option<String>,
     /// What it runs now.
     pub image_id: Option<String>,
@@ -44,7 +49,10 @@ impl Deployment<'_> {
         let entry = |node: kiln_spec::Node<'_>| {
             let instance = instances.get(node.name).copied();
             let recorded = instance.and_then(|i| i.labels.get(labels::TARGET_IMAGE).cloned());
+            let host = instance.and_then(|_| self.hosts(observed, std::iter::once(node.name)).ok()?.pop());
             HostEntry {
+                public_address: instance.and_then(|i| i.public_address).map(|a| a.to_string()),
+                through: host.and_then(|host| host.jump).map(|jump| ssh.through(&jump)),
                 name: node.name.to_string(),
                 role: node.role.as_str().to_string(),
                 group: group_label(&node),
@@ -79,8 +87,13 @@ impl InventoryReport {
         out.push_str("  hosts:\n");
         for host in &self.hosts {
             let _ = writeln!(out, "    {}:", text(&host.name));
+            // In place of the common ones, which Ansible does not add to.
+            let through =
+                host.through.as_ref().map(|option| format!("{common} -o {}", kiln_ssh::quote(option)));
+            let reached = if host.public_address.is_some() { &host.public_address } else { &host.address };
             let facts = [
-                ("ansible_host", &host.address),
+                ("ansible_host", reached),
+                ("ansible_ssh_common_args", &through),
                 ("instance_id", &host.instance_id),
                 ("image_id", &host.image_id),
                 ("target_image_id", &host.target_image_id),
@@ -129,6 +142,8 @@ mod tests {
             role: role.into(),
             group: group.into(),
             address: Some("10.0.0.2".into()),
+            public_address: None,
+            through: None,
             instance_id: Some("i-1".into()),
             image_id: Some("image-1".into()),
             target_image_id: None,
@@ -140,5 +155,33 @@ mod tests {
             known_hosts: "/x/known_hosts".into(),
         };
         insta::assert_snapshot!(report.ansible());
+    }
+
+    #[test]
+    fn ansible_goes_through_the_node_with_a_public_address() {
+        let host = |name: &str, public_address: Option<&str>, through: Option<&str>| HostEntry {
+            name: name.into(),
+            role: "login".into(),
+            group: "login.l".into(),
+            address: Some("10.0.0.2".into()),
+            public_address: public_address.map(String::from),
+            through: through.map(String::from),
+            instance_id: None,
+            image_id: None,
+            target_image_id: None,
+        };
+        let proxy = "ProxyCommand=ssh -W [%h]:%p -i '/x/ssh key' 192.0.2.9";
+        let report = InventoryReport {
+            cluster: "demo".into(),
+            hosts: vec![host("l-0", Some("192.0.2.9"), None), host("c-0", None, Some(proxy))],
+            ssh_keys: Vec::new(),
+            known_hosts: "/x/known_hosts".into(),
+        };
+        let text = report.ansible();
+        assert!(text.contains("\"l-0\":\n      ansible_host: \"192.0.2.9\"\n"), "{text}");
+        assert!(text.contains("\"c-0\":\n      ansible_host: \"10.0.0.2\"\n"), "{text}");
+        let words =
+            r"{{ inventory_hostname }} -o 'ProxyCommand=ssh -W [%h]:%p -i '\\''/x/ssh key'\\'' 192.0.2.9'";
+        assert!(text.contains(words), "{text}");
     }
 }

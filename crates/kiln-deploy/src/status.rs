@@ -40,6 +40,8 @@ pub struct NodeStatus {
     pub group: String,
     pub cloud: String,
     pub address: Option<String>,
+    /// Where it is reached from outside the cluster's network, if it is.
+    pub public_address: Option<String>,
     pub image: Option<String>,
     pub slurm: Option<String>,
     pub reason: Option<String>,
@@ -235,6 +237,7 @@ impl ObservedNode<'_> {
             group: group_label(node),
             cloud: self.cloud(node),
             address: self.instance.and_then(|i| i.address).map(|a| a.to_string()),
+            public_address: self.instance.and_then(|i| i.public_address).map(|a| a.to_string()),
             image: self.instance.and_then(|i| i.image.as_deref()).map(|id| observed.image_name(id)),
             slurm: self.slurm.map(|s| s.short.clone()),
             reason: self.slurm.and_then(|s| s.reason.clone()),

@@ -35,6 +35,8 @@ pub struct Exports {
 pub struct NodeFacts {
     pub address: IpAddr,
     pub cpus: u32,
+    /// Sockets, cores of each, threads of each, where the flavor says so.
+    pub topology: Option<[u32; 3]>,
     pub memory_mib: u64,
     /// What the cloud says of its flavor, for jobs to choose by.
     pub features: Vec<String>,

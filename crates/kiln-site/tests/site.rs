@@ -48,6 +48,7 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
     let facts = |at: usize| NodeFacts {
         address: [10, 0, 0, 10 + u8::try_from(at).unwrap()].into(),
         cpus: 2,
+        topology: None,
         memory_mib: 2000,
         features: Vec::new(),
         ssh_host_public: "ssh-ed25519 BBBB".into(),
@@ -460,4 +461,78 @@ fn rebuild_jobs_have_an_account_where_one_is_asked_for() {
     };
     assert!(!bundle(FILE));
     assert!(bundle(&FILE.replace("MpiDefault = false", "AccountingStorageEnforce = \"limits\"")));
+}
+
+/// The NodeName lines of a file with one compute group.
+fn node_lines(group: &str, topology: Option<[u32; 3]>) -> Vec<String> {
+    let text = format!(
+        "[cluster]\nname = \"c\"\n[cloud]\nkind = \"local\"\n[login.l]\nnodes = \"l-0\"\n[compute.a]\nnodes = \"a-[0-2]\"\n{group}"
+    );
+    let spec = kiln_spec::parse(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    let mut inventory = inventory(&spec, Release::new(22, 5, 8));
+    for facts in inventory.nodes.values_mut() {
+        (facts.cpus, facts.topology) = (8, topology);
+    }
+    let secrets = secrets();
+    let conf = content(&site(&spec, &inventory, &secrets), "control", "/etc/slurm/slurm.conf");
+    conf.lines().filter(|line| line.starts_with("NodeName=")).map(String::from).collect()
+}
+
+fn content(site: &kiln_site::Site<'_>, node: &str, path: &str) -> String {
+    let bundle = site.bundle(node, &keys(node)).unwrap();
+    let file = bundle.resources.into_iter().rev().find_map(|resource| match resource {
+        Resource::File(file) if file.path == path => Some(file.content),
+        _ => None,
+    });
+    file.unwrap_or_else(|| panic!("{node} has no {path}"))
+}
+
+#[test]
+fn threads_of_one_core_are_not_cores() {
+    let shown = node_lines("", Some([1, 4, 2]));
+    assert_eq!(
+        shown,
+        ["NodeName=a-[0-2] CPUs=8 Sockets=1 CoresPerSocket=4 ThreadsPerCore=2 RealMemory=1900 State=UNKNOWN"]
+    );
+    let own = node_lines("node_config = { ThreadsPerCore = 4 }\n", Some([1, 4, 2]));
+    assert_eq!(own, ["NodeName=a-[0-2] CPUs=8 RealMemory=1900 ThreadsPerCore=4 State=UNKNOWN"]);
+}
+
+#[test]
+fn single_nodes_have_parameters_of_their_own() {
+    let group = "node_config = { Weight = 5, RealMemory = 1000 }\n\
+                 [compute.a.override.\"a-[1-2]\"]\nnode_config = { weight = 9 }\n";
+    assert_eq!(
+        node_lines(group, None),
+        [
+            "NodeName=a-0 CPUs=8 RealMemory=1000 Weight=5 State=UNKNOWN",
+            "NodeName=a-[1-2] CPUs=8 RealMemory=1000 weight=9 State=UNKNOWN",
+        ]
+    );
+}
+
+#[test]
+fn login_nodes_have_what_slurms_commands_read() {
+    let file = |path: &str| format!("[[role.control.file]]\npath = \"/etc/slurm/{path}\"\ncontent = \"x\"\n");
+    let files = ["plugstack.conf", "plugstack.conf.d/a.conf", "cli_filter.lua", "job_submit.lua"].map(file);
+    let text = format!(
+        "[cluster]\nname = \"c\"\n[cloud]\nkind = \"local\"\n[login.l]\nnodes = \"l-0\"\n[compute.a]\nnodes = \"a-0\"\n{}",
+        files.concat()
+    );
+    let spec = kiln_spec::parse(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
+    let bundle = site(&spec, &inventory, &secrets).bundle("l-0", &keys("l-0")).unwrap();
+    let ids: Vec<String> = bundle.resources.iter().map(Resource::id).collect();
+    let slurm: Vec<&str> = ids.iter().filter_map(|id| id.strip_prefix("file:/etc/slurm/")).collect();
+    assert_eq!(slurm, ["plugstack.conf", "plugstack.conf.d/a.conf", "cli_filter.lua", "slurm.conf"]);
+}
+
+#[test]
+fn slurmdbd_is_told_what_to_purge() {
+    let text = "[cluster]\nname = \"c\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a-0\"\n\
+                [slurm.slurmdbd_config]\nPurgeJobAfter = \"12months\"\nArchiveJobs = \"yes\"\n";
+    let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
+    let conf = content(&site(&spec, &inventory, &secrets), "control", "/etc/slurm/slurmdbd.conf");
+    assert!(conf.ends_with("StorageLoc=slurm_acct_db\nArchiveJobs=yes\nPurgeJobAfter=12months\n"), "{conf}");
 }

@@ -148,6 +148,8 @@ pub struct NodeOverride {
     /// Replaces the group's features.
     pub features: Option<Vec<String>>,
     pub address: Option<IpAddr>,
+    /// Set over the group's.
+    pub node_config: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -201,6 +203,8 @@ pub struct RebuildPartition {
 pub struct SlurmSpec {
     /// Parameters for slurm.conf that are set over Kiln's own.
     pub config: BTreeMap<String, ConfigValue>,
+    /// Parameters for slurmdbd.conf beside Kiln's own.
+    pub slurmdbd_config: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -308,6 +312,14 @@ impl Spec {
 }
 
 impl Group {
+    /// The extra parameters of a node's `NodeName` line. Slurm takes a parameter in any case.
+    pub fn node_config(&self, node: &str) -> BTreeMap<String, String> {
+        let own = self.overrides.get(node).and_then(|own| own.node_config.as_ref());
+        let is_own = |key: &str| own.is_some_and(|own| own.keys().any(|k| k.eq_ignore_ascii_case(key)));
+        let of_group = self.node_config.iter().filter(|(key, _)| !is_own(key));
+        of_group.chain(own.into_iter().flatten()).map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
     /// The group's nodes with their overrides merged.
     pub fn members(&self) -> impl Iterator<Item = Node<'_>> {
         self.nodes.iter().map(move |name| {

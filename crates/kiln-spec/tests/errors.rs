@@ -44,6 +44,7 @@ files! {
     openstack_without_network: &format!("{OPENSTACK}[image.default]\nsource = \"debian-12\"\n{COMPUTE}");
     openstack_without_source: &format!("{OPENSTACK}network = \"lab\"\n{COMPUTE}");
     openstack_settings: &format!("{OPENSTACK}network = \"\"\nsubnet = \"10.1.0.0\"\nserver_group = \"far\"\nroot_disk = {{ size = \"20 GB\" }}\nsecurity_groups = [\"a\", \"a\"]\n[image.default]\nprebuilt = \"fat\"\npackages = [\"htop\"]\nsource = \"debian-12\"\n{COMPUTE}");
+    owned_slurmdbd_keys: &format!("{HEAD}{COMPUTE}[slurm.slurmdbd_config]\nStoragePass = \"x\"\ndbdhost = \"y\"\n");
     openstack_keys_on_local: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\ncloud = \"lab\"\nroot_disk = {{ size = \"20 GiB\" }}\n{COMPUTE}");
     bad_hostlist: &format!("{HEAD}[compute.a]\nnodes = \"a[1-4],b[7-3]\"\n");
     bad_hostlist_in_literal_string: &format!("{HEAD}[compute.a]\nnodes = 'a[1-4'\n");

@@ -97,7 +97,7 @@ impl Ssh {
     }
 
     /// The option to connect through another machine, whose host key is known as well. ssh passes it to a shell.
-    fn through(&self, jump: &Host) -> String {
+    pub fn through(&self, jump: &Host) -> String {
         let ssh = self.arguments(jump);
         let words = ssh.iter().map(|word| quote(&word.to_string_lossy()).replace('%', "%%"));
         format!("ProxyCommand=ssh -o BatchMode=yes -W [%h]:%p {}", words.collect::<Vec<_>>().join(" "))

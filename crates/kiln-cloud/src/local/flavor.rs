@@ -7,8 +7,14 @@ const ALL: [(&str, u32, u64); 5] =
     [("tiny", 1, 512), ("small", 1, 2048), ("medium", 2, 4096), ("large", 4, 8192), ("xlarge", 8, 16384)];
 
 pub fn all() -> Vec<Flavor> {
-    ALL.map(|(name, cpus, memory_mib)| Flavor { name: name.into(), cpus, memory_mib, features: Vec::new() })
-        .to_vec()
+    let flavor = |(name, cpus, memory_mib): (&str, u32, u64)| Flavor {
+        name: name.into(),
+        cpus,
+        memory_mib,
+        features: Vec::new(),
+        topology: None,
+    };
+    ALL.map(flavor).to_vec()
 }
 
 pub fn check(name: &str) -> Result<()> {

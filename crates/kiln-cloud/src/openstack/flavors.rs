@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::driver::Driver;
 use super::session::Service::Compute;
-use crate::{Error, Flavor, Result};
+use crate::{CpuTopology, Error, Flavor, Result};
 
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct WireFlavor {
@@ -26,6 +26,7 @@ impl From<&WireFlavor> for Flavor {
             cpus: flavor.vcpus,
             memory_mib: flavor.ram,
             features: features(&flavor.name, &flavor.extra_specs),
+            topology: topology(flavor.vcpus, &flavor.extra_specs),
         }
     }
 }
@@ -90,6 +91,27 @@ fn features(name: &str, extra_specs: &BTreeMap<String, String>) -> Vec<String> {
     features
 }
 
+/// What the flavor fixes of its servers' CPUs. Nova fills in what is left open with as many sockets as there can be.
+fn topology(cpus: u32, extra_specs: &BTreeMap<String, String>) -> Option<CpuTopology> {
+    let number = |key: &str| extra_specs.get(key)?.parse::<u32>().ok().filter(|number| *number > 0);
+    let given = ["hw:cpu_sockets", "hw:cpu_cores", "hw:cpu_threads"].map(number);
+    let topology = match given {
+        [None, None, None] => return None,
+        [Some(sockets), Some(cores), threads] => {
+            CpuTopology { sockets, cores, threads: threads.unwrap_or(cpus / (sockets * cores).max(1)) }
+        }
+        [Some(sockets), None, threads] => {
+            let threads = threads.unwrap_or(1);
+            CpuTopology { sockets, cores: cpus / (sockets * threads).max(1), threads }
+        }
+        [None, cores, threads] => {
+            let (cores, threads) = (cores.unwrap_or(1), threads.unwrap_or(1));
+            CpuTopology { sockets: cpus / (cores * threads).max(1), cores, threads }
+        }
+    };
+    (topology.sockets * topology.cores * topology.threads == cpus).then_some(topology)
+}
+
 /// And not a comparison, such as `<in> x86_64`.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
@@ -102,6 +124,23 @@ mod tests {
     fn features_of(extra_specs: &[(&str, &str)]) -> Vec<String> {
         let specs = extra_specs.iter().map(|(key, value)| ((*key).to_string(), (*value).to_string()));
         features("hpc.16", &specs.collect())
+    }
+
+    #[test]
+    fn a_flavor_may_fix_sockets_cores_and_threads() {
+        let of = |specs: &[(&str, &str)]| {
+            let specs = specs.iter().map(|(key, value)| (format!("hw:cpu_{key}"), (*value).to_string()));
+            topology(8, &specs.collect()).map(|t| (t.sockets, t.cores, t.threads))
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[("threads", "2")]), Some((4, 1, 2)));
+        assert_eq!(of(&[("sockets", "1"), ("threads", "2")]), Some((1, 4, 2)));
+        assert_eq!(of(&[("sockets", "2"), ("cores", "2"), ("threads", "2")]), Some((2, 2, 2)));
+        assert_eq!(of(&[("sockets", "2"), ("cores", "2")]), Some((2, 2, 2)));
+        assert_eq!(of(&[("cores", "8")]), Some((1, 8, 1)));
+        // A flavor that Nova would refuse, and what is not a number.
+        assert_eq!(of(&[("sockets", "3"), ("cores", "2"), ("threads", "2")]), None);
+        assert_eq!(of(&[("threads", "many")]), None);
     }
 
     #[test]

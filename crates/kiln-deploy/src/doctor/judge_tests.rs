@@ -35,7 +35,7 @@ fn instance(name: &str) -> Instance {
 }
 
 fn whole() -> Observed {
-    let flavor = Flavor { name: "small".into(), cpus: 2, memory_mib: 1024, features: vec![] };
+    let flavor = Flavor { name: "small".into(), cpus: 2, memory_mib: 1024, features: vec![], topology: None };
     Observed {
         instances: vec![instance("control"), instance("s-0")],
         flavors: vec![flavor],
@@ -66,6 +66,7 @@ fn node(name: &str, verdict: &str, wrong: bool) -> NodeStatus {
         group: "compute.s".into(),
         cloud: "active".into(),
         address: None,
+        public_address: None,
         image: None,
         slurm: None,
         reason: None,

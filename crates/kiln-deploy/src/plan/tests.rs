@@ -35,7 +35,8 @@ fn built(id: &str) -> Targets {
 }
 
 fn nothing() -> Observed {
-    let flavor = Flavor { name: "medium".into(), cpus: 2, memory_mib: 4096, features: vec![] };
+    let flavor =
+        Flavor { name: "medium".into(), cpus: 2, memory_mib: 4096, features: vec![], topology: None };
     Observed { flavors: vec![flavor], ..Observed::default() }
 }
 
@@ -281,7 +282,13 @@ fn what_apply_cannot_change_is_told() {
             .replace("nodes = \"login-0\"", "nodes = \"login-0\"\nflavor = \"large\""),
     );
     let mut observed = whole(&before);
-    observed.flavors.push(Flavor { name: "large".into(), cpus: 4, memory_mib: 8192, features: vec![] });
+    observed.flavors.push(Flavor {
+        name: "large".into(),
+        cpus: 4,
+        memory_mib: 8192,
+        features: vec![],
+        topology: None,
+    });
     for instance in &mut observed.instances {
         if instance.name.starts_with("standard") {
             instance.labels.insert(labels::TARGET_IMAGE.into(), "new".into());

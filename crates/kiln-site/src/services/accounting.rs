@@ -1,5 +1,7 @@
 //! slurmdbd and its MariaDB, on the state volume.
 
+use std::fmt::Write as _;
+
 use kiln_spec::{Role, Spec};
 use kiln_wire::Resource;
 use kiln_wire::checkup::Question;
@@ -67,14 +69,15 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         "/etc/kiln/database.cnf",
         format!("# Written by Kiln.\n[client]\nuser=slurm\npassword={password}\n"),
     );
-    let slurmdbd = file(
-        "/etc/slurm/slurmdbd.conf",
-        format!(
-            "# Written by Kiln.\nAuthType=auth/munge\nDbdHost={control}\nSlurmUser=slurm\nPidFile=/run/slurmdbd.pid\n\
-             StorageType=accounting_storage/mysql\nStorageHost=localhost\nStorageUser=slurm\nStoragePass={password}\n\
-             StorageLoc={DATABASE}\n"
-        ),
+    let mut settings = format!(
+        "# Written by Kiln.\nAuthType=auth/munge\nDbdHost={control}\nSlurmUser=slurm\nPidFile=/run/slurmdbd.pid\n\
+         StorageType=accounting_storage/mysql\nStorageHost=localhost\nStorageUser=slurm\nStoragePass={password}\n\
+         StorageLoc={DATABASE}\n"
     );
+    for (key, value) in &context.spec.slurm.slurmdbd_config {
+        let _ = writeln!(settings, "{key}={value}");
+    }
+    let slurmdbd = file("/etc/slurm/slurmdbd.conf", settings);
     let is_installed = ["test", "-d", "/var/lib/state/mysql/mysql"];
     let mut grant = command("database for slurmdbd", &["mariadb"]).unless(&DATABASE_ANSWERS);
     grant.stdin = Some(format!(

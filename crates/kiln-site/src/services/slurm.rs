@@ -25,7 +25,12 @@ pub const CGROUP_CONF: &str = "file:/etc/slurm/cgroup.conf";
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     match context.role {
         Role::Compute => Vec::new(),
-        Role::Login => vec![slurm_conf(context)],
+        // A file that the login role has itself comes later, and replaces control's.
+        Role::Login => {
+            let mut resources = other_files::for_login(context.spec);
+            resources.push(slurm_conf(context));
+            resources
+        }
         Role::Control => {
             let mut resources = vec![directory("/etc/slurm", "root", 0o755)];
             // The site's files stand here, before slurm.conf, which may call for them. They come again among all files

@@ -198,15 +198,25 @@ fn group_lines(group: &Group, inventory: &Inventory) -> Vec<String> {
         .collect()
 }
 
+/// A site that sets one of these arranges the CPUs itself.
+const TOPOLOGY: &[&str] = &["Boards", "SocketsPerBoard", "Sockets", "CoresPerSocket", "ThreadsPerCore"];
+
 fn node_properties(group: &Group, node: &kiln_spec::Node<'_>, inventory: &Inventory) -> String {
     let mut words: Vec<(String, String)> = Vec::new();
+    let node_config = group.node_config(node.name);
+    let arranged = node_config.keys().any(|key| TOPOLOGY.iter().any(|own| own.eq_ignore_ascii_case(key)));
     if let Some(facts) = inventory.nodes.get(node.name) {
         words.push(("CPUs".into(), facts.cpus.to_string()));
+        // Without threads, each one is a core to Slurm, and two jobs share a core.
+        if let Some(topology) = facts.topology.filter(|_| !arranged) {
+            let names = ["Sockets", "CoresPerSocket", "ThreadsPerCore"];
+            words.extend(names.iter().zip(topology).map(|(name, count)| ((*name).into(), count.to_string())));
+        }
         words.push(("RealMemory".into(), usable_memory(facts.memory_mib).to_string()));
     }
-    for (key, value) in &group.node_config {
-        words.retain(|(k, _)| !k.eq_ignore_ascii_case(key));
-        words.push((key.clone(), value.clone()));
+    for (key, value) in node_config {
+        words.retain(|(k, _)| !k.eq_ignore_ascii_case(&key));
+        words.push((key, value));
     }
     let features = power::features(group, node, inventory);
     if !features.is_empty() {
@@ -258,14 +268,15 @@ fn partition_lines(spec: &Spec, inventory: &Inventory) -> Vec<String> {
 /// What the leanest node of a partition has per CPU.
 fn memory_per_cpu(spec: &Spec, inventory: &Inventory, partition: &Partition) -> Option<u64> {
     let groups = partition.groups.iter().filter_map(|name| spec.compute_group(name));
-    let number = |group: &Group, key: &str| {
-        let set = group.node_config.iter().find(|(k, _)| k.eq_ignore_ascii_case(key));
+    let number = |config: &BTreeMap<String, String>, key: &str| {
+        let set = config.iter().find(|(k, _)| k.eq_ignore_ascii_case(key));
         set.map(|(_, value)| value.parse::<u64>().ok())
     };
     let per_cpu = |group: &Group, name: &String| -> Option<u64> {
         let facts = inventory.nodes.get(name)?;
-        let cpus = number(group, "CPUs").unwrap_or(Some(u64::from(facts.cpus)))?;
-        let memory = number(group, "RealMemory").unwrap_or(Some(usable_memory(facts.memory_mib)))?;
+        let config = group.node_config(name);
+        let cpus = number(&config, "CPUs").unwrap_or(Some(u64::from(facts.cpus)))?;
+        let memory = number(&config, "RealMemory").unwrap_or(Some(usable_memory(facts.memory_mib)))?;
         memory.checked_div(cpus).filter(|mib| *mib > 0)
     };
     groups.flat_map(|group| group.nodes.iter().filter_map(move |name| per_cpu(group, name))).min()

@@ -31,6 +31,18 @@ fn files(spec: &Spec) -> impl Iterator<Item = (&str, &ExtraFile)> {
     files.filter_map(|file| Some((file.path.strip_prefix(DIRECTORY)?, file)))
 }
 
+/// What Slurm's commands read where they run, besides what slurmd is given too.
+const READ_BY_COMMANDS: &[&str] = &["cli_filter.lua", "plugstack.conf.d/"];
+
+/// The files of control that login nodes need as well: they have slurm.conf, so that nothing is fetched from slurmctld.
+pub fn for_login(spec: &Spec) -> Vec<Resource> {
+    let is_read = |name: &str| {
+        HANDED_OUT.contains(&name)
+            || READ_BY_COMMANDS.iter().any(|own| name == *own || own.ends_with('/') && name.starts_with(own))
+    };
+    files(spec).filter(|(name, _)| is_read(name)).map(|(_, file)| site_file(file)).collect()
+}
+
 /// To be written before anything reads slurm.conf, which may call for them.
 pub fn resources(spec: &Spec) -> Vec<Resource> {
     files(spec).map(|(_, file)| site_file(file)).collect()

@@ -15,6 +15,7 @@ pub use local::LocalSpec;
 pub use openstack::{OpenStackSpec, RootDiskSpec};
 
 use crate::diagnostic::Findings;
+use crate::words::and_list;
 use crate::written::table::table;
 use crate::written::{At, Choice, List, Text};
 use openstack::{RootDiskTable, ServerGroupPolicy};
@@ -37,6 +38,13 @@ macro_rules! clouds {
             pub fn facts(self) -> &'static CloudFacts {
                 match self {
                     $(CloudKind::$variant => &$module::FACTS,)*
+                }
+            }
+
+            /// The keys that only this kind has.
+            fn keys(self) -> &'static [&'static str] {
+                match self {
+                    $(CloudKind::$variant => $module::KEYS,)*
                 }
             }
 
@@ -145,6 +153,11 @@ pub(crate) fn validate(
     CloudSpec::validate(kind, table, subnet, findings)
 }
 
+/// All keys that this kind of cloud has.
+fn known(kind: CloudKind) -> Vec<&'static str> {
+    ["kind", "subnet"].iter().chain(kind.keys()).copied().collect()
+}
+
 /// Keys that this kind of cloud has no use for.
 fn reject_others(kind: CloudKind, table: &CloudTable, findings: &mut Findings<'_>) {
     let own = kind.written(table);
@@ -155,7 +168,7 @@ fn reject_others(kind: CloudKind, table: &CloudTable, findings: &mut Findings<'_
             }
             let message = format!("the {} cloud has no `{key}`", kind.facts().kind);
             (findings.error("wrong-cloud", span, message))
-                .expected("`kind` and `subnet` alone")
+                .expected(format!("keys of this cloud: {}", and_list(&known(kind))))
                 .hint(format!("these belong to kind = \"{}\"", other.facts().kind));
         }
     }

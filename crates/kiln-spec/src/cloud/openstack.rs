@@ -96,6 +96,19 @@ pub struct RootDiskSpec {
     pub volume_type: Option<String>,
 }
 
+/// The keys that only OpenStack has.
+pub(super) const KEYS: &[&str] = &[
+    "cloud",
+    "region",
+    "network",
+    "external_network",
+    "key_pair",
+    "availability_zone",
+    "root_disk",
+    "server_group",
+    "security_groups",
+];
+
 /// The keys that only OpenStack has, where the file has them.
 pub(super) fn written(table: &CloudTable) -> Vec<(&'static str, Range<usize>)> {
     let texts = [

@@ -60,6 +60,8 @@ table! {
         "features" => features: List<Text>, otherwise "those of the group";
         /// Fixed IPv4 address inside the cloud's `subnet`, which must be set.
         "address" => address: Text, otherwise "Kiln or the cloud chooses one";
+        /// Further parameters of the `NodeName` line, over those of the group.
+        "node_config" => node_config: Named<Scalar>, empty;
     }
 }
 

@@ -42,6 +42,6 @@ impl From<LoginTable> for ComputeTable {
 
 impl From<LoginOverrideTable> for ComputeOverrideTable {
     fn from(LoginOverrideTable { at, flavor, image, address }: LoginOverrideTable) -> Self {
-        ComputeOverrideTable { at, flavor, image, features: None, address }
+        ComputeOverrideTable { at, flavor, image, address, ..ComputeOverrideTable::default() }
     }
 }

@@ -15,6 +15,8 @@ table! {
     SlurmTable {
         /// Parameters of slurm.conf. They replace Kiln's own; `false` removes Kiln's line.
         "config" => config: Named<At<ConfigValue>>, empty;
+        /// Parameters of slurmdbd.conf, such as what is purged and archived: `{ PurgeJobAfter = "12months" }`. How slurmdbd reaches its database is set by Kiln.
+        "slurmdbd_config" => slurmdbd_config: Named<Scalar>, empty;
     }
 }
 
@@ -37,8 +39,6 @@ const FILE_KEYS: &[Owned] = &[
     ("SlurmdUser", "slurmd must run as root"),
     ("AuthType", "the MUNGE configuration of every node matches it"),
     ("AuthInfo", "the MUNGE configuration of every node matches it"),
-    ("AuthAltTypes", "the MUNGE configuration of every node matches it"),
-    ("AuthAltParameters", "the MUNGE configuration of every node matches it"),
     ("CredType", "the MUNGE configuration of every node matches it"),
     ("SlurmctldPort", "the nodes are told this port when they boot"),
     ("SlurmdPort", "the nodes are told this port when they boot"),
@@ -53,6 +53,24 @@ const FILE_KEYS: &[Owned] = &[
     ("ResumeProgram", "it is reserved for Kiln"),
     ("ResumeFailProgram", "it is reserved for Kiln"),
     ("SuspendProgram", "it is reserved for Kiln"),
+];
+
+const SLURMDBD_KEYS: &[Owned] = &[
+    ("AuthType", "the MUNGE configuration of every node matches it"),
+    ("AuthInfo", "the MUNGE configuration of every node matches it"),
+    ("DbdHost", "slurmdbd runs on the control node"),
+    ("DbdAddr", "slurmdbd runs on the control node"),
+    ("DbdBackupHost", "slurmdbd runs on the control node"),
+    ("DbdPort", "slurmctld is told this port"),
+    ("PidFile", "systemd looks for it in a fixed place"),
+    ("SlurmUser", "the images and the state volume are set up for this user"),
+    ("StorageType", "the database is on the state volume"),
+    ("StorageHost", "the database is on the state volume"),
+    ("StorageBackupHost", "the database is on the state volume"),
+    ("StoragePort", "the database is on the state volume"),
+    ("StorageUser", "Kiln makes this user"),
+    ("StoragePass", "it is a secret of the cluster"),
+    ("StorageLoc", "Kiln makes this database"),
 ];
 
 pub(crate) const NODE_KEYS: &[Owned] = &[
@@ -127,6 +145,7 @@ pub(crate) fn validate(written: &SlurmTable, rebuilds: bool, findings: &mut Find
         }
     }
     SlurmSpec {
+        slurmdbd_config: line_config(&written.slurmdbd_config, SLURMDBD_KEYS, findings),
         config: entries.iter().map(|(key, value)| (key.value.clone(), value.value.clone())).collect(),
     }
 }
@@ -148,7 +167,7 @@ fn is_parameter(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Parameters of a `NodeName` or `PartitionName` line.
+/// Parameters of a `NodeName` or `PartitionName` line, or of slurmdbd.conf.
 pub(crate) fn line_config(
     written: &Named<Scalar>,
     owned: &[Owned],
@@ -166,12 +185,8 @@ fn check_keys<'a>(keys: impl Iterator<Item = &'a Text>, owned: &[Owned], finding
     for key in keys {
         let name = &key.value;
         if !is_parameter(name) {
-            (findings.error(
-                "bad-name",
-                key.span.clone(),
-                format!("`{name}` is not a parameter of slurm.conf"),
-            ))
-            .expected("letters, digits and `_`");
+            (findings.error("bad-name", key.span.clone(), format!("`{name}` is not a parameter of Slurm")))
+                .expected("letters, digits and `_`");
         }
         if let Some((word, why)) = owned.iter().find(|(word, _)| word.eq_ignore_ascii_case(name)) {
             (findings.error("owned-key", key.span.clone(), format!("{word} cannot be set here: {why}")))

@@ -6,7 +6,7 @@ use super::network;
 use super::nodes::{check_feature, check_flavor, expand};
 use crate::NodeOverride;
 use crate::diagnostic::Findings;
-use crate::tables::{ComputeOverrideTable, MergedGroup};
+use crate::tables::{ComputeOverrideTable, MergedGroup, slurm};
 use crate::words::node_list;
 
 /// The overrides of a group by node name; several may set different things for one node.
@@ -59,6 +59,8 @@ fn override_settings(table: &ComputeOverrideTable, findings: &mut Findings<'_>) 
             .as_ref()
             .and_then(|address| network::address(address, findings))
             .map(Into::into),
+        node_config: (!table.node_config.is_empty())
+            .then(|| slurm::line_config(&table.node_config, slurm::NODE_KEYS, findings)),
     }
 }
 
@@ -76,6 +78,7 @@ fn combine(into: &mut NodeOverride, from: &NodeOverride) -> Option<&'static str>
         ("image", set(&mut into.image, from.image.as_ref())),
         ("features", set(&mut into.features, from.features.as_ref())),
         ("address", set(&mut into.address, from.address.as_ref())),
+        ("node_config", set(&mut into.node_config, from.node_config.as_ref())),
     ];
     clashes.iter().find(|(_, clash)| *clash).map(|(name, _)| *name)
 }

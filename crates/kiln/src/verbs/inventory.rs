@@ -1,6 +1,7 @@
 //! `kiln inventory`
 
 use clap::Args;
+use kiln_deploy::HostEntry;
 
 use crate::cluster;
 use crate::context::Context;
@@ -25,19 +26,29 @@ impl Inventory {
         } else if self.ansible {
             context.printer.raw(inventory.ansible())?;
         } else {
-            let mut table = Table::new(["node", "group", "address", "instance", "image", "target"]);
-            for host in inventory.hosts {
-                table.row([
-                    host.name,
-                    host.group,
-                    host.address.unwrap_or_default(),
-                    host.instance_id.unwrap_or_default(),
-                    host.image_id.unwrap_or_default(),
-                    host.target_image_id.unwrap_or_default(),
-                ]);
-            }
-            context.printer.raw(&table)?;
+            context.printer.raw(table(inventory.hosts))?;
         }
         Ok(Exit::Ok)
     }
+}
+
+/// Where no node has a public address, there is no column for it.
+fn table(hosts: Vec<HostEntry>) -> Table {
+    let has_public = hosts.iter().any(|host| host.public_address.is_some());
+    let mut table = if has_public {
+        Table::new(["node", "group", "address", "public", "instance", "image", "target"])
+    } else {
+        Table::new(["node", "group", "address", "instance", "image", "target"])
+    };
+    for host in hosts {
+        let [address, public, instance, image, target] =
+            [host.address, host.public_address, host.instance_id, host.image_id, host.target_image_id]
+                .map(Option::unwrap_or_default);
+        if has_public {
+            table.row([host.name, host.group, address, public, instance, image, target]);
+        } else {
+            table.row([host.name, host.group, address, instance, image, target]);
+        }
+    }
+    table
 }

@@ -24,6 +24,11 @@ impl Status {
             return Ok(exit(&report));
         }
         context.printer.raw(nodes(&report))?;
+        for node in &report.nodes {
+            if let Some(address) = &node.public_address {
+                context.printer.data(format!("{} is reached from outside at {address}", node.node))?;
+            }
+        }
         for stray in &report.strays {
             let does = does(stray.due, &stray.actions, &report);
             let age = age::between(stray.since, report.observed);

@@ -1,5 +1,7 @@
 //! `kiln up`
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use serde::Serialize;
 
@@ -22,6 +24,8 @@ pub struct Up {
 struct Outcome {
     plan: kiln_deploy::Plan,
     configured: kiln_deploy::Configured,
+    /// By node: where it is reached from outside the cluster's network.
+    public_addresses: BTreeMap<String, String>,
 }
 
 impl Up {
@@ -33,7 +37,9 @@ impl Up {
             let plan = deployment.plan().await?;
             apply::carry_out(context, deployment, &plan, self.yes).await?;
             let configured = deployment.configure(false).await?;
-            Ok(Outcome { plan, configured })
+            let hosts = deployment.inventory(&deployment.observe().await?)?.hosts;
+            let public = hosts.into_iter().filter_map(|host| Some((host.name, host.public_address?)));
+            Ok(Outcome { plan, configured, public_addresses: public.collect() })
         })?;
         if context.printer.is_json() {
             context.printer.json(&outcome)?;
@@ -45,6 +51,9 @@ impl Up {
         } else {
             let changes = configure::summary(&outcome.configured);
             context.printer.say(format!("cluster {name} is up; {changes}"));
+        }
+        for (node, address) in &outcome.public_addresses {
+            context.printer.say(format!("{node} is reached from outside at {address}"));
         }
         Ok(Exit::Ok)
     }
