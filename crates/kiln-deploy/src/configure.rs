@@ -207,7 +207,9 @@ impl Deployment<'_> {
             if there.get(node) != Some(&digest) {
                 let failed =
                     |e: kiln_wire::SealError| Error::Seal { node: node.clone(), message: e.to_string() };
-                let sealed = kiln_wire::seal(&bundle, &keys.seal_recipient, &sender).map_err(failed)?;
+                // The node runs no other program of the share.
+                let named = Bundle { kiln: Some(task.kiln_digest.to_string()), ..bundle.clone() };
+                let sealed = kiln_wire::seal(&named, &keys.seal_recipient, &sender).map_err(failed)?;
                 publication.sealed.insert(node.clone(), STANDARD.encode(sealed));
             }
             publication.bundles.insert(node.clone(), bundle.digest());

@@ -38,7 +38,7 @@ fn nfs_is_installed_where_volumes_are_not_shared() {
     let on_top = |spec: &Spec, role| list(packages(spec, debian(), &[role], true));
     assert_eq!(on_top(&local, Role::Control), "");
     assert_eq!(on_top(&openstack, Role::Control), "nfs-common nfs-kernel-server");
-    assert_eq!(on_top(&openstack, Role::Compute), "nfs-common");
+    assert_eq!(on_top(&openstack, Role::Compute), "libpam-slurm-adopt nfs-common");
 }
 
 #[test]
@@ -73,9 +73,9 @@ fn a_node_runs_the_units_of_its_role() {
     let spec = spec(LOCAL);
     let units = |role| units_to_run(&spec, role, debian()).join(" ");
     insta::assert_snapshot!(Role::ALL.map(units).join("\n"), @r"
-    systemd-journald.service munge.service ssh.service mariadb.service slurmdbd.service slurmctld.service kilnd.service
-    systemd-journald.service munge.service ssh.service
-    systemd-journald.service munge.service ssh.service slurmd.service
+    systemd-journald.service munge.service kiln-metadata.service ssh.service mariadb.service slurmdbd.service slurmctld.service kilnd.service
+    systemd-journald.service munge.service kiln-metadata.service ssh.service
+    systemd-journald.service munge.service kiln-metadata.service ssh.service slurmd.service
     ");
 }
 

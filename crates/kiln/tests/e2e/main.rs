@@ -20,6 +20,7 @@ mod lanes;
 mod leftovers;
 mod raise;
 mod reconcile;
+mod rights;
 mod rollout;
 mod secrecy;
 mod steering;
@@ -142,6 +143,8 @@ const SUITES: &[Suite] = &[
                 ("a user comes and leaves", change::user_leaves),
                 ("only users with a job reach a compute node", accounts::compute_access),
                 ("only root reaches the metadata", accounts::metadata),
+                ("the rights of users", rights::of_users),
+                ("the rights of a node's root", rights::of_a_nodes_root),
                 ("the local cloud's daemon is killed and comes back", daemon::killed),
                 ("the control node's token is good for its cluster alone", daemon::token),
                 ("rotated secrets reach the nodes", secrecy::rotation),
