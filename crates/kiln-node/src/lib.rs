@@ -7,6 +7,7 @@
 mod accounts;
 pub mod apply;
 pub mod boot;
+mod checkup;
 mod diff;
 pub mod epilog;
 mod http;
@@ -24,6 +25,7 @@ mod verdict;
 
 pub use apply::{ApplyOptions, apply};
 pub use boot::{BootError, BootOptions, BootOutcome, boot, identify, keep_metadata};
+pub use checkup::checkup;
 pub use metadata::{Metadata, MetadataError};
 pub use state::applied;
 

@@ -1,7 +1,8 @@
 //! sshd, which Kiln and the users log in by.
 
-use kiln_spec::Role;
+use kiln_spec::{Role, Spec};
 use kiln_wire::Resource;
+use kiln_wire::checkup::Question;
 use kiln_wire::make::{file, service};
 
 use super::{Context, OpenTo, Port, Service, Starts, Unit, metadata};
@@ -18,6 +19,7 @@ pub const SSHD: Service = Service {
     ],
     secrets: &[SSH_KEY],
     resources,
+    health,
     ..Service::EMPTY
 };
 
@@ -71,4 +73,9 @@ fn config(context: &Context<'_>) -> String {
          # Root's keys are Kiln's alone, so that a rotated one is really gone.\n\
          Match User root\n    AuthorizedKeysFile /etc/ssh/kiln-keys/root\n"
     )
+}
+
+/// A session that is open says nothing of the next one.
+fn health(_: &Spec, _: Role) -> Vec<Question> {
+    vec![Question::new("sshd would refuse its configuration at the next start", &["sshd", "-t"])]
 }

@@ -1,6 +1,6 @@
 //! Who gets in where.
 
-use crate::lab::{Lab, cloud_root, wait};
+use crate::lab::{Lab, USER, cloud_root, wait};
 
 pub fn compute_access(lab: &mut Lab) {
     let refused = lab.try_as_user("standard-0", "true");
@@ -10,7 +10,7 @@ pub fn compute_access(lab: &mut Lab) {
     let id = lab.submit("--nodes=1 --nodelist=standard-0", "sleep 600");
     lab.wait_job(&id, "RUNNING");
     assert_eq!(lab.as_user("standard-0", "id -un"), "demo");
-    let mut session = lab.start_as_user("standard-0", "exec sleep 4321");
+    let mut session = lab.ssh_command(USER, "standard-0", "exec sleep 4321").spawn().expect("ssh runs");
     let sleeps = |lab: &Lab| lab.try_on("standard-0", &["pgrep", "-xf", "sleep 4321"]).status.success();
     wait("the session runs", || sleeps(lab));
     // The end of another job of the same user does not end it.

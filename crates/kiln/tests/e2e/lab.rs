@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -112,15 +112,10 @@ impl Lab {
     }
 
     pub fn try_ssh(&self, user: &str, node: &str, command: &str) -> Output {
-        self.ssh(user, node, command).output().expect("ssh runs")
+        self.ssh_command(user, node, command).output().expect("ssh runs")
     }
 
-    /// A session of the ordinary user that goes on.
-    pub fn start_as_user(&self, node: &str, command: &str) -> Child {
-        self.ssh(USER, node, command).spawn().expect("ssh runs")
-    }
-
-    fn ssh(&self, user: &str, node: &str, command: &str) -> Command {
+    pub fn ssh_command(&self, user: &str, node: &str, command: &str) -> Command {
         let address = instance::address_of(node).unwrap_or_else(|| panic!("{node} has no single instance"));
         let mut ssh = Command::new("ssh");
         ssh.args(["-T", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR"])
