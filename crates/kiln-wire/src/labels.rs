@@ -10,6 +10,12 @@ pub const TARGET_IMAGE: &str = "kiln_target_image";
 /// The image Kiln last gave an instance, for clouds that cannot say it: the root disk is a volume there.
 pub const IMAGE: &str = "kiln_image";
 
+/// On volumes that Kiln created: `no` until an instance gets one for the first time, then `yes` for ever. Only a volume that
+/// says `no` certainly holds no data.
+pub const USED: &str = "kiln_used";
+pub const USED_NO: &str = "no";
+pub const USED_YES: &str = "yes";
+
 /// Properties of images.
 pub mod image {
     pub const RECIPE: &str = "kiln_recipe";

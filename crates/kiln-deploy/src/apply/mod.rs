@@ -79,7 +79,9 @@ impl Deployment<'_> {
                 return Ok(Made::one(Resource::SecurityGroup(name.clone()), group.id));
             }
             Action::CreateVolume { name, size_gib, .. } => {
-                let new = NewVolume { name: name.clone(), size_gib: *size_gib, labels: self.labels() };
+                let mut labels = self.labels();
+                labels.insert(labels::USED.to_string(), labels::USED_NO.to_string());
+                let new = NewVolume { name: name.clone(), size_gib: *size_gib, labels };
                 let volume = self.cloud.create_volume(new).await?;
                 done(format!("volume {name}"), "created");
                 return Ok(Made::one(Resource::Volume(name.clone()), volume.id));

@@ -121,12 +121,16 @@ impl Action {
 
     /// Whether it takes away something that exists now.
     pub fn is_destructive(&self) -> bool {
-        matches!(
-            self,
-            Action::RebuildInstances { .. }
-                | Action::DeleteInstances { .. }
-                | Action::CreateVolume { status: Some(VolumeStatus::Error), .. }
-        )
+        matches!(self, Action::RebuildInstances { .. } | Action::DeleteInstances { .. })
+            || self.deleted_volume().is_some()
+    }
+
+    /// The volume that it deletes, to create it again.
+    pub fn deleted_volume(&self) -> Option<&str> {
+        match self {
+            Action::CreateVolume { name, status: Some(VolumeStatus::Error), .. } => Some(name),
+            _ => None,
+        }
     }
 }
 

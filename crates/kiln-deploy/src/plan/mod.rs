@@ -50,6 +50,16 @@ impl Plan {
     pub fn is_destructive(&self) -> bool {
         self.actions.iter().any(Action::is_destructive)
     }
+
+    /// Whether instances are rebuilt or deleted.
+    pub fn changes_instances(&self) -> bool {
+        self.actions.iter().any(|action| action.is_destructive() && action.deleted_volume().is_none())
+    }
+
+    /// Names of the volumes that would be deleted.
+    pub fn deleted_volumes(&self) -> Vec<&str> {
+        self.actions.iter().filter_map(Action::deleted_volume).collect()
+    }
 }
 
 pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan> {

@@ -237,12 +237,36 @@ fn what_a_run_that_was_cut_off_left_half_made_is_completed() {
     let making = planned(&|o| o.volumes[0].status = VolumeStatus::Building);
     assert_eq!(lines(&making), ["~ volume demo-state: wait until the cloud has created it"]);
     assert!(!making.is_destructive());
-    let broken = planned(&|o| o.volumes[0].status = VolumeStatus::Error);
+    let broken = planned(&|o| {
+        o.volumes[0].status = VolumeStatus::Error;
+        o.volumes[0].labels.insert(labels::USED.into(), labels::USED_NO.into());
+    });
     assert_eq!(
         lines(&broken),
-        ["- volume demo-state: the cloud reports an error; deleted and recreated (10 GiB)"]
+        ["- volume demo-state: the cloud could not create it; deleted and recreated (10 GiB)"]
     );
-    assert!(broken.is_destructive());
+    assert!(broken.is_destructive() && !broken.changes_instances());
+    assert_eq!(broken.deleted_volumes(), ["demo-state"]);
+}
+
+/// Labels say that it was used, or say nothing, as on volumes of older releases; or an instance has it now.
+#[test]
+fn a_volume_that_may_hold_data_is_never_recreated() {
+    let spec = spec(FILE);
+    let rows = [(Some(labels::USED_YES), false), (None, false), (Some(labels::USED_NO), true)];
+    for (used, attached) in rows {
+        let mut observed = whole(&spec);
+        let volume = &mut observed.volumes[0];
+        volume.status = VolumeStatus::Error;
+        volume.labels.extend(used.map(|used| (labels::USED.to_string(), used.to_string())));
+        volume.attached_to.extend(attached.then(|| "id-control".to_string()));
+        let refused = plan(&spec, &observed, &built("old")).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the cloud reports an error for volume demo-state (state), which has been in use and may hold data"
+        );
+        assert!(refused.hint().unwrap().starts_with("Kiln does not delete it."));
+    }
 }
 
 #[test]

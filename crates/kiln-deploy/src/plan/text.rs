@@ -39,7 +39,7 @@ impl fmt::Display for Action {
                 Some(VolumeStatus::Error) => {
                     write!(
                         f,
-                        "- volume {name}: the cloud reports an error; deleted and recreated ({size_gib} GiB)"
+                        "- volume {name}: the cloud could not create it; deleted and recreated ({size_gib} GiB)"
                     )
                 }
                 Some(_) => write!(f, "~ volume {name}: wait until the cloud has created it"),
