@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::{
-    AddressRange, Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork,
+    AddressRange, Error, Flavor, Image, Instance, Kind, Labels, Network, NewImage, NewInstance, NewNetwork,
     NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume,
 };
 
@@ -76,6 +76,8 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
             self.set_labels(id, all).await
         }
     }
+
+    fn label(&self, kind: Kind, id: &str, labels: Labels) -> impl Future<Output = Result<()>> + Send;
 
     fn set_labels(&self, id: &str, labels: Labels) -> impl Future<Output = Result<Instance>> + Send;
 

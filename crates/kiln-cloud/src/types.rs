@@ -9,6 +9,28 @@ pub type Labels = BTreeMap<String, String>;
 
 use kiln_wire::{Attachment, labels};
 
+/// What carries labels and belongs to a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Instance,
+    Volume,
+    Network,
+    SecurityGroup,
+}
+
+impl Kind {
+    /// As people say it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Instance => "instance",
+            Kind::Volume => "volume",
+            Kind::Network => "network",
+            Kind::SecurityGroup => "security group",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
     pub id: String,

@@ -2,6 +2,8 @@
 
 /// On every resource that belongs to a cluster.
 pub const CLUSTER: &str = "kiln_cluster";
+/// Which cluster of that name: names are chosen by people, and two may choose the same.
+pub const ID: &str = "kiln_id";
 pub const NODE: &str = "kiln_node";
 pub const ROLE: &str = "kiln_role";
 pub const GROUP: &str = "kiln_group";
@@ -15,6 +17,9 @@ pub const IMAGE: &str = "kiln_image";
 pub const USED: &str = "kiln_used";
 pub const USED_NO: &str = "no";
 pub const USED_YES: &str = "yes";
+
+/// On the volume of the share: the address of the control node, which a new control node gets again.
+pub const CONTROL_ADDRESS: &str = "kiln_control_address";
 
 /// Properties of images.
 pub mod image {

@@ -155,8 +155,13 @@ impl Driver {
         if !is_unused(&self.volume(id).await?.metadata) {
             return Ok(());
         }
-        let body = json!({ "metadata": { labels::USED: labels::USED_YES } });
-        let path = format!("/volumes/{id}/metadata");
+        self.label_volume(id, &Labels::from([(labels::USED.into(), labels::USED_YES.into())])).await
+    }
+
+    /// Cinder merges what is sent so.
+    pub(super) async fn label_volume(&self, id: &str, labels: &Labels) -> Result<()> {
+        let path = format!("/volumes/{}/metadata", checked("volume", id)?);
+        let body = json!({ "metadata": labels });
         self.client.request(Cinder, Method::POST, &path, Some(&body)).retried().await.map(drop)
     }
 
