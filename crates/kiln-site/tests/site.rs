@@ -179,7 +179,9 @@ fn a_bundle_runs_just_the_units_of_its_services() {
             Resource::Service(service) => Some(service.unit),
             _ => None,
         });
-        assert_eq!(running.collect::<Vec<_>>(), services::units_to_run(&spec, found.role, family), "{node}");
+        let checks = services::checks(&spec, found.role, family);
+        let asked: Vec<String> = checks.into_iter().flat_map(|check| check.units).collect();
+        assert_eq!(running.collect::<Vec<_>>(), asked, "{node}");
     }
 }
 
@@ -258,6 +260,30 @@ fn a_slurm_conf_that_is_refused_leaves_slurmctld_and_its_restart_alone() {
         _ => false,
     };
     assert!(needs("file:/etc/kiln/slurmctld-restart") && needs("service:slurmctld.service"));
+}
+
+/// Numbers that packages give change from image to image, and files on volumes belong to numbers.
+#[test]
+fn users_of_services_have_fixed_numbers_and_come_before_their_files() {
+    for node in ["control", "login-0", "standard-0"] {
+        let mut made = vec!["root".to_string()];
+        for resource in bundle(node).resources {
+            let owner = match resource {
+                Resource::User(user) => {
+                    if user.system {
+                        let fixed = kiln_site::ServiceUser::ALL.iter().find(|fixed| fixed.name == user.name);
+                        assert_eq!(Some((user.uid, user.gid)), fixed.map(|fixed| (fixed.id, fixed.id)));
+                    }
+                    made.push(user.name);
+                    continue;
+                }
+                Resource::File(file) => file.owner,
+                Resource::Directory(directory) => directory.owner,
+                _ => continue,
+            };
+            assert!(made.contains(&owner), "{owner} on {node}");
+        }
+    }
 }
 
 #[test]
