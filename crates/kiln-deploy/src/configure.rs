@@ -51,6 +51,7 @@ impl Deployment<'_> {
     pub async fn configure(&self, dry_run: bool) -> Result<Configured> {
         self.secrets.ensure()?;
         let observed = self.observe().await?;
+        self.check_owner(&observed)?;
         let not_running = self.not_running(&observed)?;
         let ring = self.keys()?;
         let names: Vec<&str> = self.spec.nodes().map(|n| n.name).collect();

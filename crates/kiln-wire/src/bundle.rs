@@ -114,13 +114,15 @@ pub struct Mount {
     pub target: String,
     pub source: MountSource,
     pub read_only: bool,
+    /// Make a file system on a device that is empty: only where Kiln created the volume.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub format: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MountSource {
-    /// A volume of the cloud, by name. A directory below `/mnt/volumes` on the local cloud; a block device,
-    /// formatted when it is blank, elsewhere.
+    /// A volume of the cloud, by name. A directory below `/mnt/volumes` on the local cloud; a block device elsewhere.
     Volume(String),
     /// `SERVER:/PATH`
     Nfs(String),
@@ -216,6 +218,7 @@ mod tests {
             target: "/home".into(),
             source: MountSource::Nfs("control:/home".into()),
             read_only: false,
+            format: false,
         };
         let mut grant = command("grant", &["mariadb"]).unless(&["false"]).needs(EVERYTHING);
         grant.stdin = Some("s3cret".into());

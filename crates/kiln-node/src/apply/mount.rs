@@ -30,7 +30,7 @@ pub(super) fn apply(session: &mut Session, mount: &Mount, id: &str) -> Result<Ve
     let source = mounts::find(&mount.source)?;
     let mut changes = Vec::new();
     if let (Source::Device(device), MountSource::Volume(name)) = (&source, &mount.source)
-        && is_blank(device)?
+        && must_format(mount.format, name, examine(device)?)?
     {
         changes.push("formatted".to_owned());
         if !session.dry_run {
@@ -149,20 +149,56 @@ fn is_same(now: &Mounted, source: &Source, target: &str) -> bool {
     }
 }
 
-/// `blkid` says the same of a device it cannot read as of an empty one, so reading is tried first.
-fn is_blank(device: &Path) -> Result<bool, ApplyError> {
-    let mut sector = [0; 4096];
-    std::fs::File::open(device)
-        .and_then(|mut file| file.read_exact(&mut sector))
-        .map_err(|source| ApplyError::Io { doing: format!("read `{}`", device.display()), source })?;
+/// How much of a device is read before it is taken for empty.
+const START: u64 = 16 << 20;
+
+/// What is on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// Something that `blkid` knows: a file system, a partition table.
+    Known,
+    /// Zeroes, as far as it was read.
+    Zeroes,
+    /// Bytes that nobody knows: a damaged file system, or one that is encrypted.
+    Unknown,
+}
+
+/// `blkid` says the same of a device it cannot read as of an empty one, so all is read first.
+fn examine(device: &Path) -> Result<Content, ApplyError> {
+    let failed = |source| ApplyError::Io { doing: format!("read `{}`", device.display()), source };
+    let mut start = std::fs::File::open(device).map_err(failed)?.take(START);
+    let (mut block, mut read, mut zeroes) = (vec![0; 1 << 20], 0, true);
+    loop {
+        let length = start.read(&mut block).map_err(failed)?;
+        if length == 0 {
+            break;
+        }
+        read += length;
+        zeroes &= block[..length].iter().all(|byte| *byte == 0);
+    }
     let probe =
         process::run(&["blkid", "--probe", "--", &device.to_string_lossy()], None, Duration::from_secs(60))?;
     match probe.code {
-        Some(0) => Ok(false),
-        Some(2) => Ok(true),
+        Some(0) => Ok(Content::Known),
+        Some(2) if zeroes && read > 0 => Ok(Content::Zeroes),
+        Some(2) => Ok(Content::Unknown),
         _ => Err(ApplyError::Refused(format!(
             "cannot tell what `{}` holds; it is left alone",
             device.display()
+        ))),
+    }
+}
+
+/// Only an empty volume that Kiln created gets a file system.
+fn must_format(own: bool, volume: &str, content: Content) -> Result<bool, ApplyError> {
+    match (content, own) {
+        (Content::Known, _) => Ok(false),
+        (Content::Zeroes, true) => Ok(true),
+        (Content::Zeroes, false) => Err(ApplyError::Refused(format!(
+            "volume {volume} has no file system, and Kiln formats only volumes that it created; make a file system on it"
+        ))),
+        (Content::Unknown, _) => Err(ApplyError::Refused(format!(
+            "volume {volume} has no readable file system, but is not empty; it is left alone"
         ))),
     }
 }
@@ -268,8 +304,12 @@ mod tests {
 
     #[test]
     fn lines_of_the_mount_table() {
-        let mount =
-            |read_only| Mount { target: "/home".into(), source: MountSource::Nfs("c:/h".into()), read_only };
+        let mount = |read_only| Mount {
+            target: "/home".into(),
+            source: MountSource::Nfs("c:/h".into()),
+            read_only,
+            format: false,
+        };
         assert_eq!(
             fstab_line(&Source::Nfs("c:/h".into()), &mount(false)).unwrap(),
             "c:/h /home nfs rw,nosuid,nodev,hard,_netdev,nofail 0 0"
@@ -277,5 +317,35 @@ mod tests {
         let line = fstab_line(&Source::Directory("/mnt/volumes/x".into()), &mount(true)).unwrap();
         assert_eq!(line, "/mnt/volumes/x /home none bind,ro,nosuid,nodev,nofail 0 0");
         assert_eq!(target_of(&line), Some("/home"));
+    }
+
+    /// Files stand in for devices.
+    #[test]
+    fn only_what_is_empty_and_kilns_own_is_formatted() {
+        let dir = tempfile::tempdir().unwrap();
+        let device = |name: &str, write: &dyn Fn(&std::fs::File)| {
+            let path = dir.path().join(name);
+            let file = std::fs::File::create(&path).unwrap();
+            file.set_len(24 << 20).unwrap();
+            write(&file);
+            path
+        };
+        let empty = device("empty", &|_| {});
+        assert_eq!(examine(&empty).unwrap(), Content::Zeroes);
+        // A file system whose start is damaged.
+        let damaged = device("damaged", &|file| {
+            std::os::unix::fs::FileExt::write_at(file, b"data", 9 << 20).map(drop).unwrap();
+        });
+        assert_eq!(examine(&damaged).unwrap(), Content::Unknown);
+        format(&empty, "demo-home").unwrap();
+        assert_eq!(examine(&empty).unwrap(), Content::Known);
+        assert!(examine(&dir.path().join("missing")).is_err());
+
+        assert!(must_format(true, "v", Content::Zeroes).unwrap());
+        assert!(!must_format(true, "v", Content::Known).unwrap());
+        for (own, content) in [(true, Content::Unknown), (false, Content::Unknown), (false, Content::Zeroes)]
+        {
+            assert!(must_format(own, "v", content).is_err(), "{own} {content:?}");
+        }
     }
 }

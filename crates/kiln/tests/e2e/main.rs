@@ -160,6 +160,7 @@ const SUITES: &[Suite] = &[
                 ("the control node's token is good for its cluster alone", daemon::token),
                 ("rotated secrets reach the nodes", secrecy::rotation),
                 ("control is rebuilt under a running and a waiting job", control::rebuilt),
+                ("a lost control node comes back", control::lost),
                 ("the cluster shrinks and grows", change::resize),
                 ("a rebooted compute node comes back configured", change::reboot),
             ],
@@ -257,7 +258,7 @@ fn run(suite: &Suite) -> (usize, usize) {
     let mut lab = Lab::new(suite.debian);
     // A run that was cut off may have left its cluster, which has the same name, and its faults.
     lab::no_more_faults();
-    lab.destroy();
+    lab.clear();
     let before = leftovers::look();
     let (mut passed, mut failed) = (0, 0);
     // For work on some scenarios: only those whose names have one of these words, behind the raising.
