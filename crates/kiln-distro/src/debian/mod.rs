@@ -12,7 +12,7 @@ pub const DEBIAN: Family = Family {
         ("slurm-pam", &["libpam-slurm"]),
         ("slurmdbd", &["slurmdbd", "slurm-wlm-mysql-plugin"]),
     ],
-    units: &[("sshd.service", "ssh.service")],
+    units: &[("chronyd.service", "chrony.service"), ("sshd.service", "ssh.service")],
     system_groups: &[
         "adm",
         "audio",

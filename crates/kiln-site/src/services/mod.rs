@@ -20,6 +20,7 @@ mod slurmctld;
 mod slurmd;
 mod sshd;
 mod storage;
+mod time;
 mod users;
 
 use std::collections::BTreeSet;
@@ -40,6 +41,7 @@ const CONTROL: &[&Service] = &[
     &base::BASE,
     &hosts::HOSTS,
     &journal::JOURNAL,
+    &time::TIME,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
     &nfs_server::NFS_SERVER,
@@ -60,6 +62,7 @@ const LOGIN: &[&Service] = &[
     &base::BASE,
     &hosts::HOSTS,
     &journal::JOURNAL,
+    &time::TIME,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
     &munge::MUNGE,
@@ -74,6 +77,7 @@ const COMPUTE: &[&Service] = &[
     &base::BASE,
     &hosts::HOSTS,
     &journal::JOURNAL,
+    &time::TIME,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
     &munge::MUNGE,

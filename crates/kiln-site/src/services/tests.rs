@@ -33,12 +33,20 @@ fn an_image_has_the_software_of_its_roles() {
 }
 
 #[test]
-fn nfs_is_installed_where_volumes_are_not_shared() {
+fn what_only_some_clouds_need_is_installed_there_alone() {
     let (local, openstack) = (spec(LOCAL), spec(OPENSTACK));
     let on_top = |spec: &Spec, role| list(packages(spec, debian(), &[role], true));
     assert_eq!(on_top(&local, Role::Control), "");
-    assert_eq!(on_top(&openstack, Role::Control), "nfs-common nfs-kernel-server");
-    assert_eq!(on_top(&openstack, Role::Compute), "nfs-common");
+    assert_eq!(on_top(&openstack, Role::Control), "chrony nfs-common nfs-kernel-server");
+    assert_eq!(on_top(&openstack, Role::Compute), "chrony nfs-common");
+}
+
+#[test]
+fn nodes_with_clocks_keep_them_in_step() {
+    let units = |cloud: &str, role| units_to_run(&spec(cloud), role, debian()).contains(&"chrony.service");
+    for role in Role::ALL {
+        assert!(units(OPENSTACK, role) && !units(LOCAL, role), "{role:?}");
+    }
 }
 
 #[test]
