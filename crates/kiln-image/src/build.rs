@@ -8,6 +8,7 @@ use kiln_cloud::{
     Cloud, Image, InstanceStatus, Labels, Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup, Rule,
 };
 use kiln_distro::Step;
+use kiln_site::ServiceUser;
 use kiln_site::services::{self, OpenTo};
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::labels;
@@ -176,6 +177,10 @@ impl Builder<'_> {
             self.step(recipe, &host, &family.steps.pin_mirror, &[mirror], b"").await?;
         }
         self.step(recipe, &host, &family.steps.update, &[], b"").await?;
+        // Before the packages, which would give them numbers of their own.
+        let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
+        let users: Vec<&str> = users.iter().map(String::as_str).collect();
+        self.step(recipe, &host, &steps::MAKE_SERVICE_USERS, &users, b"").await?;
         let packages: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
         if !packages.is_empty() {
             self.step(recipe, &host, &family.steps.install, &packages, b"").await?;

@@ -265,6 +265,30 @@ fn a_slurm_conf_that_is_refused_leaves_slurmctld_and_its_restart_alone() {
     assert!(at("file:/etc/kiln/fleet.json") < at("service:kilnd.service"));
 }
 
+/// Numbers that packages give change from image to image, and files on volumes belong to numbers.
+#[test]
+fn users_of_services_have_fixed_numbers_and_come_before_their_files() {
+    for node in ["control", "login-0", "standard-0"] {
+        let mut made = vec!["root".to_string()];
+        for resource in bundle(node).resources {
+            let owner = match resource {
+                Resource::User(user) => {
+                    if user.system {
+                        let fixed = kiln_site::ServiceUser::ALL.iter().find(|fixed| fixed.name == user.name);
+                        assert_eq!(Some((user.uid, user.gid)), fixed.map(|fixed| (fixed.id, fixed.id)));
+                    }
+                    made.push(user.name);
+                    continue;
+                }
+                Resource::File(file) => file.owner,
+                Resource::Directory(directory) => directory.owner,
+                _ => continue,
+            };
+            assert!(made.contains(&owner), "{owner} on {node}");
+        }
+    }
+}
+
 #[test]
 fn slurmd_comes_last_and_needs_all_the_rest() {
     let compute = bundle("standard-0");

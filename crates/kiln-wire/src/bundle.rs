@@ -56,7 +56,8 @@ pub struct Group {
     pub system: bool,
 }
 
-/// A login user. Its home is made if it is missing, never removed.
+/// A login user: its home is made if it is missing, never removed. Or a service's, of which only the numbers count once
+/// it is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     pub name: String,
@@ -67,6 +68,9 @@ pub struct User {
     pub shell: String,
     /// Make the home directory here. Only one node of those that share it does.
     pub make_home: bool,
+    /// It is a service's.
+    #[serde(default)]
+    pub system: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

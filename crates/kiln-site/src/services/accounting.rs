@@ -1,16 +1,18 @@
 //! slurmdbd and its MariaDB, on the state volume.
 
 use kiln_wire::Resource;
-use kiln_wire::make::{command, directory, file, service};
+use kiln_wire::make::{command, file, service};
 
 use super::slurm::SLURM_CONF;
 use super::{Context, OpenTo, Port, Service, Unit, munge};
 use crate::secret::{Form, Secret};
+use crate::service_users::{MYSQL, SLURM};
 use crate::volumes::{Purpose, only_when_mounted};
 
 pub const ACCOUNTING: Service = Service {
     name: "accounting",
     software: |_| &["mariadb", "slurmdbd"],
+    users: &[MYSQL, SLURM],
     units: &[Unit::new(MARIADB).saves_on_stop(), Unit::new(SLURMDBD).saves_on_stop()],
     volumes: &[Purpose::State],
     ports: &[Port { tcp: 6819, open_to: OpenTo::Cluster }],
@@ -81,7 +83,7 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
          GRANT ALL ON {DATABASE}.* TO 'slurm'@'localhost';\n"
     ));
 
-    vec![
+    let mut resources = vec![
         Resource::File(server),
         Resource::File(client.owned_by("root", 0o600).secret()),
         Resource::Command(
@@ -101,7 +103,9 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
             .unless(&is_installed),
         ),
         Resource::Command(command("database in place", &["mv", "-T", DATA_NEW, DATA]).unless(&is_installed)),
-        directory(DATA, "mysql", 0o700),
+    ];
+    resources.extend(MYSQL.tree(DATA, 0o700));
+    resources.extend([
         Resource::File(only_when_mounted(family.unit(MARIADB))),
         Resource::Service(mariadb),
         Resource::Command(grant),
@@ -113,5 +117,6 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         Resource::Command(
             command("slurmdbd answers", &answers).unless(&answers).when_changed(&[SLURM_CONF]).retry(120),
         ),
-    ]
+    ]);
+    resources
 }

@@ -7,11 +7,13 @@ use kiln_wire::{Resource, paths};
 use super::slurm::SLURM_CONF;
 use super::{Context, Service, Unit, slurmctld};
 use crate::secret::{Form, Secret};
+use crate::service_users;
 use crate::volumes::Purpose;
 
 pub const KILND: Service = Service {
     name: "kilnd",
     units: &[Unit::new(UNIT)],
+    users: &[service_users::KILND],
     volumes: &[Purpose::State],
     secrets: &[CLOUD_TOKEN],
     resources,

@@ -5,10 +5,12 @@ use kiln_wire::make::{file, service};
 
 use super::{Context, Service, Unit};
 use crate::secret::{Form, Secret};
+use crate::service_users;
 
 pub const MUNGE: Service = Service {
     name: "munge",
     software: |_| &["munge"],
+    users: &[service_users::MUNGE],
     units: &[Unit::new(UNIT)],
     secrets: &[MUNGE_KEY],
     leftovers: &[KEY_FILE],

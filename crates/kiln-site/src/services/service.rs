@@ -6,6 +6,7 @@ use kiln_wire::Resource;
 
 use crate::inputs::{Inventory, NodeKeys, Secrets};
 use crate::secret::Secret;
+use crate::service_users::ServiceUser;
 use crate::slurm_conf::SlurmConf;
 use crate::volumes::{Purpose, restart_with};
 
@@ -18,6 +19,8 @@ pub struct Service {
     pub wanted: Option<fn(&Spec) -> bool>,
     /// What the image of a node of this role must have.
     pub software: fn(Role) -> &'static [&'static str],
+    /// Whom its units run as. They do not start where the image has them with other numbers.
+    pub users: &'static [ServiceUser],
     pub units: &'static [Unit],
     /// Volumes that hold its data. Its units are restarted when one of them is mounted while they run.
     pub volumes: &'static [Purpose],
@@ -105,6 +108,7 @@ impl Service {
         name: "",
         wanted: None,
         software: |_| &[],
+        users: &[],
         units: &[],
         volumes: &[],
         ports: &[],
@@ -121,9 +125,11 @@ impl Service {
         if !self.is_wanted(context.spec) {
             return Vec::new();
         }
-        let mut resources = (self.resources)(context);
+        let mut resources: Vec<Resource> = self.users.iter().flat_map(|user| user.resources()).collect();
+        resources.extend((self.resources)(context));
         for resource in &mut resources {
             if let Resource::Service(unit) = resource {
+                unit.needs.extend(self.users.iter().map(|user| user.resource_id()));
                 for purpose in self.volumes {
                     unit.restart_on.extend(restart_with(context.spec, *purpose));
                 }

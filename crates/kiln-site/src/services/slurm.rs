@@ -5,11 +5,13 @@ use kiln_wire::Resource;
 use kiln_wire::make::{directory, file};
 
 use super::{Context, Service};
+use crate::service_users;
 use crate::slurm_conf::{cgroup_conf, other_files};
 
 pub const SLURM: Service = Service {
     name: "slurm",
     software: |_| &["slurm-client"],
+    users: &[service_users::SLURM],
     leftovers: &["/etc/slurm/slurm.conf"],
     resources,
     ..Service::EMPTY

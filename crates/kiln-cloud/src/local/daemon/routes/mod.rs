@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequestParts, Path, Request, State};
-use axum::http::{StatusCode, header, request::Parts};
+use axum::http::{Method, StatusCode, header, request::Parts};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
@@ -64,8 +64,14 @@ pub fn api(server: Arc<Server>) -> Router {
 /// the work at its next pause, such as between accepting an instance and building it.
 async fn to_the_end(State(server): App, request: Request, next: Next) -> Response {
     let work = tokio::spawn(async move {
+        let is_change = request.method() != Method::GET;
         let name = format!("{} {}", request.method(), request.uri().path());
         let response = next.run(request).await;
+        if is_change {
+            // The cloud's own record of who was touched and when: with the name of an instance's id in the line about
+            // its building, all that is needed to judge what a client did.
+            tracing::info!(request = name, status = response.status().as_u16(), "changed");
+        }
         match blocking(move || server.daemon.fault(&name)).await {
             Ok(()) => response,
             Err(lost) => Failure(lost).into_response(),
