@@ -195,7 +195,7 @@ pub fn instance_gone(lab: &mut Lab) {
     cloud(async |cloud| cloud.delete(&id).await);
     healed("the fixed node is set down in words", || {
         lab.on("control", &["sinfo", "-hN", "-n", "standard-0", "-o", "%T %E"])
-            .starts_with("down kiln: its instance is gone; kiln apply recreates it")
+            .starts_with("down* kiln: its instance is gone; kiln apply recreates it")
     });
     lab.kiln(&["up", "--yes"]);
     healed("the fixed node with a new instance is in service", || is_in(lab, "standard-0", "IDLE"));
