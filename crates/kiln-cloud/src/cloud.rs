@@ -11,8 +11,9 @@ use crate::driver::Driver;
 #[cfg(any(test, feature = "testing"))]
 use crate::memory;
 use crate::{
-    AddressRange, Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage, NewInstance,
-    NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, local, openstack,
+    AddressRange, Error, Expiry, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage,
+    NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup, Volume,
+    local, openstack,
 };
 use kiln_wire::labels;
 
@@ -183,6 +184,12 @@ calls! {
     fn delete_security_group(id: &str) -> Result<()>;
 
     fn flavors() -> Result<Vec<Flavor>>;
+
+    /// What is limited. Empty: nothing is, or the cloud does not say.
+    fn quotas() -> Result<Vec<Quota>>;
+
+    /// The credentials of this host and of the cluster's control node that end some day.
+    fn expiries(cluster: &str) -> Result<Vec<Expiry>>;
 
     /// Makes a token valid for what the control node of one cluster has to do, in place of any earlier one.
     fn grant(cluster: &str, token: &str) -> Result<()>;

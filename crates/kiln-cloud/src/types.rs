@@ -277,3 +277,35 @@ pub struct Flavor {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
 }
+
+/// How much of something the cluster's owner may use in all, and uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    pub kind: QuotaKind,
+    pub limit: u64,
+    pub used: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuotaKind {
+    Instances,
+    Cpus,
+    MemoryMib,
+}
+
+impl QuotaKind {
+    pub fn word(self) -> &'static str {
+        match self {
+            QuotaKind::Instances => "instances",
+            QuotaKind::Cpus => "CPUs",
+            QuotaKind::MemoryMib => "MiB of memory",
+        }
+    }
+}
+
+/// Something that the cluster's access to the cloud depends on, and when it ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expiry {
+    pub what: String,
+    pub at: jiff::Timestamp,
+}

@@ -23,7 +23,7 @@ use crate::observe::Observed;
 
 const SSH_LIMIT: Duration = Duration::from_secs(180);
 /// The processor's own instructions where they can be had: nearly every node of every run has the binary already.
-const DIGEST: &str = r#"openssl dgst -sha256 -r "$1" 2>/dev/null || sha256sum "$1""#;
+pub(crate) const DIGEST: &str = r#"openssl dgst -sha256 -r "$1" 2>/dev/null || sha256sum "$1""#;
 
 /// What configuration did to the nodes.
 #[derive(Debug, Serialize)]

@@ -7,6 +7,7 @@
 mod accounts;
 pub mod apply;
 pub mod boot;
+mod checkup;
 mod diff;
 mod http;
 mod lock;
@@ -23,6 +24,7 @@ mod verdict;
 
 pub use apply::{ApplyOptions, apply};
 pub use boot::{BootError, BootOptions, BootOutcome, boot, identify};
+pub use checkup::checkup;
 pub use metadata::{Metadata, MetadataError};
 pub use state::applied;
 

@@ -179,7 +179,9 @@ fn a_bundle_runs_just_the_units_of_its_services() {
             Resource::Service(service) => Some(service.unit),
             _ => None,
         });
-        assert_eq!(running.collect::<Vec<_>>(), services::units_to_run(&spec, found.role, family), "{node}");
+        let checks = services::checks(&spec, found.role, family);
+        let asked: Vec<String> = checks.into_iter().flat_map(|check| check.units).collect();
+        assert_eq!(running.collect::<Vec<_>>(), asked, "{node}");
     }
 }
 

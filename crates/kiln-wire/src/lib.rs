@@ -7,6 +7,7 @@
 
 pub mod bundle;
 pub mod bundle_tag;
+pub mod checkup;
 mod cloud_access;
 mod event;
 mod fleet_file;

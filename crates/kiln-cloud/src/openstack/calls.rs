@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::{Access, Driver};
 use crate::{
-    AddressRange, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork,
-    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume,
+    AddressRange, Expiry, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork,
+    NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup, Volume,
 };
 
 impl crate::driver::Driver for Driver {
@@ -170,5 +170,13 @@ impl crate::driver::Driver for Driver {
 
     async fn flavors(&self) -> Result<Vec<Flavor>> {
         self.flavors().await
+    }
+
+    async fn quotas(&self) -> Result<Vec<Quota>> {
+        self.quotas().await
+    }
+
+    async fn expiries(&self, cluster: &str) -> Result<Vec<Expiry>> {
+        self.expiries(cluster).await
     }
 }

@@ -35,6 +35,7 @@ mod login;
 mod networks;
 mod parts;
 mod ports;
+mod quotas;
 mod security;
 mod servers;
 mod session;
@@ -42,5 +43,7 @@ mod volumes;
 mod wire;
 
 pub use access::Access;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use clouds_yaml::read_clouds_yaml;
 pub use driver::Driver;
 pub use kiln_spec::{OpenStackSpec as Settings, RootDiskSpec as RootDisk};

@@ -18,6 +18,7 @@ use serde::Serialize;
 pub use action::{
     Action, ExistingNode, NewNode, PlannedAttachment, PlannedLabels, PlannedRule, RebuiltNode, Stage,
 };
+pub use network::{cluster_group, login_group};
 pub use node::{attachments, exported_share, group_label, security_groups_of, share};
 pub use reference::{Ref, Resource};
 

@@ -3,6 +3,7 @@
 use kiln_distro::Family;
 use kiln_spec::{Role, Spec};
 use kiln_wire::Resource;
+use kiln_wire::checkup::Question;
 
 use crate::inputs::{Inventory, NodeKeys, Secrets};
 use crate::secret::Secret;
@@ -30,6 +31,8 @@ pub struct Service {
     pub leftovers: &'static [&'static str],
     /// Its part of a node's bundle, in the order in which it is applied.
     pub resources: fn(&Context<'_>) -> Vec<Resource>,
+    /// What a node of this role is asked to see that it works, besides that its units run.
+    pub health: fn(&Spec, Role) -> Vec<Question>,
 }
 
 /// What a service may use to make its resources.
@@ -115,6 +118,7 @@ impl Service {
         secrets: &[],
         leftovers: &[],
         resources: |_| Vec::new(),
+        health: |_, _| Vec::new(),
     };
 
     pub fn is_wanted(&self, spec: &Spec) -> bool {

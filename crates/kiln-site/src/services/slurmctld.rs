@@ -1,6 +1,8 @@
 //! slurmctld.
 
+use kiln_spec::{Role, Spec};
 use kiln_wire::Resource;
+use kiln_wire::checkup::Question;
 use kiln_wire::make::{command, file, service};
 
 use super::slurm::{CGROUP_CONF, SLURM_CONF};
@@ -17,6 +19,7 @@ pub const SLURMCTLD: Service = Service {
     volumes: &[Purpose::State],
     ports: &[Port { tcp: SLURMCTLD_PORT, open_to: OpenTo::Cluster }],
     resources,
+    health,
     ..Service::EMPTY
 };
 
@@ -48,4 +51,8 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         Resource::Command(reconfigured),
     ]);
     resources
+}
+
+fn health(_: &Spec, _: Role) -> Vec<Question> {
+    vec![Question::new("slurmctld does not answer", &["scontrol", "ping"])]
 }

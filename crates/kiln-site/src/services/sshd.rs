@@ -1,6 +1,8 @@
 //! sshd, which Kiln and the users log in by.
 
+use kiln_spec::{Role, Spec};
 use kiln_wire::Resource;
+use kiln_wire::checkup::Question;
 use kiln_wire::make::{file, service};
 
 use super::{Context, OpenTo, Port, Service, Starts, Unit};
@@ -17,6 +19,7 @@ pub const SSHD: Service = Service {
     ],
     secrets: &[SSH_KEY],
     resources,
+    health,
     ..Service::EMPTY
 };
 
@@ -45,4 +48,9 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
     ssh.reload_on =
         vec!["file:/etc/ssh/sshd_config.d/kiln.conf".into(), "file:/etc/ssh/ssh_host_ed25519_key".into()];
     vec![Resource::File(config), Resource::Service(ssh)]
+}
+
+/// A session that is open says nothing of the next one.
+fn health(_: &Spec, _: Role) -> Vec<Question> {
+    vec![Question::new("sshd would refuse its configuration at the next start", &["sshd", "-t"])]
 }

@@ -6,6 +6,7 @@
 
 mod accounts;
 mod change;
+mod chaos;
 #[path = "../lab/cluster_dir.rs"]
 mod cluster_dir;
 mod control;
@@ -22,6 +23,7 @@ mod raise;
 mod reconcile;
 mod rollout;
 mod secrecy;
+mod services;
 mod steering;
 mod trouble;
 mod watch;
@@ -121,6 +123,13 @@ const DOCUMENTS: &[Scenario] = &[
     ("README's end", documents::destroy),
 ];
 
+/// Everything at once.
+const CHAOS: &[Scenario] = &[
+    ("a cluster with fixed and elastic nodes", chaos::raise),
+    ("the judge sees a job that is harmed", chaos::judge_sees),
+    ("no job is harmed by a campaign of faults", chaos::campaign),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
@@ -133,6 +142,8 @@ const SUITES: &[Suite] = &[
                 ("the share tells a reader nothing", secrecy::sealed_share),
                 ("up again changes nothing", raise::up_again),
                 ("commands show the cluster", raise::commands),
+                ("services that are down are seen", services::down),
+                ("a doctor examines the whole cluster", services::examined),
                 ("a failed image build leaves nothing", raise::failed_build),
                 ("a parameter reaches all nodes and kills no job", change::parameter),
                 ("a parameter that Slurm does not know changes nothing", change::bad_parameter),
@@ -179,6 +190,7 @@ const SUITES: &[Suite] = &[
             ],
         ],
     },
+    Suite { name: "chaos", debian: "trixie", lane: "trixie", scenarios: &[CHAOS] },
     Suite { name: "reconcile-trixie", debian: "trixie", lane: "newer", scenarios: &[RECONCILE_SHORT] },
     Suite { name: "rollout-trixie", debian: "trixie", lane: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic-trixie", debian: "trixie", lane: "trixie", scenarios: &[ELASTIC_SHORT] },
@@ -188,6 +200,12 @@ const SUITES: &[Suite] = &[
         lane: "newer",
         scenarios: &[RAISE, &[("up again changes nothing", raise::up_again)]],
     },
+];
+
+/// Campaigns of any length, which run only when they are named.
+const CAMPAIGNS: [Suite; 2] = [
+    Suite { name: "chaos-bookworm", debian: "bookworm", lane: "bookworm", scenarios: &[CHAOS] },
+    Suite { name: "chaos-trixie", debian: "trixie", lane: "newer", scenarios: &[CHAOS] },
 ];
 
 /// For daily work: runs only when it is named.
@@ -218,7 +236,7 @@ fn main() -> ExitCode {
 }
 
 fn all() -> impl Iterator<Item = &'static Suite> {
-    SUITES.iter().chain([&QUICK])
+    SUITES.iter().chain(&CAMPAIGNS).chain([&QUICK])
 }
 
 fn run_all<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
