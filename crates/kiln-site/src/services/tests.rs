@@ -43,9 +43,13 @@ fn what_only_some_clouds_need_is_installed_there_alone() {
 
 #[test]
 fn nodes_with_clocks_keep_them_in_step() {
-    let units = |cloud: &str, role| units_to_run(&spec(cloud), role, debian()).contains(&"chrony.service");
+    let check = |cloud: &str, role| {
+        checks(&spec(cloud), role, debian()).into_iter().find(|check| check.service == "time")
+    };
     for role in Role::ALL {
-        assert!(units(OPENSTACK, role) && !units(LOCAL, role), "{role:?}");
+        assert!(check(LOCAL, role).is_none(), "{role:?}");
+        let check = check(OPENSTACK, role).unwrap();
+        assert_eq!((check.units, check.questions.len()), (vec!["chrony.service".to_string()], 1));
     }
 }
 
