@@ -6,6 +6,7 @@ use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::{Node, Release, Slurm};
 use kiln_spec::hostlist;
 
+use super::turn::KILN_DRAINED;
 use crate::cloud_view;
 use crate::cloud_view::image_of;
 use crate::error::{Error, Result};
@@ -36,12 +37,12 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
             let broken =
                 instances.get(&name).is_some_and(|i| matches!(i.status, InstanceStatus::Error { .. }));
             let state = states.get(&name);
-            // Kiln may bring back a node that Kiln drained. Slurm runs no job there.
             let elastic = file.elastic_group(&name).is_some();
-            let direct = !elastic && !options.no_reboot && state.is_some_and(Node::is_drained_by_kiln);
+            // Kiln may bring back a node that Kiln drained; whether it still is one is seen when it has its turn.
+            let ours = !elastic && !options.no_reboot && state.is_some_and(Node::is_drained_by_kiln);
             let skipped = if elastic {
                 elastic_skip(&options, target.as_deref(), instances.get(&name), state)
-            } else if broken && !direct {
+            } else if broken && !ours {
                 Some("its instance is broken; `kiln up` recreates it".to_string())
             } else {
                 reason_to_skip(&options, target.as_deref(), previous.as_deref(), state)
@@ -51,7 +52,6 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
                 target,
                 finished: skipped.is_some().then(now),
                 step: skipped.map_or(NodeStep::Pending, |reason| NodeStep::Skipped { reason }),
-                direct,
                 elastic,
                 ..RolloutNode::pending(&name, &partition, now())
             }
@@ -191,7 +191,7 @@ fn reason_to_skip(
         return None;
     }
     if let Some(node) = slurm.filter(|n| n.is_drained_by_kiln()) {
-        return (!node.state.is_empty()).then(|| "Kiln has drained it, and jobs still run there".into());
+        return (!node.state.is_empty()).then(|| KILN_DRAINED.into());
     }
     if !options.force && target.is_none() {
         return Some("no image is recorded for it".into());
