@@ -6,6 +6,7 @@ use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::{Node, Release, Slurm};
 use kiln_spec::hostlist;
 
+use super::transitions::Order;
 use super::turn::KILN_DRAINED;
 use crate::cloud_view;
 use crate::cloud_view::image_of;
@@ -14,8 +15,7 @@ use crate::fleet::Fleet;
 use crate::store::{Store, now};
 use kiln_wire::FleetFile;
 use kiln_wire::rollout::{
-    HAS_IMAGE, IS_OFF, NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState,
-    Strategy,
+    HAS_IMAGE, IS_OFF, NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, Strategy,
 };
 
 /// Records a rollout; the daemon carries it out.
@@ -214,30 +214,24 @@ pub fn list(store: &Store) -> Result<Vec<RolloutReport>> {
 
 /// Jobs that wait are cancelled; what has begun goes on.
 pub fn pause(store: &Store, id: RolloutId) -> Result<()> {
-    change(store, id, "paused", |state| (*state == RolloutState::Running).then_some(RolloutState::Paused))
+    change(store, id, Order::Pause)
 }
 
 pub fn resume(store: &Store, id: RolloutId) -> Result<()> {
-    change(store, id, "resumed", |state| (*state == RolloutState::Paused).then_some(RolloutState::Running))
+    change(store, id, Order::Resume)
 }
 
 /// Nothing new begins, nothing is taken back.
 pub fn abort(store: &Store, id: RolloutId) -> Result<()> {
-    change(store, id, "aborted", |state| {
-        (state.is_open() && *state != RolloutState::Aborting).then_some(RolloutState::Aborting)
-    })
+    change(store, id, Order::Abort)
 }
 
-fn change(
-    store: &Store,
-    id: RolloutId,
-    word: &str,
-    next: impl Fn(&RolloutState) -> Option<RolloutState>,
-) -> Result<()> {
+fn change(store: &Store, id: RolloutId, order: Order) -> Result<()> {
     // The daemon may change it between looking and writing.
     loop {
         let state = get(store, id)?.state;
-        let Some(to) = next(&state) else {
+        let word = order.past_tense();
+        let Some(to) = order.applied_to(&state) else {
             return Err(Error::Refused(format!("rollout {id} cannot be {word}: it is {}", state.message())));
         };
         if store.change_rollout(id, &state, &to)? {

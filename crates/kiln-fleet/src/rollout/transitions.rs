@@ -20,7 +20,7 @@
 //! node that was checked may have to boot again.
 
 use jiff::Timestamp;
-use kiln_wire::rollout::{NodeStep, RolloutNode};
+use kiln_wire::rollout::{NodeStep, RolloutNode, RolloutState};
 
 use crate::error::{Error, Result};
 
@@ -272,6 +272,35 @@ impl Transitions for RolloutNode {
     }
 }
 
+/// What an administrator may ask of a whole rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Pause,
+    Resume,
+    Abort,
+}
+
+impl Order {
+    /// `None`: not in this state.
+    pub fn applied_to(self, state: &RolloutState) -> Option<RolloutState> {
+        match (self, state) {
+            (Order::Pause, RolloutState::Running) => Some(RolloutState::Paused),
+            (Order::Resume, RolloutState::Paused) => Some(RolloutState::Running),
+            (Order::Abort, RolloutState::Aborting) => None,
+            (Order::Abort, state) if state.is_open() => Some(RolloutState::Aborting),
+            _ => None,
+        }
+    }
+
+    pub fn past_tense(self) -> &'static str {
+        match self {
+            Order::Pause => "paused",
+            Order::Resume => "resumed",
+            Order::Abort => "aborted",
+        }
+    }
+}
+
 fn allow(node: &RolloutNode, what: &'static str, allowed: bool) -> Result<()> {
     if allowed {
         return Ok(());
@@ -352,6 +381,24 @@ mod tests {
                     Err(other) => panic!("{other}"),
                 }
             }
+        }
+    }
+
+    #[test]
+    fn orders_are_taken_where_they_make_sense() {
+        use RolloutState::{Aborted, Aborting, Paused, Running};
+        let halting = || RolloutState::Halting { why: "w".into() };
+        // State, then what it becomes when paused, resumed, aborted.
+        let rows = [
+            (Running, [Some(Paused), None, Some(Aborting)]),
+            (Paused, [None, Some(Running), Some(Aborting)]),
+            (halting(), [None, None, Some(Aborting)]),
+            (Aborting, [None, None, None]),
+            (Aborted, [None, None, None]),
+        ];
+        for (state, expected) in rows {
+            let orders = [Order::Pause, Order::Resume, Order::Abort].map(|order| order.applied_to(&state));
+            assert_eq!(orders, expected, "{state:?}");
         }
     }
 
