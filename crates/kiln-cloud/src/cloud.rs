@@ -11,8 +11,9 @@ use crate::driver::Driver;
 #[cfg(any(test, feature = "testing"))]
 use crate::memory;
 use crate::{
-    AddressRange, Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage, NewInstance,
-    NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, local, openstack,
+    AddressRange, Error, Expiry, Flavor, Image, Instance, InstanceStatus, Kind, Labels, Network, NewImage,
+    NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup, Volume,
+    local, openstack,
 };
 use kiln_wire::labels;
 
@@ -126,6 +127,9 @@ calls! {
     /// Leaves the instance's other labels as they are, which others may be about to change.
     fn add_labels(id: &str, labels: Labels) -> Result<Instance>;
 
+    /// Adds labels to a resource that has the cluster's label.
+    fn label(kind: Kind, id: &str, labels: Labels) -> Result<()>;
+
     /// Replaces all labels.
     fn set_labels(id: &str, labels: Labels) -> Result<Instance>;
 
@@ -183,6 +187,12 @@ calls! {
     fn delete_security_group(id: &str) -> Result<()>;
 
     fn flavors() -> Result<Vec<Flavor>>;
+
+    /// What is limited. Empty: nothing is, or the cloud does not say.
+    fn quotas() -> Result<Vec<Quota>>;
+
+    /// The credentials of this host and of the cluster's control node that end some day.
+    fn expiries(cluster: &str) -> Result<Vec<Expiry>>;
 
     /// Makes a token valid for what the control node of one cluster has to do, in place of any earlier one.
     fn grant(cluster: &str, token: &str) -> Result<()>;

@@ -1,5 +1,7 @@
 //! What tests begin with, in this crate and in others: a whole value, to change the one thing that matters in.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 
 use crate::{Instance, InstanceStatus, Labels};
@@ -19,4 +21,9 @@ pub fn instance(name: &str) -> Instance {
         created: Timestamp::UNIX_EPOCH,
         built: None,
     }
+}
+
+/// Reads an entry of a `clouds.yaml` as the OpenStack driver does.
+pub fn read_clouds_yaml(path: &Path, cloud: &str) -> crate::Result<()> {
+    crate::openstack::read_clouds_yaml(path, cloud)
 }

@@ -7,7 +7,29 @@ use serde::{Deserialize, Serialize};
 
 pub type Labels = BTreeMap<String, String>;
 
-use kiln_wire::Attachment;
+use kiln_wire::{Attachment, labels};
+
+/// What carries labels and belongs to a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Instance,
+    Volume,
+    Network,
+    SecurityGroup,
+}
+
+impl Kind {
+    /// As people say it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Instance => "instance",
+            Kind::Volume => "volume",
+            Kind::Network => "network",
+            Kind::SecurityGroup => "security group",
+        }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
@@ -132,13 +154,25 @@ pub struct Volume {
     pub status: VolumeStatus,
 }
 
+impl Volume {
+    /// Whether it certainly holds no data: Kiln created it, and no instance ever had it.
+    pub fn never_used(&self) -> bool {
+        self.attached_to.is_empty() && is_unused(&self.labels)
+    }
+}
+
+/// Whether the labels of a volume say that no instance ever had it.
+pub(crate) fn is_unused(labels: &Labels) -> bool {
+    labels.get(labels::USED).is_some_and(|used| used == labels::USED_NO)
+}
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VolumeStatus {
     #[default]
     Usable,
     Building,
-    /// The cloud could not make it.
+    /// The cloud could not create it, or lost it later. It may still hold data: see [`Volume::never_used`].
     Error,
 }
 
@@ -271,4 +305,36 @@ pub struct Flavor {
     /// What a job may choose nodes of this flavor by: words, or pairs such as `pci=a100`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub features: Vec<String>,
+}
+
+/// How much of something the cluster's owner may use in all, and uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    pub kind: QuotaKind,
+    pub limit: u64,
+    pub used: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuotaKind {
+    Instances,
+    Cpus,
+    MemoryMib,
+}
+
+impl QuotaKind {
+    pub fn word(self) -> &'static str {
+        match self {
+            QuotaKind::Instances => "instances",
+            QuotaKind::Cpus => "CPUs",
+            QuotaKind::MemoryMib => "MiB of memory",
+        }
+    }
+}
+
+/// Something that the cluster's access to the cloud depends on, and when it ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expiry {
+    pub what: String,
+    pub at: jiff::Timestamp,
 }

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_distro::Family;
-use kiln_site::services;
 use kiln_slurm::State;
 use kiln_spec::{Node, Role};
 use kiln_wire::health::{FindingReport, FleetHealth, GroupFailures, NodeHealth};
 use serde::Serialize;
 
+use crate::checkup::{Examinations, Examined};
 use crate::configure::slurm_nodes;
 use crate::deployment::Deployment;
 use crate::error::Result;
@@ -46,6 +45,8 @@ pub struct NodeStatus {
     pub reason: Option<String>,
     /// `ok`, or the problem.
     pub verdict: String,
+    /// Somebody or kilnd has to do something about it.
+    pub wrong: bool,
     /// Since when kilnd sees it so.
     pub since: Option<Timestamp>,
     /// When kilnd does something about it.
@@ -55,14 +56,15 @@ pub struct NodeStatus {
 }
 
 impl StatusReport {
+    /// Nothing is wrong: what is still on its way or waits for a rebuild does not count.
     pub fn is_ok(&self) -> bool {
-        self.slurm_error.is_none() && self.nodes.iter().all(|n| n.verdict == "ok")
+        self.slurm_error.is_none() && self.kilnd_error.is_none() && !self.nodes.iter().any(|n| n.wrong)
     }
 }
 
-/// What the control node answered.
+/// What kilnd, or else Slurm, answered.
 #[derive(Default)]
-struct ControlAnswer {
+pub(crate) struct ControlAnswer {
     states: BTreeMap<String, SlurmState>,
     health: BTreeMap<String, NodeHealth>,
     failing_groups: Vec<GroupFailures>,
@@ -75,13 +77,35 @@ struct SlurmState {
     short: String,
     reason: Option<String>,
     in_order: bool,
+    /// Of an elastic group, powered down, and ready to be powered up.
+    off: bool,
 }
 
 impl Deployment<'_> {
     pub async fn status(&self) -> Result<StatusReport> {
         let observed = self.observe().await?;
-        let images = targets(self.spec, &observed);
-        let answer = self.ask_control(&observed).await;
+        let (answer, examined) =
+            tokio::join!(self.ask_control(&observed), self.examine(&observed, self.with_services(&observed)));
+        let report = self.report(&observed, answer, &examined);
+        Ok(report)
+    }
+
+    /// Slurm judges compute nodes; the others are asked themselves, those that are up.
+    fn with_services(&self, observed: &Observed) -> Vec<(&str, kiln_wire::checkup::Checkup)> {
+        let instances = observed.nodes();
+        let is_up = |name: &str| instances.get(name).is_some_and(|i| i.status == InstanceStatus::Active);
+        let nodes = self.spec.nodes().filter(|node| node.role != Role::Compute && is_up(node.name));
+        nodes.map(|node| (node.name, self.checkup_of(&node))).collect()
+    }
+
+    /// Everything that was asked, put together.
+    pub(crate) fn report(
+        &self,
+        observed: &Observed,
+        answer: ControlAnswer,
+        examined: &Examinations,
+    ) -> StatusReport {
+        let images = targets(self.spec, observed);
         let instances = observed.nodes();
         let nodes = self
             .spec
@@ -92,11 +116,12 @@ impl Deployment<'_> {
                     slurm: answer.states.get(node.name),
                     slurm_answers: answer.slurm_error.is_none(),
                     health: answer.health.get(node.name),
+                    services: examined.get(node.name).and_then(service_problem),
                 };
-                observed_node.status(&node, &observed, &images)
+                observed_node.status(&node, observed, &images)
             })
             .collect();
-        Ok(StatusReport {
+        StatusReport {
             cluster: self.spec.name.clone(),
             observed: Timestamp::now(),
             slurm_error: answer.slurm_error,
@@ -104,10 +129,10 @@ impl Deployment<'_> {
             failing_groups: answer.failing_groups,
             nodes,
             strays: answer.strays,
-        })
+        }
     }
 
-    async fn ask_control(&self, observed: &Observed) -> ControlAnswer {
+    pub(crate) async fn ask_control(&self, observed: &Observed) -> ControlAnswer {
         let failed = |error: String| ControlAnswer { slurm_error: Some(error), ..ControlAnswer::default() };
         let name = self.spec.control.node.as_str();
         let Some(instance) = observed.nodes().get(name).copied() else {
@@ -129,24 +154,8 @@ impl Deployment<'_> {
                     kilnd_error: Some(kilnd_error.to_string()),
                     ..ControlAnswer::default()
                 },
-                Err(error) => failed(self.with_stopped_units(observed, error.to_string()).await),
+                Err(error) => failed(error.to_string()),
             },
-        }
-    }
-
-    /// The error, with the units of the control node that should run and do not.
-    async fn with_stopped_units(&self, observed: &Observed, error: String) -> String {
-        let control = &self.spec.control;
-        let units =
-            services::units_to_run(self.spec, Role::Control, Family::of_image(self.spec, &control.image));
-        let (Ok(ssh), Ok(hosts)) = (self.ssh(), self.hosts(observed, std::iter::once(control.node.as_str())))
-        else {
-            return error;
-        };
-        let argv: Vec<&str> = ["systemctl", "is-active"].into_iter().chain(units.iter().copied()).collect();
-        match ssh.output(&hosts[0], &argv, b"").await.map(|output| not_active(&units, &output.stdout)) {
-            Ok(stopped) if !stopped.is_empty() => format!("{error} ({})", stopped.join(", ")),
-            _ => error,
         }
     }
 
@@ -165,7 +174,9 @@ impl From<FleetHealth> for ControlAnswer {
         let blind = health.cloud_problem.map(|problem| format!("kilnd cannot ask the cloud: {problem}"));
         let says = |n: &NodeHealth| {
             let short = n.slurm.clone()?;
-            Some((n.node.clone(), SlurmState { short, reason: n.reason.clone(), in_order: n.in_order }))
+            let off = n.in_order && State::parse(&short).is_off_and_available();
+            let (reason, in_order) = (n.reason.clone(), n.in_order);
+            Some((n.node.clone(), SlurmState { short, reason, in_order, off }))
         };
         ControlAnswer {
             states: health.nodes.iter().filter_map(says).collect(),
@@ -180,7 +191,12 @@ impl From<FleetHealth> for ControlAnswer {
 
 impl From<kiln_slurm::Node> for SlurmState {
     fn from(node: kiln_slurm::Node) -> Self {
-        SlurmState { short: node.state.to_string(), in_order: node.state.in_service(), reason: node.reason }
+        SlurmState {
+            short: node.state.to_string(),
+            in_order: node.state.in_service(),
+            off: node.state.is_off_and_available(),
+            reason: node.reason,
+        }
     }
 }
 
@@ -189,97 +205,201 @@ struct ObservedNode<'a> {
     slurm: Option<&'a SlurmState>,
     slurm_answers: bool,
     health: Option<&'a NodeHealth>,
+    /// What does not work, as far as the node was asked.
+    services: Option<String>,
+}
+
+/// What is to be said of a node, and whether somebody has to do something about it.
+struct Verdict {
+    text: String,
+    wrong: bool,
+}
+
+impl Verdict {
+    fn wrong(text: impl Into<String>) -> Verdict {
+        Verdict { text: text.into(), wrong: true }
+    }
+
+    fn fine(text: impl Into<String>) -> Verdict {
+        Verdict { text: text.into(), wrong: false }
+    }
 }
 
 impl ObservedNode<'_> {
     fn status(&self, node: &Node<'_>, observed: &Observed, images: &Targets) -> NodeStatus {
         let finding = self.health.and_then(|h| h.finding.as_ref()).filter(|f| !f.is_early);
+        let verdict = finding.map_or_else(|| self.verdict(node, images), |f| Verdict::wrong(f.text.as_str()));
         NodeStatus {
             node: node.name.to_string(),
             role: node.role.as_str().to_string(),
             group: group_label(node),
-            cloud: self.cloud(),
+            cloud: self.cloud(node),
             address: self.instance.and_then(|i| i.address).map(|a| a.to_string()),
             image: self.instance.and_then(|i| i.image.as_deref()).map(|id| observed.image_name(id)),
             slurm: self.slurm.map(|s| s.short.clone()),
             reason: self.slurm.and_then(|s| s.reason.clone()),
-            verdict: finding.map_or_else(|| self.verdict(node, images), |f| f.text.clone()),
+            verdict: verdict.text,
+            wrong: verdict.wrong,
             since: finding.map(|f| f.since),
             due: finding.and_then(|f| f.due),
             actions: finding.map(|f| f.actions.clone()).unwrap_or_default(),
         }
     }
 
-    fn cloud(&self) -> String {
+    fn cloud(&self, node: &Node<'_>) -> String {
         match self.instance {
             Some(instance) => instance.status.word().to_string(),
-            None if self.is_off() => "-".into(),
+            // Whether it should have one is for Slurm to say.
+            None if node.elastic && self.slurm.is_none_or(|s| s.off) => "-".into(),
             None => "missing".into(),
         }
     }
 
-    /// Whether it is of an elastic group and powered down.
-    fn is_off(&self) -> bool {
-        self.health.is_some_and(|h| h.elastic && h.in_order && h.instances.is_empty())
-    }
-
-    fn verdict(&self, node: &Node<'_>, images: &Targets) -> String {
+    fn verdict(&self, node: &Node<'_>, images: &Targets) -> Verdict {
+        let is_off = node.elastic && self.slurm.is_some_and(|s| s.off);
         let Some(instance) = self.instance else {
-            return match self.health {
-                _ if self.is_off() => "ok".into(),
-                Some(health) if health.elastic => out_of_service(health.slurm.as_deref().unwrap_or_default()),
-                _ => "no instance".into(),
+            return match self.slurm {
+                _ if is_off => Verdict::fine("ok"),
+                Some(state) if node.elastic => out_of_service(&state.short),
+                None if node.elastic => self.without_slurm(),
+                _ => Verdict::wrong("no instance"),
             };
         };
         match &instance.status {
             InstanceStatus::Active => {}
-            InstanceStatus::Error { reason } => return format!("broken: {reason}"),
-            other => return format!("instance is {}", other.word()),
+            InstanceStatus::Error { reason } => return Verdict::wrong(format!("broken: {reason}")),
+            other => return Verdict::wrong(format!("instance is {}", other.word())),
+        }
+        if let Some(problem) = &self.services {
+            return Verdict::wrong(problem.as_str());
         }
         if node.role == Role::Compute {
             match self.slurm {
                 Some(state) if !state.in_order => return out_of_service(&state.short),
-                None if self.slurm_answers => return "unknown to Slurm".into(),
-                None => return "Slurm could not be reached".into(),
+                None => return self.without_slurm(),
                 _ => {}
             }
         }
         let target = images.get(node.image).cloned().flatten();
         match target {
-            None => "its image is not built".into(),
-            Some(_) if instance.image != target => "another image is due".into(),
-            Some(_) => "ok".into(),
+            None => Verdict::wrong("its image is not built"),
+            Some(_) if instance.image != target => Verdict::fine("another image is due"),
+            Some(_) => Verdict::fine("ok"),
+        }
+    }
+
+    fn without_slurm(&self) -> Verdict {
+        Verdict::wrong(if self.slurm_answers { "unknown to Slurm" } else { "Slurm could not be reached" })
+    }
+}
+
+/// What a node says of its services, if that is not well.
+fn service_problem(examined: &std::result::Result<Examined, String>) -> Option<String> {
+    match examined {
+        Err(error) => Some(error.clone()),
+        Ok(Examined { report, .. }) if report.problems.is_empty() => None,
+        Ok(Examined { report, .. }) => {
+            Some(report.problems.iter().map(|problem| problem.text.as_str()).collect::<Vec<_>>().join("; "))
         }
     }
 }
 
-/// `systemctl is-active` says one word for each unit.
-fn not_active(units: &[&str], said: &str) -> Vec<String> {
-    let states = units.iter().zip(said.lines().map(str::trim));
-    let stopped = states.filter(|(_, state)| *state != "active");
-    stopped.map(|(unit, state)| format!("{unit} is {state}")).collect()
-}
-
-fn out_of_service(state: &str) -> String {
-    let observed_node = State::parse(state);
-    if observed_node.is_powering_up() {
-        "being powered up".into()
-    } else if observed_node.is_going_down() {
-        "being powered down".into()
+fn out_of_service(state: &str) -> Verdict {
+    let parsed = State::parse(state);
+    if parsed.is_powering_up() {
+        Verdict::fine("being powered up")
+    } else if parsed.is_going_down() {
+        Verdict::fine("being powered down")
     } else {
-        format!("Slurm: {state}")
+        Verdict::wrong(format!("Slurm: {state}"))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use kiln_spec::Spec;
+    use kiln_wire::Version;
+    use kiln_wire::checkup::{CheckupReport, ServiceProblem};
+
     use super::*;
 
+    fn spec() -> Spec {
+        let text = "[cluster]\nname = \"c\"\n[cloud]\nkind = \"local\"\n[login.l]\nnodes = \"l-0\"\n\
+                    [compute.e]\nnodes = \"e-0\"\nelastic = {}\n";
+        kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn active() -> Instance {
+        Instance {
+            id: "i".into(),
+            name: "x".into(),
+            status: InstanceStatus::Active,
+            image: Some("image".into()),
+            flavor: "medium".into(),
+            address: None,
+            public_address: None,
+            labels: kiln_cloud::Labels::new(),
+            volumes: Vec::new(),
+            created: Timestamp::UNIX_EPOCH,
+            built: None,
+        }
+    }
+
+    fn status(node: &str, seen: &ObservedNode<'_>) -> NodeStatus {
+        let spec = spec();
+        let images = Targets::from([("default".to_string(), Some("image".to_string()))]);
+        seen.status(&spec.node(node).unwrap(), &Observed::default(), &images)
+    }
+
+    fn examined(problems: &[(&str, &str)]) -> Examined {
+        let problem = |(service, text): &(&str, &str)| ServiceProblem {
+            service: (*service).into(),
+            text: (*text).into(),
+        };
+        let report = CheckupReport {
+            format: Version,
+            time: Timestamp::UNIX_EPOCH,
+            slurm: None,
+            problems: problems.iter().map(problem).collect(),
+            places: Vec::new(),
+        };
+        Examined { report, clock_ahead: jiff::SignedDuration::ZERO }
+    }
+
     #[test]
-    fn units_that_do_not_run_are_named() {
-        let units = ["munge.service", "slurmctld.service", "kilnd.service"];
-        let said = not_active(&units, "active\nfailed\ninactive\n");
-        assert_eq!(said, ["slurmctld.service is failed", "kilnd.service is inactive"]);
-        assert!(not_active(&units, "active\nactive\nactive\n").is_empty());
+    fn control_and_login_are_judged_by_their_services() {
+        let instance = active();
+        let seen = |answer: &std::result::Result<Examined, String>| ObservedNode {
+            instance: Some(&instance),
+            slurm: None,
+            slurm_answers: true,
+            health: None,
+            services: service_problem(answer),
+        };
+        let well = status("control", &seen(&Ok(examined(&[]))));
+        assert_eq!((well.verdict.as_str(), well.wrong), ("ok", false));
+        let down =
+            [("accounting", "slurmdbd.service is inactive"), ("slurmctld", "slurmctld.service is failed")];
+        let down = status("control", &seen(&Ok(examined(&down))));
+        assert_eq!(down.verdict, "slurmdbd.service is inactive; slurmctld.service is failed");
+        let lost = status("l-0", &seen(&Err("l-0 could not be reached over SSH: timed out".into())));
+        assert_eq!(lost.verdict, "l-0 could not be reached over SSH: timed out");
+        assert!(down.wrong && lost.wrong);
+    }
+
+    #[test]
+    fn an_elastic_node_without_an_instance_has_a_whole_verdict() {
+        let slurm = |state: &str| {
+            SlurmState::from(kiln_slurm::parse_node(&format!("NodeName=e-0 State={state}")).unwrap())
+        };
+        let seen = |slurm: Option<&SlurmState>, slurm_answers| {
+            let seen = ObservedNode { instance: None, slurm, slurm_answers, health: None, services: None };
+            let status = status("e-0", &seen);
+            format!("{} {} {}", status.cloud, status.wrong, status.verdict)
+        };
+        assert_eq!(seen(None, false), "- true Slurm could not be reached");
+        assert_eq!(seen(None, true), "- true unknown to Slurm");
+        assert_eq!(seen(Some(&slurm("IDLE+CLOUD+POWERED_DOWN")), true), "- false ok");
+        assert_eq!(seen(Some(&slurm("DOWN+CLOUD")), true), "missing true Slurm: down+cloud");
     }
 }

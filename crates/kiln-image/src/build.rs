@@ -8,6 +8,7 @@ use kiln_cloud::{
     Cloud, Image, InstanceStatus, Labels, Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup, Rule,
 };
 use kiln_distro::Step;
+use kiln_site::ServiceUser;
 use kiln_site::services::{self, OpenTo};
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::labels;
@@ -30,6 +31,8 @@ pub struct Builder<'a> {
     pub host_key: &'a str,
     /// Labels the build instance, so that a build that was cut off is found and cleared by the next one.
     pub cluster: &'a str,
+    /// Which cluster of that name.
+    pub cluster_id: &'a str,
     pub flavor: &'a str,
     /// Name of a network that exists, to build in; `None`: one is made for the build.
     pub network: Option<&'a str>,
@@ -176,6 +179,10 @@ impl Builder<'_> {
             self.step(recipe, &host, &family.steps.pin_mirror, &[mirror], b"").await?;
         }
         self.step(recipe, &host, &family.steps.update, &[], b"").await?;
+        // Before the packages, which would give them numbers of their own.
+        let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
+        let users: Vec<&str> = users.iter().map(String::as_str).collect();
+        self.step(recipe, &host, &steps::MAKE_SERVICE_USERS, &users, b"").await?;
         let packages: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
         if !packages.is_empty() {
             self.step(recipe, &host, &family.steps.install, &packages, b"").await?;
@@ -328,7 +335,8 @@ impl Builder<'_> {
 
     fn labels(&self) -> Labels {
         let pair = |key: &str, value: &str| (key.to_string(), value.to_string());
-        Labels::from([pair(labels::CLUSTER, self.cluster), pair(labels::ROLE, ROLE)])
+        let cluster = [pair(labels::CLUSTER, self.cluster), pair(labels::ID, self.cluster_id)];
+        cluster.into_iter().chain([pair(labels::ROLE, ROLE)]).collect()
     }
 
     fn say(&self, image: &str, text: &str) {

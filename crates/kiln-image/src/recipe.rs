@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kiln_distro::Family;
-use kiln_site::services;
+use kiln_site::{ServiceUser, services};
 use kiln_spec::{ImageSource, ImageSpec, Spec, System};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -77,6 +77,7 @@ impl Recipe {
                 Source::Cloud(name) => format!("cloud image {name}"),
                 Source::Image(parent) => parent.digest(),
             },
+            "users": ServiceUser::ALL.map(|user| (user.name, user.id)),
             "packages": self.packages,
             "commands": self.commands,
             "mirror": self.mirror,

@@ -3,6 +3,7 @@
 
 mod inputs;
 mod secret;
+mod service_users;
 pub mod services;
 mod slurm_conf;
 mod volumes;
@@ -16,6 +17,7 @@ use kiln_spec::Spec;
 pub use inputs::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_wire::{Bundle, Resource};
 pub use secret::{Form, Secret};
+pub use service_users::ServiceUser;
 use services::Context;
 use slurm_conf::SlurmConf;
 pub use slurm_conf::{longest_resume_timeout, resume_timeout};
@@ -52,6 +54,7 @@ impl Site<'_> {
         let parts = services::of(role).iter().flat_map(|service| service.bundle_part(&context));
         let resources = settle(parts);
         Some(Bundle {
+            kiln: None,
             format: kiln_wire::Version,
             cluster: self.spec.name.clone(),
             node: node.to_string(),

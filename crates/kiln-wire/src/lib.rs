@@ -7,6 +7,7 @@
 
 pub mod bundle;
 pub mod bundle_tag;
+pub mod checkup;
 mod cloud_access;
 mod event;
 mod fleet_file;
@@ -33,4 +34,4 @@ pub use identity::{Identity, UserData};
 pub use node_names::NodeNames;
 pub use publication::{Publication, ShareError, bundles, publish, published};
 pub use report::{Applied, AppliedResult, ApplyReport, Outcome, ResourceReport};
-pub use seal::{SealError, seal, seal_keypair, unseal, unseal_for};
+pub use seal::{Opened, SealError, seal, seal_keypair};

@@ -187,7 +187,7 @@ impl Driver {
 }
 
 /// No cluster's name has an underscore.
-fn name(cluster: &str) -> String {
+pub(super) fn name(cluster: &str) -> String {
     format!("kiln_{cluster}")
 }
 

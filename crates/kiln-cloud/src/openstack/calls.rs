@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::{Access, Driver};
 use crate::{
-    AddressRange, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork,
-    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume,
+    AddressRange, Expiry, Flavor, Image, Instance, Kind, Labels, Network, NewImage, NewInstance, NewNetwork,
+    NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup, Volume,
 };
 
 impl crate::driver::Driver for Driver {
@@ -78,6 +78,15 @@ impl crate::driver::Driver for Driver {
 
     async fn add_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
         self.add_labels(id, labels).await
+    }
+
+    async fn label(&self, kind: Kind, id: &str, labels: Labels) -> Result<()> {
+        match kind {
+            Kind::Instance => self.add_labels(id, labels).await.map(drop),
+            Kind::Volume => self.label_volume(id, &labels).await,
+            Kind::Network => self.tag("networks", id, &labels).await,
+            Kind::SecurityGroup => self.tag("security-groups", id, &labels).await,
+        }
     }
 
     async fn set_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
@@ -170,5 +179,13 @@ impl crate::driver::Driver for Driver {
 
     async fn flavors(&self) -> Result<Vec<Flavor>> {
         self.flavors().await
+    }
+
+    async fn quotas(&self) -> Result<Vec<Quota>> {
+        self.quotas().await
+    }
+
+    async fn expiries(&self, cluster: &str) -> Result<Vec<Expiry>> {
+        self.expiries(cluster).await
     }
 }

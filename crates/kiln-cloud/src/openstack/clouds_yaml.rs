@@ -32,6 +32,12 @@ pub(super) fn from_files(name: &str, environment: Environment<'_>) -> Result<Log
     from_entry(&entry, origin, path.parent().unwrap_or(Path::new(".")), environment)
 }
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn read_clouds_yaml(path: &Path, cloud: &str) -> Result<()> {
+    let file = path.display().to_string();
+    from_files(cloud, &|name| (name == "OS_CLIENT_CONFIG_FILE").then(|| file.clone())).map(|_| ())
+}
+
 /// A vendor's part of an entry, kept in a file of its own.
 fn with_profile(entry: &Value, environment: Environment<'_>) -> Result<Value> {
     let profile = entry.get("profile").or_else(|| entry.get("cloud")).and_then(Value::as_str);

@@ -14,7 +14,7 @@
 //! | servers | metadata, and the tag `kiln_cluster=NAME` | the tag: metadata cannot be filtered by ordinary users |
 //! | volumes | metadata | metadata |
 //! | images | properties | none: a project has few |
-//! | networks, subnets, routers, ports, security groups, floating IPs | the description, given in the request that makes them; tags would need a second one | the description |
+//! | networks, subnets, routers, ports, security groups, floating IPs | the description, given in the request that makes them; the cluster's id is a tag of networks and security groups | the description |
 //! | key pairs, server groups, application credentials | their names, which no cluster's own name can equal | none |
 
 mod access;
@@ -35,6 +35,7 @@ mod login;
 mod networks;
 mod parts;
 mod ports;
+mod quotas;
 mod security;
 mod servers;
 mod session;
@@ -42,5 +43,7 @@ mod volumes;
 mod wire;
 
 pub use access::Access;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use clouds_yaml::read_clouds_yaml;
 pub use driver::Driver;
 pub use kiln_spec::{OpenStackSpec as Settings, RootDiskSpec as RootDisk};

@@ -5,6 +5,10 @@ use kiln_distro::Step;
 /// Standard input: the binary; argument: its SHA-256.
 pub const INSTALL_KILN: Step = Step { says: "copying kiln", script: include_str!("install-kiln.sh") };
 
+/// Arguments: `NAME:NUMBER` of each.
+pub const MAKE_SERVICE_USERS: Step =
+    Step { says: "making service users", script: include_str!("make-service-users.sh") };
+
 /// Kiln decides at configuration which services run on a node. Arguments: units to enable, `--`, units to disable.
 pub const SETTLE_SERVICES: Step =
     Step { says: "disabling services", script: include_str!("settle-services.sh") };

@@ -23,6 +23,7 @@ pub(super) fn apply_group(session: &mut Session, group: &Group) -> Result<Verdic
     check_name(&group.name)?;
     if let Some(found) = session.accounts.group(&group.name) {
         return match group.gid {
+            Some(gid) if gid != found.gid && group.system => Err(wrong_number("gid", found.gid, gid)),
             Some(gid) if gid != found.gid => {
                 Err(ApplyError::Refused(format!("the group exists with gid {}, not {gid}", found.gid)))
             }
@@ -39,6 +40,9 @@ pub(super) fn apply_user(session: &mut Session, user: &User) -> Result<Verdict, 
         if !field.starts_with('/') || field.contains([':', '\n']) {
             return Err(ApplyError::Refused(format!("`{field}` cannot be a home or a shell")));
         }
+    }
+    if user.system {
+        return apply_service_user(session, user);
     }
     let mut changes = Vec::new();
     if !session.accounts.groups.iter().any(|group| group.gid == user.gid) {
@@ -59,6 +63,27 @@ pub(super) fn apply_user(session: &mut Session, user: &User) -> Result<Verdict, 
         changes.push("home".into());
     }
     if changes.is_empty() { Ok(Verdict::unchanged()) } else { Ok(Verdict::changed(changes.join(", "))) }
+}
+
+/// What a package or a person has made of it otherwise, such as its home, is left alone.
+fn apply_service_user(session: &mut Session, user: &User) -> Result<Verdict, ApplyError> {
+    match session.accounts.user(&user.name) {
+        Some(found) if found.uid != user.uid => Err(wrong_number("uid", found.uid, user.uid)),
+        Some(found) if found.gid != user.gid => Err(wrong_number("gid", found.gid, user.gid)),
+        Some(_) => Ok(Verdict::unchanged()),
+        None => {
+            add_user(session, user)?;
+            Ok(Verdict::changed("created"))
+        }
+    }
+}
+
+/// Its files would belong to another user on the next image, or belong to one already.
+fn wrong_number(kind: &str, found: u32, wanted: u32) -> ApplyError {
+    ApplyError::Refused(format!(
+        "this image has it with {kind} {found}; Kiln's images have {wanted}. Build the image again and rebuild the node: \
+         `kiln up` does it for control and login nodes, then `kiln rebuild` for compute nodes"
+    ))
 }
 
 fn check_name(name: &str) -> Result<(), ApplyError> {
@@ -110,7 +135,14 @@ fn add_user(session: &mut Session, user: &User) -> Result<(), ApplyError> {
     if !groups.is_empty() {
         argv.extend(["--groups", &groups]);
     }
+    if user.system {
+        argv.push("--system");
+    }
     argv.extend(["--", &user.name]);
+    if user.system {
+        process::call(&argv)?;
+        return session.reread_accounts();
+    }
     // Recorded before it is done: an interrupted run must not leave a user that is never locked.
     session.manifest.users.insert(user.name.clone(), MadeUser { uid: user.uid, locked: false });
     session.save()?;

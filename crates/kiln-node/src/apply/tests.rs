@@ -7,6 +7,34 @@ use kiln_wire::bundle::{Command, Directory, EVERYTHING, File, Link, Mount, Mount
 use kiln_wire::make;
 use std::os::unix::fs::PermissionsExt;
 
+/// A service with another number than Kiln's images have owns other files than it should.
+#[test]
+fn a_service_user_with_another_number_is_refused() {
+    let fixture = Fixture::new();
+    fixture.write("etc/passwd", "munge:x:103:105::/var/lib/munge:/bin/false\n");
+    fixture.write("etc/group", "munge:x:105:\n");
+    let options = ApplyOptions { dry_run: true, root: fixture.root.path().into() };
+    let mut session = Session::start(&bundle(&[]), &options).unwrap();
+    let mut user = |uid, gid| {
+        let user = kiln_wire::bundle::User {
+            name: "munge".into(),
+            uid,
+            gid,
+            groups: Vec::new(),
+            home: "/nonexistent".into(),
+            shell: "/usr/sbin/nologin".into(),
+            make_home: false,
+            system: true,
+        };
+        account::apply_user(&mut session, &user).map(|verdict| verdict.outcome).map_err(|e| e.to_string())
+    };
+    // Home and shell are the package's.
+    assert_eq!(user(103, 105), Ok(Outcome::Unchanged));
+    let words = user(64_831, 64_831).unwrap_err();
+    assert!(words.starts_with("this image has it with uid 103; Kiln's images have 64831."), "{words}");
+    assert!(user(103, 64_831).unwrap_err().contains("gid 105"));
+}
+
 struct Fixture {
     root: tempfile::TempDir,
 }
@@ -71,6 +99,7 @@ impl Fixture {
 
 fn bundle(resources: &[Resource]) -> Bundle {
     Bundle {
+        kiln: None,
         format: kiln_wire::Version,
         cluster: "demo".into(),
         node: "c1".into(),
@@ -270,7 +299,7 @@ fn a_mount_that_fails_ends_the_apply() {
     let fixture = Fixture::new();
     let mount = |target: &str| {
         let source = MountSource::Volume("demo-state".into());
-        Resource::Mount(Mount { target: target.into(), source, read_only: false })
+        Resource::Mount(Mount { target: target.into(), source, read_only: false, format: true })
     };
     let marker = fixture.path("/ran");
     let after = [

@@ -107,6 +107,7 @@ mod tests {
             home: format!("/home/{name}"),
             shell: "/bin/bash".into(),
             make_home: false,
+            system: false,
         }
     }
 

@@ -1,16 +1,20 @@
 //! slurmdbd and its MariaDB, on the state volume.
 
+use kiln_spec::{Role, Spec};
 use kiln_wire::Resource;
-use kiln_wire::make::{command, directory, file, service};
+use kiln_wire::checkup::Question;
+use kiln_wire::make::{command, file, service};
 
 use super::slurm::SLURM_CONF;
 use super::{Context, OpenTo, Port, Service, Unit, munge};
 use crate::secret::{Form, Secret};
+use crate::service_users::{MYSQL, SLURM};
 use crate::volumes::{Purpose, only_when_mounted};
 
 pub const ACCOUNTING: Service = Service {
     name: "accounting",
     software: |_| &["mariadb", "slurmdbd"],
+    users: &[MYSQL, SLURM],
     units: &[Unit::new(MARIADB).saves_on_stop(), Unit::new(SLURMDBD).saves_on_stop()],
     volumes: &[Purpose::State],
     ports: &[Port { tcp: 6819, open_to: OpenTo::Cluster }],
@@ -18,6 +22,7 @@ pub const ACCOUNTING: Service = Service {
     // The data that a new installation begins with.
     leftovers: &["/var/lib/mysql"],
     resources,
+    health,
     ..Service::EMPTY
 };
 
@@ -35,6 +40,10 @@ const DATA: &str = "/var/lib/state/mysql";
 /// The database is prepared here and moved into place whole, so that a cut does not leave half of one.
 const DATA_NEW: &str = "/var/lib/state/mysql.new";
 const DATABASE: &str = "slurm_acct_db";
+
+const DATABASE_ANSWERS: [&str; 4] =
+    ["mariadb", "--defaults-extra-file=/etc/kiln/database.cnf", "--execute=select 1", DATABASE];
+const SLURMDBD_ANSWERS: [&str; 4] = ["sacctmgr", "--noheader", "show", "cluster"];
 
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     let family = context.family;
@@ -67,13 +76,7 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         ),
     );
     let is_installed = ["test", "-d", "/var/lib/state/mysql/mysql"];
-    let answers = ["sacctmgr", "--noheader", "show", "cluster"];
-    let mut grant = command("database for slurmdbd", &["mariadb"]).unless(&[
-        "mariadb",
-        "--defaults-extra-file=/etc/kiln/database.cnf",
-        "--execute=select 1",
-        DATABASE,
-    ]);
+    let mut grant = command("database for slurmdbd", &["mariadb"]).unless(&DATABASE_ANSWERS);
     grant.stdin = Some(format!(
         "CREATE DATABASE IF NOT EXISTS {DATABASE};\n\
          CREATE USER IF NOT EXISTS 'slurm'@'localhost';\n\
@@ -81,7 +84,7 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
          GRANT ALL ON {DATABASE}.* TO 'slurm'@'localhost';\n"
     ));
 
-    vec![
+    let mut resources = vec![
         Resource::File(server),
         Resource::File(client.owned_by("root", 0o600).secret()),
         Resource::Command(
@@ -101,7 +104,9 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
             .unless(&is_installed),
         ),
         Resource::Command(command("database in place", &["mv", "-T", DATA_NEW, DATA]).unless(&is_installed)),
-        directory(DATA, "mysql", 0o700),
+    ];
+    resources.extend(MYSQL.tree(DATA, 0o700));
+    resources.extend([
         Resource::File(only_when_mounted(family.unit(MARIADB))),
         Resource::Service(mariadb),
         Resource::Command(grant),
@@ -111,7 +116,18 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         // slurmctld refuses its very first start when slurmdbd does not answer yet.
         // And nothing answers before slurm.conf is one that Slurm can read.
         Resource::Command(
-            command("slurmdbd answers", &answers).unless(&answers).when_changed(&[SLURM_CONF]).retry(120),
+            command("slurmdbd answers", &SLURMDBD_ANSWERS)
+                .unless(&SLURMDBD_ANSWERS)
+                .when_changed(&[SLURM_CONF])
+                .retry(120),
         ),
+    ]);
+    resources
+}
+
+fn health(_: &Spec, _: Role) -> Vec<Question> {
+    vec![
+        Question::new("the accounting database does not answer", &DATABASE_ANSWERS),
+        Question::new("slurmdbd does not answer", &SLURMDBD_ANSWERS),
     ]
 }

@@ -6,11 +6,13 @@ use kiln_wire::make::{command, file, service};
 
 use super::{Context, Service, Unit};
 use crate::secret::{Form, Secret};
+use crate::service_users;
 use crate::volumes::Purpose;
 
 pub const KILND: Service = Service {
     name: "kilnd",
     units: &[Unit::new(UNIT)],
+    users: &[service_users::KILND],
     volumes: &[Purpose::State],
     secrets: &[CLOUD_TOKEN],
     resources,

@@ -11,6 +11,7 @@ mod job_access;
 mod journal;
 mod kilnd;
 mod limits;
+mod metadata;
 mod munge;
 mod nfs_client;
 mod nfs_server;
@@ -26,6 +27,7 @@ use std::collections::BTreeSet;
 
 use kiln_distro::Family;
 use kiln_spec::{Role, Spec};
+use kiln_wire::checkup::ServiceCheck;
 pub use service::{Context, OpenTo, Port, Service, Starts, Unit};
 
 use crate::secret::Secret;
@@ -44,6 +46,8 @@ const CONTROL: &[&Service] = &[
     &nfs_client::NFS_CLIENT,
     &nfs_server::NFS_SERVER,
     &munge::MUNGE,
+    // Before the users, who must not find the metadata open.
+    &metadata::METADATA,
     &users::USERS,
     &sshd::SSHD,
     // Before accounting: sacctmgr asks slurm.conf where slurmdbd is.
@@ -63,6 +67,8 @@ const LOGIN: &[&Service] = &[
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
     &munge::MUNGE,
+    // Before the users, who must not find the metadata open.
+    &metadata::METADATA,
     &users::USERS,
     &sshd::SSHD,
     &limits::LIMITS,
@@ -77,8 +83,11 @@ const COMPUTE: &[&Service] = &[
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
     &munge::MUNGE,
+    // Before the users, who must not find the metadata open.
+    &metadata::METADATA,
     &users::USERS,
     &job_access::JOB_ACCESS,
+    &job_access::JOB_ADOPTION,
     &sshd::SSHD,
     &limits::LIMITS,
     &slurm::SLURM,
@@ -126,10 +135,18 @@ pub fn units_of_image(family: &Family) -> (Vec<&'static str>, Vec<&'static str>)
     (start(&[Starts::AtBoot]), start(&[Starts::WithBundle, Starts::Never]))
 }
 
-/// The units that must be active on a node of this role for its services to work.
-pub fn units_to_run(spec: &Spec, role: Role, family: &Family) -> Vec<&'static str> {
-    let units = of(role).iter().filter(|service| service.is_wanted(spec)).flat_map(|service| service.units);
-    units.filter(|unit| unit.starts != Starts::Never).map(|unit| family.unit(unit.name)).collect()
+/// How a node of this role is asked whether its services work. Services without anything to ask are left out.
+pub fn checks(spec: &Spec, role: Role, family: &Family) -> Vec<ServiceCheck> {
+    let check = |service: &&Service| {
+        let units = service.units.iter().filter(|unit| unit.starts != Starts::Never);
+        ServiceCheck {
+            service: service.name.to_string(),
+            units: units.map(|unit| family.unit(unit.name).to_string()).collect(),
+            questions: (service.health)(spec, role),
+        }
+    };
+    let checks = of(role).iter().filter(|service| service.is_wanted(spec)).map(check);
+    checks.filter(|check| !check.units.is_empty() || !check.questions.is_empty()).collect()
 }
 
 /// The units to stop before a node of this role is taken away, in the order in which to stop them.

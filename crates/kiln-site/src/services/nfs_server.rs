@@ -1,6 +1,8 @@
 //! The NFS server, where a volume is one node's disk: control exports the home directories and the share.
 
+use kiln_spec::{Role, Spec};
 use kiln_wire::Resource;
+use kiln_wire::checkup::Question;
 use kiln_wire::make::{command, file, service};
 use kiln_wire::paths::SHARE;
 
@@ -15,6 +17,7 @@ pub const NFS_SERVER: Service = Service {
     units: &[Unit::new(SERVER)],
     ports: &[Port { tcp: 2049, open_to: OpenTo::Cluster }],
     resources,
+    health,
     ..Service::EMPTY
 };
 
@@ -41,4 +44,13 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         Resource::Service(service(context.family.unit(SERVER), &[])),
         Resource::Command(exported),
     ]
+}
+
+fn health(spec: &Spec, _: Role) -> Vec<Question> {
+    let home = exists(spec, Purpose::Home).then(|| Purpose::Home.path());
+    let paths = home.into_iter().chain([SHARE]);
+    let asked = paths.map(|path| {
+        Question::new(format!("{path} is not exported"), &["exportfs", "-s"]).shows(format!("{path} "))
+    });
+    asked.collect()
 }

@@ -3,9 +3,11 @@
 use kiln_distro::Family;
 use kiln_spec::{Role, Spec};
 use kiln_wire::Resource;
+use kiln_wire::checkup::Question;
 
 use crate::inputs::{Inventory, NodeKeys, Secrets};
 use crate::secret::Secret;
+use crate::service_users::ServiceUser;
 use crate::slurm_conf::SlurmConf;
 use crate::volumes::{Purpose, restart_with};
 
@@ -18,6 +20,8 @@ pub struct Service {
     pub wanted: Option<fn(&Spec) -> bool>,
     /// What the image of a node of this role must have.
     pub software: fn(Role) -> &'static [&'static str],
+    /// Whom its units run as. They do not start where the image has them with other numbers.
+    pub users: &'static [ServiceUser],
     pub units: &'static [Unit],
     /// Volumes that hold its data. Its units are restarted when one of them is mounted while they run.
     pub volumes: &'static [Purpose],
@@ -27,6 +31,8 @@ pub struct Service {
     pub leftovers: &'static [&'static str],
     /// Its part of a node's bundle, in the order in which it is applied.
     pub resources: fn(&Context<'_>) -> Vec<Resource>,
+    /// What a node of this role is asked to see that it works, besides that its units run.
+    pub health: fn(&Spec, Role) -> Vec<Question>,
 }
 
 /// What a service may use to make its resources.
@@ -105,12 +111,14 @@ impl Service {
         name: "",
         wanted: None,
         software: |_| &[],
+        users: &[],
         units: &[],
         volumes: &[],
         ports: &[],
         secrets: &[],
         leftovers: &[],
         resources: |_| Vec::new(),
+        health: |_, _| Vec::new(),
     };
 
     pub fn is_wanted(&self, spec: &Spec) -> bool {
@@ -121,9 +129,11 @@ impl Service {
         if !self.is_wanted(context.spec) {
             return Vec::new();
         }
-        let mut resources = (self.resources)(context);
+        let mut resources: Vec<Resource> = self.users.iter().flat_map(|user| user.resources()).collect();
+        resources.extend((self.resources)(context));
         for resource in &mut resources {
             if let Resource::Service(unit) = resource {
+                unit.needs.extend(self.users.iter().map(|user| user.resource_id()));
                 for purpose in self.volumes {
                     unit.restart_on.extend(restart_with(context.spec, *purpose));
                 }

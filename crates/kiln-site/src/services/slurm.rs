@@ -1,17 +1,21 @@
 //! Slurm's commands and the files they read. Compute nodes have no files: slurmd gets them from slurmctld.
 
-use kiln_spec::Role;
+use kiln_spec::{Role, Spec};
 use kiln_wire::Resource;
+use kiln_wire::checkup::Question;
 use kiln_wire::make::{directory, file};
 
 use super::{Context, Service};
+use crate::service_users;
 use crate::slurm_conf::{cgroup_conf, other_files};
 
 pub const SLURM: Service = Service {
     name: "slurm",
     software: |_| &["slurm-client"],
+    users: &[service_users::SLURM],
     leftovers: &["/etc/slurm/slurm.conf"],
     resources,
+    health,
     ..Service::EMPTY
 };
 
@@ -41,4 +45,10 @@ fn slurm_conf(context: &Context<'_>) -> Resource {
     conf.check =
         ["env", "SLURM_CONF={}", "scontrol", "show", "hostnames", "localhost"].map(String::from).to_vec();
     Resource::File(conf)
+}
+
+/// On control slurmctld is asked itself, and Slurm asks the slurmd of a compute node.
+fn health(_: &Spec, role: Role) -> Vec<Question> {
+    let ping = Question::new("Slurm's commands get no answer", &["scontrol", "ping"]);
+    if role == Role::Login { vec![ping] } else { Vec::new() }
 }

@@ -1,20 +1,25 @@
 //! slurmctld.
 
+use kiln_spec::{Role, Spec};
 use kiln_wire::Resource;
-use kiln_wire::make::{command, directory, file, service};
+use kiln_wire::checkup::Question;
+use kiln_wire::make::{command, file, service};
 
 use super::slurm::{CGROUP_CONF, SLURM_CONF};
 use super::{Context, OpenTo, Port, Service, Unit, munge};
+use crate::service_users::SLURM;
 use crate::slurm_conf::{SLURMCTLD_PORT, STATE, other_files};
 use crate::volumes::Purpose;
 
 pub const SLURMCTLD: Service = Service {
     name: "slurmctld",
     software: |_| &["slurmctld", "pmix"],
+    users: &[SLURM],
     units: &[Unit::new(UNIT).saves_on_stop()],
     volumes: &[Purpose::State],
     ports: &[Port { tcp: SLURMCTLD_PORT, open_to: OpenTo::Cluster }],
     resources,
+    health,
     ..Service::EMPTY
 };
 
@@ -29,8 +34,8 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         .when_changed(&[SLURM_CONF, CGROUP_CONF])
         .retry(60);
     reconfigured.when_changed.extend(other_files::ids(spec));
-    vec![
-        directory(STATE, "slurm", 0o700),
+    let mut resources = SLURM.tree(STATE, 0o700).to_vec();
+    resources.extend([
         // As long as Slurm refuses the new slurm.conf, slurmctld goes on with the old one, and the restart that the new
         // one calls for is yet to come.
         Resource::File(file("/etc/kiln/slurmctld-restart", &context.slurm.restart).needs(SLURM_CONF)),
@@ -41,5 +46,10 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         )),
         Resource::Service(slurmctld),
         Resource::Command(reconfigured),
-    ]
+    ]);
+    resources
+}
+
+fn health(_: &Spec, _: Role) -> Vec<Question> {
+    vec![Question::new("slurmctld does not answer", &["scontrol", "ping"])]
 }

@@ -1,16 +1,17 @@
 //! The cluster's volumes, mounted. On the local cloud every node has the volumes themselves; elsewhere a volume is one
 //! node's disk: the control node has them all and exports them over NFS.
 
-use kiln_spec::Role;
+use kiln_spec::{Role, Spec};
 use kiln_wire::Resource;
 use kiln_wire::bundle::{Mount, MountSource};
+use kiln_wire::checkup::Question;
 use kiln_wire::make::directory;
 use kiln_wire::paths::SHARE;
 
 use super::{Context, Service};
 use crate::volumes::{Purpose, exists, volume_name};
 
-pub const STORAGE: Service = Service { name: "storage", resources, ..Service::EMPTY };
+pub const STORAGE: Service = Service { name: "storage", resources, health, ..Service::EMPTY };
 
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     if context.role != Role::Control {
@@ -28,7 +29,8 @@ fn volume(context: &Context<'_>, purpose: Purpose) -> Option<Resource> {
     // A disk shows the volume's id, not its name.
     let id = context.inventory.exports.as_ref().and_then(|e| e.volumes.get(&name)).cloned();
     let source = MountSource::Volume(id.unwrap_or(name));
-    let mount = Mount { target: purpose.path().into(), source, read_only: false };
+    let format = purpose.size_gib(context.spec).is_some();
+    let mount = Mount { target: purpose.path().into(), source, read_only: false, format };
     exists(context.spec, purpose).then_some(Resource::Mount(mount))
 }
 
@@ -40,5 +42,13 @@ fn home(context: &Context<'_>) -> Option<Resource> {
     let control = context.inventory.nodes.get(&context.spec.control.node)?.address;
     let home = Purpose::Home.path();
     let source = MountSource::Nfs(format!("{control}:{home}"));
-    Some(Resource::Mount(Mount { target: home.into(), source, read_only: false }))
+    Some(Resource::Mount(Mount { target: home.into(), source, read_only: false, format: false }))
+}
+
+/// A server that is gone makes the question hang, which is an answer as well.
+fn health(spec: &Spec, role: Role) -> Vec<Question> {
+    let mounted = |purpose: &Purpose| role == Role::Control || *purpose == Purpose::Home;
+    let purposes = Purpose::ALL.into_iter().filter(mounted).filter(|purpose| exists(spec, *purpose));
+    let paths = purposes.map(Purpose::path);
+    paths.map(|path| Question::new(format!("{path} is not mounted"), &["mountpoint", path])).collect()
 }

@@ -38,7 +38,7 @@ fn nfs_is_installed_where_volumes_are_not_shared() {
     let on_top = |spec: &Spec, role| list(packages(spec, debian(), &[role], true));
     assert_eq!(on_top(&local, Role::Control), "");
     assert_eq!(on_top(&openstack, Role::Control), "nfs-common nfs-kernel-server");
-    assert_eq!(on_top(&openstack, Role::Compute), "nfs-common");
+    assert_eq!(on_top(&openstack, Role::Compute), "libpam-slurm-adopt nfs-common");
 }
 
 #[test]
@@ -69,14 +69,43 @@ fn a_daemon_is_stopped_before_what_it_writes_to() {
 }
 
 #[test]
-fn a_node_runs_the_units_of_its_role() {
-    let spec = spec(LOCAL);
-    let units = |role| units_to_run(&spec, role, debian()).join(" ");
-    insta::assert_snapshot!(Role::ALL.map(units).join("\n"), @r"
-    systemd-journald.service munge.service ssh.service mariadb.service slurmdbd.service slurmctld.service kilnd.service
-    systemd-journald.service munge.service ssh.service
-    systemd-journald.service munge.service ssh.service slurmd.service
+fn a_node_is_asked_for_what_its_role_has() {
+    let asked = |spec: &Spec, role| {
+        let checks = checks(spec, role, debian()).into_iter().map(|check| {
+            let questions = check.questions.iter().map(|q| format!("{}?", q.command.join(" ")));
+            let all: Vec<String> = check.units.iter().cloned().chain(questions).collect();
+            format!("{}: {}", check.service, all.join(", "))
+        });
+        checks.collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(Role::ALL.map(|role| asked(&spec(LOCAL), role)).join("\n\n"), @r"
+    journal: systemd-journald.service
+    storage: mountpoint /var/lib/state?, mountpoint /home?, mountpoint /srv/kiln/share?
+    munge: munge.service, sh -c munge --no-input | unmunge --output=/dev/null?
+    metadata: kiln-metadata.service
+    sshd: ssh.service, sshd -t?
+    accounting: mariadb.service, slurmdbd.service, mariadb --defaults-extra-file=/etc/kiln/database.cnf --execute=select 1 slurm_acct_db?, sacctmgr --noheader show cluster?
+    slurmctld: slurmctld.service, scontrol ping?
+    kilnd: kilnd.service
+
+    journal: systemd-journald.service
+    storage: mountpoint /home?
+    munge: munge.service, sh -c munge --no-input | unmunge --output=/dev/null?
+    metadata: kiln-metadata.service
+    sshd: ssh.service, sshd -t?
+    slurm: scontrol ping?
+
+    journal: systemd-journald.service
+    storage: mountpoint /home?
+    munge: munge.service, sh -c munge --no-input | unmunge --output=/dev/null?
+    metadata: kiln-metadata.service
+    sshd: ssh.service, sshd -t?
+    slurmd: slurmd.service
     ");
+    let exports = checks(&spec(OPENSTACK), Role::Control, debian());
+    let exports = exports.iter().find(|check| check.service == "nfs server").expect("the service");
+    let shown: Vec<&str> = exports.questions.iter().map(|q| q.shows.as_str()).collect();
+    assert_eq!(shown, ["/home ", "/srv/kiln/share "]);
 }
 
 #[test]

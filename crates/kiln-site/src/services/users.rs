@@ -8,6 +8,7 @@ use kiln_wire::bundle::{Group, User};
 use kiln_wire::make::file;
 
 use super::{Context, Service};
+use crate::service_users::ServiceUser;
 use crate::volumes::{Purpose, exists};
 
 pub const USERS: Service = Service { name: "users", software: |_| &["sudo"], resources, ..Service::EMPTY };
@@ -31,6 +32,7 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
             home: format!("/home/{}", user.name),
             shell: user.shell.clone(),
             make_home,
+            system: false,
         }));
         let keys = user.ssh_keys.iter().fold(String::new(), |text, key| text + key + "\n");
         resources.push(Resource::File(file(format!("/etc/ssh/kiln-keys/{}", user.name), keys)));
@@ -49,7 +51,9 @@ fn groups(context: &Context<'_>) -> Vec<Resource> {
     let personal: BTreeSet<&str> = users.iter().map(|u| u.name.as_str()).collect();
     let mut taken: BTreeMap<u32, &str> = users.iter().map(|u| (u.uid, u.name.as_str())).collect();
     let mut resources = Vec::new();
-    for name in names.into_iter().filter(|n| !personal.contains(n)) {
+    // The group of a service is in every image.
+    let is_service = |name: &&str| ServiceUser::ALL.iter().any(|user| user.name == *name);
+    for name in names.into_iter().filter(|n| !personal.contains(n) && !is_service(n)) {
         let system = context.family.system_groups.contains(&name);
         let gid = (!system).then(|| {
             let mut gid = gid_of(name);

@@ -1,6 +1,7 @@
 //! `kiln doctor`
 
 use clap::Args;
+use kiln_deploy::{Diagnosis, Severity};
 use kiln_wire::health::NodeDossier;
 
 use crate::age;
@@ -8,15 +9,21 @@ use crate::cluster;
 use crate::context::Context;
 use crate::exit::Exit;
 
-/// Explain a compute node: what Slurm says, what the cloud says, how it booted, what Kiln will do
+/// Examine the whole cluster, or explain one compute node
+///
+/// Without a node: services, database, disks, clocks, versions, mounts, strays, quotas, credentials and what kilnd
+/// found, worst first, each with what to do about it. Exits with 1 if something is wrong.
+///
+/// With a node: what Slurm says, what the cloud says, how it booted, what Kiln will do.
 #[derive(Debug, Args)]
 pub struct Doctor {
-    node: String,
+    node: Option<String>,
 }
 
 impl Doctor {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let dossier = cluster::with(context, async |deployment| Ok(deployment.dossier(&self.node).await?))?;
+        let Some(node) = self.node else { return examine(context) };
+        let dossier = cluster::with(context, async |deployment| Ok(deployment.dossier(&node).await?))?;
         if context.printer.is_json() {
             context.printer.json(&dossier)?;
         } else {
@@ -24,6 +31,42 @@ impl Doctor {
         }
         Ok(Exit::Ok)
     }
+}
+
+fn examine(context: &Context) -> anyhow::Result<Exit> {
+    let diagnosis = cluster::with(context, async |deployment| Ok(deployment.diagnosis().await?))?;
+    if context.printer.is_json() {
+        context.printer.json(&diagnosis)?;
+    } else {
+        context.printer.raw(findings(&diagnosis))?;
+    }
+    Ok(if diagnosis.is_well() { Exit::Ok } else { Exit::Failed })
+}
+
+fn findings(diagnosis: &Diagnosis) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for finding in &diagnosis.findings {
+        lines.push(format!("{:<7}  {}: {}", finding.severity.word(), finding.subject, finding.text));
+        lines.push(format!("{:<7}  -> {}", "", finding.advice));
+    }
+    let count = |severity| diagnosis.findings.iter().filter(|f| f.severity == severity).count();
+    let counts = [
+        (count(Severity::Broken), "broken", "broken"),
+        (count(Severity::Warning), "warning", "warnings"),
+        (count(Severity::Note), "note", "notes"),
+    ];
+    let counts = counts.iter().filter(|(count, ..)| *count > 0);
+    let words: Vec<String> = counts
+        .map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many }))
+        .collect();
+    let verdict = match (diagnosis.is_well(), words.is_empty()) {
+        (true, true) => "all is well".to_string(),
+        (true, false) => format!("all is well, {}", words.join(", ")),
+        _ => words.join(", "),
+    };
+    let nodes = if diagnosis.asked == 1 { "node" } else { "nodes" };
+    lines.push(format!("cluster {}: {verdict} ({} {nodes} asked)", diagnosis.cluster, diagnosis.asked));
+    lines.join("\n") + "\n"
 }
 
 fn page(d: &NodeDossier) -> String {
@@ -124,5 +167,43 @@ fn next(d: &NodeDossier) -> String {
         }
         Some((None, _)) => format!("does nothing about it by itself ({looked})"),
         None => format!("has nothing to do ({looked})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kiln_deploy::Finding;
+
+    use super::*;
+
+    #[test]
+    fn findings_are_shown_with_what_to_do_and_counted() {
+        let finding = |severity, subject: &str, text: &str, advice: &str| Finding {
+            severity,
+            subject: subject.into(),
+            text: text.into(),
+            advice: advice.into(),
+        };
+        let all = vec![
+            finding(Severity::Broken, "control", "slurmctld.service is failed", "`kiln configure` starts it"),
+            finding(Severity::Note, "cloud", "little is left", "ask for more"),
+        ];
+        let shown = |findings: &[Finding]| {
+            super::findings(&Diagnosis {
+                cluster: "demo".into(),
+                observed: jiff::Timestamp::UNIX_EPOCH,
+                asked: 6,
+                findings: findings.to_vec(),
+            })
+        };
+        insta::assert_snapshot!(shown(&all), @r"
+        broken   control: slurmctld.service is failed
+                 -> `kiln configure` starts it
+        note     cloud: little is left
+                 -> ask for more
+        cluster demo: 1 broken, 1 note (6 nodes asked)
+        ");
+        assert_eq!(shown(&[]), "cluster demo: all is well (6 nodes asked)\n");
+        assert!(shown(&all[1..]).ends_with("cluster demo: all is well, 1 note (6 nodes asked)\n"));
     }
 }

@@ -10,6 +10,8 @@ use crate::exit::Exit;
 use crate::table::Table;
 
 /// Show every node: what the cloud says, what Slurm says, whether that is as it should be, and what Kiln does about it
+///
+/// Exits with 1 if something is wrong.
 #[derive(Debug, Args)]
 pub struct Status {}
 
@@ -19,7 +21,7 @@ impl Status {
         let report = cluster::with(context, async |deployment| Ok(deployment.status().await?))?;
         if context.printer.is_json() {
             context.printer.json(&report)?;
-            return Ok(Exit::Ok);
+            return Ok(exit(&report));
         }
         context.printer.raw(nodes(&report))?;
         for stray in &report.strays {
@@ -44,8 +46,12 @@ impl Status {
         if let Some(error) = &report.kilnd_error {
             context.printer.warn(format!("kilnd repairs nothing here at present: {error}"));
         }
-        Ok(Exit::Ok)
+        Ok(exit(&report))
     }
+}
+
+fn exit(report: &StatusReport) -> Exit {
+    if report.is_ok() { Exit::Ok } else { Exit::Failed }
 }
 
 fn nodes(report: &StatusReport) -> Table {

@@ -29,7 +29,7 @@ pub fn address_of(node: &str) -> Option<String> {
 /// Runs a command as root on a node, as `kiln ssh` would: one word is a line for the shell. `None` where the node's
 /// system is not there to be entered.
 pub fn command_on(node: &str, words: &[&str]) -> Option<Command> {
-    let init = init_of(record_of(node)?["id"].as_str()?)?;
+    let init = init_of(&id_of(node)?)?;
     let mut command = Command::new("nsenter");
     command.args(["--all", "--target", &init]);
     match words {
@@ -40,10 +40,18 @@ pub fn command_on(node: &str, words: &[&str]) -> Option<Command> {
     Some(command)
 }
 
+pub fn id_of(node: &str) -> Option<String> {
+    record_of(node)?["id"].as_str().map(String::from)
+}
+
+/// Everything that runs in an instance.
+pub fn cgroup(id: &str) -> Option<PathBuf> {
+    Some(hierarchy()?.join(kiln_cloud::local::name_on_host(&cloud_root())).join(id))
+}
+
 /// The first process of the present boot, in this machine's numbering.
 fn init_of(id: &str) -> Option<String> {
-    let boots =
-        fs::read_dir(hierarchy()?.join(kiln_cloud::local::name_on_host(&cloud_root())).join(id)).ok()?;
+    let boots = fs::read_dir(cgroup(id)?).ok()?;
     boots.flatten().find_map(|boot| {
         let processes = fs::read_to_string(boot.path().join("payload/init.scope/cgroup.procs")).ok()?;
         processes.lines().next().map(String::from)

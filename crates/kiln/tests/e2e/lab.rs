@@ -112,18 +112,21 @@ impl Lab {
     }
 
     pub fn try_ssh(&self, user: &str, node: &str, command: &str) -> Output {
+        self.ssh_command(user, node, command).output().expect("ssh runs")
+    }
+
+    pub fn ssh_command(&self, user: &str, node: &str, command: &str) -> Command {
         let address = instance::address_of(node).unwrap_or_else(|| panic!("{node} has no single instance"));
-        Command::new("ssh")
-            .args(["-T", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR"])
+        let mut ssh = Command::new("ssh");
+        ssh.args(["-T", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes", "-o", "LogLevel=ERROR"])
             .args(["-o", "StrictHostKeyChecking=yes", "-o", &format!("HostKeyAlias={node}")])
             .arg("-o")
             .arg(format!("UserKnownHostsFile={}", self.path(".kiln/known_hosts").display()))
             .arg("-i")
             .arg(self.path("user_key"))
             .args(["-l", user, &address, command])
-            .stdin(Stdio::null())
-            .output()
-            .expect("ssh runs")
+            .stdin(Stdio::null());
+        ssh
     }
 
     pub fn as_user(&self, node: &str, command: &str) -> String {

@@ -6,6 +6,7 @@
 
 mod accounts;
 mod change;
+mod chaos;
 #[path = "../lab/cluster_dir.rs"]
 mod cluster_dir;
 mod control;
@@ -20,8 +21,10 @@ mod lanes;
 mod leftovers;
 mod raise;
 mod reconcile;
+mod rights;
 mod rollout;
 mod secrecy;
+mod services;
 mod steering;
 mod trouble;
 mod watch;
@@ -120,6 +123,13 @@ const DOCUMENTS: &[Scenario] = &[
     ("README's end", documents::destroy),
 ];
 
+/// Everything at once.
+const CHAOS: &[Scenario] = &[
+    ("a cluster with fixed and elastic nodes", chaos::raise),
+    ("the judge sees a job that is harmed", chaos::judge_sees),
+    ("no job is harmed by a campaign of faults", chaos::campaign),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
@@ -132,6 +142,8 @@ const SUITES: &[Suite] = &[
                 ("the share tells a reader nothing", secrecy::sealed_share),
                 ("up again changes nothing", raise::up_again),
                 ("commands show the cluster", raise::commands),
+                ("services that are down are seen", services::down),
+                ("a doctor examines the whole cluster", services::examined),
                 ("a failed image build leaves nothing", raise::failed_build),
                 ("a parameter reaches all nodes and kills no job", change::parameter),
                 ("a parameter that Slurm does not know changes nothing", change::bad_parameter),
@@ -142,10 +154,13 @@ const SUITES: &[Suite] = &[
                 ("a user comes and leaves", change::user_leaves),
                 ("only users with a job reach a compute node", accounts::compute_access),
                 ("only root reaches the metadata", accounts::metadata),
+                ("the rights of users", rights::of_users),
+                ("the rights of a node's root", rights::of_a_nodes_root),
                 ("the local cloud's daemon is killed and comes back", daemon::killed),
                 ("the control node's token is good for its cluster alone", daemon::token),
                 ("rotated secrets reach the nodes", secrecy::rotation),
                 ("control is rebuilt under a running and a waiting job", control::rebuilt),
+                ("a lost control node comes back", control::lost),
                 ("the cluster shrinks and grows", change::resize),
                 ("a rebooted compute node comes back configured", change::reboot),
             ],
@@ -178,6 +193,7 @@ const SUITES: &[Suite] = &[
             ],
         ],
     },
+    Suite { name: "chaos", debian: "trixie", lane: "trixie", scenarios: &[CHAOS] },
     Suite { name: "reconcile-trixie", debian: "trixie", lane: "newer", scenarios: &[RECONCILE_SHORT] },
     Suite { name: "rollout-trixie", debian: "trixie", lane: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic-trixie", debian: "trixie", lane: "trixie", scenarios: &[ELASTIC_SHORT] },
@@ -187,6 +203,12 @@ const SUITES: &[Suite] = &[
         lane: "newer",
         scenarios: &[RAISE, &[("up again changes nothing", raise::up_again)]],
     },
+];
+
+/// Campaigns of any length, which run only when they are named.
+const CAMPAIGNS: [Suite; 2] = [
+    Suite { name: "chaos-bookworm", debian: "bookworm", lane: "bookworm", scenarios: &[CHAOS] },
+    Suite { name: "chaos-trixie", debian: "trixie", lane: "newer", scenarios: &[CHAOS] },
 ];
 
 /// For daily work: runs only when it is named.
@@ -217,7 +239,7 @@ fn main() -> ExitCode {
 }
 
 fn all() -> impl Iterator<Item = &'static Suite> {
-    SUITES.iter().chain([&QUICK])
+    SUITES.iter().chain(&CAMPAIGNS).chain([&QUICK])
 }
 
 fn run_all<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
@@ -236,7 +258,7 @@ fn run(suite: &Suite) -> (usize, usize) {
     let mut lab = Lab::new(suite.debian);
     // A run that was cut off may have left its cluster, which has the same name, and its faults.
     lab::no_more_faults();
-    lab.destroy();
+    lab.clear();
     let before = leftovers::look();
     let (mut passed, mut failed) = (0, 0);
     // For work on some scenarios: only those whose names have one of these words, behind the raising.

@@ -23,6 +23,14 @@ fn serves_jobs(lab: &mut Lab) {
     }
     assert_eq!(status["nodes"].as_array().map(Vec::len), Some(6));
 
+    // Whatever the release and its packages.
+    for node in ["control", "login-0", "standard-0"] {
+        for user in kiln_site::ServiceUser::ALL {
+            let numbers = format!("id -u {0}; id -g {0}", user.name);
+            assert_eq!(lab.on(node, &[&numbers]), format!("{0}\n{0}", user.id), "{} on {node}", user.name);
+        }
+    }
+
     let id = lab.submit("--nodes=2 --output=out.%j", "srun hostname; id -un");
     lab.wait_job(&id, "COMPLETED");
     // The home directory is shared: what the job wrote on a compute node is read on the login node.

@@ -8,6 +8,7 @@ use kiln_cloud::{Cloud, Instance, InstanceStatus, Labels, NewInstance, Rebuild};
 use kiln_wire::{Attachment, labels};
 use serde_json::Value;
 
+use crate::cluster_dir::printed;
 use crate::lab::{Lab, cloud_root, no_more_faults, order, wait};
 use crate::rollout::use_image;
 
@@ -60,7 +61,7 @@ pub fn only(node: &str) -> Instance {
 }
 
 /// Another instance like a fixed node's, with other labels.
-fn make(name: &str, labels: &[(&str, &str)]) -> Instance {
+pub fn make(name: &str, labels: &[(&str, &str)]) -> Instance {
     let model = only("standard-1");
     let network = cloud(async |cloud| cloud.networks(CLUSTER).await).remove(0).id;
     let labels = [(labels::CLUSTER, CLUSTER)].iter().chain(labels);
@@ -362,7 +363,7 @@ pub fn no_room(lab: &mut Lab) {
         let words = reason(lab, "burst-1");
         words.starts_with("kiln: burst paused until ") && words.ends_with("quota of instances exceeded")
     });
-    let status = lab.kiln(&["status"]);
+    let status = printed(&lab.try_kiln(&["status"]));
     assert!(status.contains("group burst: paused until"), "{status}");
     no_more_faults();
     healed("after the pause all nodes are free again", || {

@@ -2,6 +2,7 @@
 
 mod apply;
 mod boot;
+mod checkup;
 mod install_units;
 mod publish;
 pub mod report;
@@ -20,7 +21,11 @@ pub enum Node {
     Boot(boot::Boot),
     Status(status::Status),
     #[command(hide = true)]
+    Checkup(checkup::Checkup),
+    #[command(hide = true)]
     Identity(boot::Identity),
+    #[command(hide = true)]
+    KeepMetadata(boot::KeepMetadata),
     #[command(hide = true)]
     InstallUnits(install_units::InstallUnits),
     #[command(hide = true)]
@@ -37,7 +42,9 @@ impl Node {
             Node::Apply(verb) => verb.run(context),
             Node::Boot(verb) => verb.run(context),
             Node::Status(verb) => verb.run(context),
+            Node::Checkup(verb) => verb.run(context),
             Node::Identity(verb) => verb.run(context),
+            Node::KeepMetadata(verb) => verb.run(context),
             Node::InstallUnits(verb) => verb.run(context),
             Node::Published(verb) => verb.run(context),
             Node::Publish(verb) => verb.run(context),

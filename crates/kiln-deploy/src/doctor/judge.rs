@@ -1,0 +1,241 @@
+//! What the evidence means. Pure.
+
+use jiff::{SignedDuration, Timestamp};
+use kiln_cloud::QuotaKind;
+use kiln_slurm::Release;
+use kiln_spec::{Role, Spec};
+use kiln_wire::checkup::Place;
+
+use super::finding::{Finding, Severity, sorted};
+use super::strays::strays;
+use super::{Evidence, KILN};
+use crate::checkup::Examined;
+
+const GIB: u64 = 1 << 30;
+/// Slurm's daemons refuse each other's credentials at five minutes; accounting is wrong long before.
+const CLOCK_WARNING: SignedDuration = SignedDuration::from_secs(5);
+const CLOCK_BROKEN: SignedDuration = SignedDuration::from_secs(120);
+const EXPIRY_WARNING: SignedDuration = SignedDuration::from_hours(14 * 24);
+
+pub fn findings(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
+    let mut all = slurm_and_kilnd(spec, evidence);
+    all.extend(services(evidence));
+    all.extend(nodes(evidence));
+    all.extend(rooms_and_clocks(spec, evidence));
+    all.extend(releases(spec, evidence));
+    all.extend(strays(spec, evidence.observed, evidence.now));
+    all.extend(quotas(spec, evidence));
+    all.extend(expiries(evidence));
+    sorted(all)
+}
+
+fn slurm_and_kilnd(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
+    use Severity::{Broken, Warning};
+    let (control, status) = (&spec.control.node, &evidence.status);
+    let mut found = Vec::new();
+    if let Some(error) = &status.slurm_error {
+        let advice = format!("`kiln ssh {control} journalctl -u slurmctld -n 50` shows why");
+        found.push(Finding::new(Broken, "Slurm", format!("could not be reached: {error}"), &advice));
+    }
+    if let Some(error) = &status.kilnd_error {
+        let advice = format!("`kiln ssh {control} journalctl -u kilnd -n 50` shows why");
+        found.push(Finding::new(Broken, "kilnd", format!("repairs nothing at present: {error}"), &advice));
+    }
+    for group in &status.failing_groups {
+        let text = format!("the cloud refused nodes of this group: {}", group.record.problem);
+        let advice = "kilnd tries again by itself; `kiln events` lists the attempts";
+        found.push(Finding::new(Warning, &group.group, text, advice));
+    }
+    for stray in &status.strays {
+        let advice = match stray.actions.as_slice() {
+            [] => "`kiln events` shows what kilnd knows of it".to_string(),
+            actions => format!("kilnd will {}", actions.join(", ")),
+        };
+        found.push(Finding::new(Warning, &stray.subject, stray.text.as_str(), &advice));
+    }
+    found
+}
+
+fn services(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (node, answer) in &evidence.examined {
+        let Examined { report, .. } = match answer {
+            Ok(examined) => examined,
+            Err(error) => {
+                let error = error.strip_prefix(&format!("{node} ")).unwrap_or(error);
+                let advice = "`kiln console NODE` shows the end of its console, which works without SSH";
+                found.push(Finding::new(Severity::Broken, node, error, advice));
+                continue;
+            }
+        };
+        for problem in &report.problems {
+            let (severity, advice) = if problem.service == KILN {
+                (Severity::Warning, "`kiln configure` brings this host's")
+            } else {
+                let advice = "`kiln ssh NODE journalctl -b -p warning` shows why; `kiln configure` starts what is stopped";
+                (Severity::Broken, advice)
+            };
+            found.push(Finding::new(severity, node, problem.text.as_str(), advice));
+        }
+    }
+    found
+}
+
+/// What Slurm, the cloud and kilnd say of the nodes.
+fn nodes(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let status = &evidence.status;
+    // That Slurm does not answer is said once.
+    let said = |verdict: &str| status.slurm_error.is_some() && verdict == "Slurm could not be reached";
+    let mut found = Vec::new();
+    for node in status.nodes.iter().filter(|node| node.verdict != "ok" && !said(&node.verdict)) {
+        let reason = node.reason.as_ref().filter(|_| node.since.is_none());
+        let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+        let text = format!("{}{reason}", node.verdict);
+        let (severity, advice) = match (node.wrong, node.role == Role::Compute.as_str()) {
+            (false, _) if node.slurm.is_some() && node.verdict.starts_with("being") => continue,
+            (false, true) => (Severity::Note, "`kiln rebuild` moves it through Slurm"),
+            (false, false) => (Severity::Note, "`kiln plan` shows what `kiln up` does about it"),
+            (true, true) => (Severity::Broken, "`kiln doctor NODE` explains it"),
+            (true, false) => (Severity::Broken, "`kiln plan` shows what `kiln up` does about it"),
+        };
+        found.push(Finding::new(severity, &node.node, text, advice));
+    }
+    found
+}
+
+fn rooms_and_clocks(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for node in spec.nodes() {
+        let Some(Ok(examined)) = evidence.examined.get(node.name) else { continue };
+        for place in &examined.report.places {
+            if let Some((severity, text)) = room(place) {
+                found.push(Finding::new(
+                    severity,
+                    node.name,
+                    text,
+                    "delete what is not needed, or give it more room",
+                ));
+            }
+        }
+        if let Some((severity, text)) = clock(examined.clock_ahead) {
+            let advice =
+                "`kiln ssh NODE timedatectl` shows whether the clock is kept; this host's may be wrong";
+            found.push(Finding::new(severity, node.name, text, advice));
+        }
+    }
+    found
+}
+
+/// A large file system is not full because little of it is left in percent.
+fn room(place: &Place) -> Option<(Severity, String)> {
+    let percent = |free: u64, all: u64| (free * 100).checked_div(all).unwrap_or(100);
+    let (bytes, files) = (percent(place.free_bytes, place.bytes), percent(place.free_files, place.files));
+    let severity = if bytes < 1 || files < 1 || place.free_bytes < GIB / 10 {
+        Severity::Broken
+    } else if (bytes < 10 && place.free_bytes < 20 * GIB) || files < 5 {
+        Severity::Warning
+    } else {
+        return None;
+    };
+    let left = if files < bytes {
+        format!("{} of {} files", place.free_files, place.files)
+    } else {
+        format!("{} MiB of {} MiB", place.free_bytes >> 20, place.bytes >> 20)
+    };
+    Some((severity, format!("the file system of {} is nearly full: {left} left", place.path)))
+}
+
+fn clock(ahead: SignedDuration) -> Option<(Severity, String)> {
+    let severity = match ahead.abs() {
+        off if off >= CLOCK_BROKEN => Severity::Broken,
+        off if off >= CLOCK_WARNING => Severity::Warning,
+        _ => return None,
+    };
+    let word = if ahead.is_negative() { "behind" } else { "ahead of" };
+    Some((severity, format!("its clock is {} s {word} this host's", ahead.abs().as_secs())))
+}
+
+/// Control has the newest Slurm, and the others are no older than it understands.
+fn releases(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
+    let of = |node: &str| -> Option<Release> {
+        let Some(Ok(examined)) = evidence.examined.get(node) else { return None };
+        examined.report.slurm.as_deref()?.split_whitespace().last()?.parse().ok()
+    };
+    let Some(control) = of(&spec.control.node) else { return Vec::new() };
+    let others = spec.nodes().filter(|node| node.role != Role::Control);
+    let found = others.filter_map(|node| {
+        let release = of(node.name).filter(|release| *release != control)?;
+        let text = format!("has Slurm {release}, control has {control}");
+        Some(if control.can_serve(release) {
+            Finding::new(
+                Severity::Note,
+                node.name,
+                text,
+                "`kiln status` shows which nodes another image is due for",
+            )
+        } else {
+            let text = format!("{text}: they do not understand each other");
+            Finding::new(Severity::Broken, node.name, text, "build both images from the same release")
+        })
+    });
+    found.collect()
+}
+
+/// Whether all nodes of all elastic groups could run at once.
+fn quotas(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
+    let quotas = match &evidence.quotas {
+        Ok(quotas) => quotas,
+        Err(error) => {
+            let text = format!("its quotas could not be read: {error}");
+            return vec![Finding::new(Severity::Note, "cloud", text, "ask the cloud's administrators")];
+        }
+    };
+    let there = evidence.observed.nodes();
+    let missing: Vec<_> = spec.nodes().filter(|n| !there.contains_key(n.name)).collect();
+    let flavor = |name: &str| evidence.observed.flavors.iter().find(|flavor| flavor.name == name);
+    let found = quotas.iter().filter_map(|quota| {
+        let needs: u64 = match quota.kind {
+            QuotaKind::Instances => missing.len() as u64,
+            QuotaKind::Cpus => missing.iter().filter_map(|n| Some(u64::from(flavor(n.flavor)?.cpus))).sum(),
+            QuotaKind::MemoryMib => missing.iter().filter_map(|n| Some(flavor(n.flavor)?.memory_mib)).sum(),
+        };
+        let free = quota.limit.saturating_sub(quota.used);
+        (needs > free).then(|| {
+            let what = quota.kind.word();
+            let text = format!(
+                "the quota leaves {free} of {} {what}; all nodes that are off or missing would need {needs}",
+                quota.limit
+            );
+            let advice = "ask for more, or make elastic groups smaller: the cloud refuses the nodes beyond";
+            Finding::new(Severity::Note, "cloud", text, advice)
+        })
+    });
+    found.collect()
+}
+
+fn expiries(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let expiries = evidence.expiries.as_deref().unwrap_or_default();
+    let found = expiries.iter().filter_map(|expiry| {
+        let (severity, text) = ends(expiry.at, evidence.now)?;
+        Some(Finding::new(
+            severity,
+            &expiry.what,
+            text,
+            "make a new one before it ends, and run `kiln configure`",
+        ))
+    });
+    found.collect()
+}
+
+fn ends(at: Timestamp, now: Timestamp) -> Option<(Severity, String)> {
+    let left = at.duration_since(now);
+    let day = at.strftime("%Y-%m-%d %H:%M UTC");
+    if left <= SignedDuration::ZERO {
+        return Some((Severity::Broken, format!("ended at {day}")));
+    }
+    (left < EXPIRY_WARNING).then(|| (Severity::Warning, format!("ends at {day}")))
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

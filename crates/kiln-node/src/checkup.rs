@@ -1,0 +1,155 @@
+//! Answers whether the node's services work: units are looked at, questions are asked, all at the same time.
+
+use std::collections::{BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt as _;
+use std::thread;
+use std::time::Duration;
+
+use kiln_wire::Version;
+use kiln_wire::checkup::{Checkup, CheckupReport, Place, Question, ServiceCheck, ServiceProblem};
+
+use crate::process::{self, Output};
+use crate::systemd::{self, UnitState};
+
+/// What takes longer does not work for users either.
+const LIMIT: Duration = Duration::from_secs(10);
+
+pub fn checkup(asked: &Checkup) -> CheckupReport {
+    let mut units: Vec<String> = asked.services.iter().flat_map(|s| s.units.iter().cloned()).collect();
+    units.retain(|unit| systemd::is_valid_unit(unit));
+    let states = systemd::show(&units);
+    let problems = match &states {
+        Ok(states) => problems(&asked.services, states),
+        Err(error) => {
+            vec![ServiceProblem { service: "systemd".into(), text: crate::explain(error) }]
+        }
+    };
+    CheckupReport {
+        format: Version,
+        slurm: slurm(),
+        problems,
+        places: places(&asked.places),
+        // Last: it is compared with the clock of whoever reads the answer.
+        time: jiff::Timestamp::now(),
+    }
+}
+
+fn problems(services: &[ServiceCheck], states: &HashMap<String, UnitState>) -> Vec<ServiceProblem> {
+    thread::scope(|scope| {
+        let started: Vec<_> =
+            services.iter().map(|service| scope.spawn(|| examine(service, states))).collect();
+        let all = services.iter().zip(started).flat_map(|(service, thread)| {
+            let texts = thread.join().unwrap_or_else(|_| vec!["could not be asked".into()]);
+            texts.into_iter().map(|text| ServiceProblem { service: service.service.clone(), text })
+        });
+        all.collect()
+    })
+}
+
+/// A daemon that does not run cannot answer: that it does not run says all.
+fn examine(service: &ServiceCheck, states: &HashMap<String, UnitState>) -> Vec<String> {
+    let state = |unit: &String| states.get(unit).cloned().unwrap_or_default();
+    let stopped: Vec<String> = (service.units.iter())
+        .map(|unit| (unit, state(unit)))
+        .filter(|(_, state)| !state.is_running())
+        .map(|(unit, state)| match state.active.as_str() {
+            _ if !state.exists() => format!("{unit} is not installed"),
+            "" => format!("{unit} is unknown"),
+            word => format!("{unit} is {word}"),
+        })
+        .collect();
+    if !stopped.is_empty() {
+        return stopped;
+    }
+    service.questions.iter().filter_map(ask).collect()
+}
+
+/// What is wrong, with the last words of the command.
+fn ask(question: &Question) -> Option<String> {
+    let said = match process::run(&question.command, None, LIMIT) {
+        Ok(output) if output.success() && output.stdout.contains(&question.shows) => return None,
+        Ok(output) => last_words(&output),
+        Err(error) => crate::explain(&error),
+    };
+    let said = if said.is_empty() { said } else { format!(" ({said})") };
+    Some(format!("{}{said}", question.otherwise))
+}
+
+fn last_words(output: &Output) -> String {
+    [&output.stderr, &output.stdout]
+        .map(|text| process::tail(text, 1))
+        .into_iter()
+        .find(|l| !l.is_empty())
+        .unwrap_or_default()
+}
+
+fn slurm() -> Option<String> {
+    let output = process::run(&["scontrol", "--version"], None, LIMIT).ok()?;
+    output.success().then(|| output.stdout.trim().to_string())
+}
+
+/// Several directories may be on one file system.
+fn places(paths: &[String]) -> Vec<Place> {
+    let mut seen = BTreeSet::new();
+    let mut places = Vec::new();
+    for path in paths {
+        let Ok(metadata) = std::fs::metadata(path) else { continue };
+        if !seen.insert(metadata.dev()) {
+            continue;
+        }
+        if let Ok(room) = rustix::fs::statvfs(path.as_str()) {
+            places.push(Place {
+                path: path.clone(),
+                bytes: room.f_blocks * room.f_frsize,
+                free_bytes: room.f_bavail * room.f_frsize,
+                files: room.f_files,
+                free_files: room.f_favail,
+            });
+        }
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(units: &[&str], questions: &[Question]) -> ServiceCheck {
+        ServiceCheck {
+            service: "x".into(),
+            units: units.iter().map(ToString::to_string).collect(),
+            questions: questions.to_vec(),
+        }
+    }
+
+    fn states() -> HashMap<String, UnitState> {
+        let state = |active: &str| UnitState { active: active.into(), ..UnitState::default() };
+        HashMap::from([("up.service".to_string(), state("active")), ("down.service".into(), state("failed"))])
+    }
+
+    #[test]
+    fn a_service_whose_units_run_is_asked() {
+        let ask = |question: Question| examine(&service(&["up.service"], &[question]), &states());
+        assert_eq!(ask(Question::new("no answer", &["true"])), [""; 0]);
+        let failing = ["sh", "-c", "echo much; echo down >&2; exit 1"];
+        assert_eq!(ask(Question::new("no answer", &failing)), ["no answer (down)"]);
+        assert_eq!(ask(Question::new("no answer", &["false"])), ["no answer"]);
+        assert_eq!(ask(Question::new("no x", &["echo", "a x b"]).shows("x ")), [""; 0]);
+        assert_eq!(ask(Question::new("no x", &["echo", "a b"]).shows("x")), ["no x (a b)"]);
+        let missing = ask(Question::new("no answer", &["/no/such"]));
+        assert!(missing[0].starts_with("no answer (cannot run `/no/such`"), "{missing:?}");
+    }
+
+    #[test]
+    fn a_service_whose_unit_is_down_is_not_asked() {
+        let asked = service(&["up.service", "down.service"], &[Question::new("no answer", &["false"])]);
+        assert_eq!(examine(&asked, &states()), ["down.service is failed"]);
+    }
+
+    #[test]
+    fn a_file_system_is_told_of_once() {
+        let places = places(&["/".into(), "/".into(), "/no/such".into()]);
+        assert_eq!(places.len(), 1);
+        assert!(places[0].bytes >= places[0].free_bytes && places[0].bytes > 0, "{places:?}");
+    }
+}

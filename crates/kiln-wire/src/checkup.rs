@@ -1,0 +1,117 @@
+//! How a node is asked whether its services work, and what it answers: all questions in one go.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::format::{Format, Version};
+
+/// What the deploy host wants to know of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Checkup {
+    #[serde(default)]
+    pub format: Version<1>,
+    pub services: Vec<ServiceCheck>,
+    /// Directories whose file systems must have room.
+    #[serde(default)]
+    pub places: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceCheck {
+    pub service: String,
+    /// Must be active.
+    pub units: Vec<String>,
+    /// Asked only if the units are active.
+    pub questions: Vec<Question>,
+}
+
+/// A command that must end with 0.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    /// What is wrong if it does not: `slurmctld does not answer`.
+    pub otherwise: String,
+    pub command: Vec<String>,
+    /// Must be in what it prints.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub shows: String,
+}
+
+impl Question {
+    pub fn new(otherwise: impl Into<String>, command: &[&str]) -> Question {
+        let command = command.iter().map(ToString::to_string).collect();
+        Question { otherwise: otherwise.into(), command, shows: String::new() }
+    }
+
+    #[must_use]
+    pub fn shows(mut self, text: impl Into<String>) -> Question {
+        self.shows = text.into();
+        self
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckupReport {
+    #[serde(default)]
+    pub format: Version<1>,
+    /// The node's clock, when it answered.
+    pub time: Timestamp,
+    /// As Slurm's commands say it: `slurm-wlm 22.05.8`.
+    pub slurm: Option<String>,
+    /// In the order of the services.
+    pub problems: Vec<ServiceProblem>,
+    /// One for each file system.
+    pub places: Vec<Place>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceProblem {
+    pub service: String,
+    pub text: String,
+}
+
+/// A file system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    pub path: String,
+    pub bytes: u64,
+    /// For others than root.
+    pub free_bytes: u64,
+    /// 0 where the file system does not count them.
+    pub files: u64,
+    pub free_files: u64,
+}
+
+impl Format for Checkup {
+    const NAME: &'static str = "list of questions for a node";
+    const VERSION: u32 = 1;
+}
+
+impl Format for CheckupReport {
+    const NAME: &'static str = "report on a node's services";
+    const VERSION: u32 = 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let question = Question::new("the share is not exported", &["exportfs", "-v"]).shows("/srv");
+        let service = ServiceCheck {
+            service: "nfs server".into(),
+            units: vec!["nfs-server.service".into()],
+            questions: vec![question],
+        };
+        let checkup = Checkup { format: Version, services: vec![service], places: vec!["/".into()] };
+        assert_eq!(Checkup::from_json(&checkup.to_json().unwrap()), Ok(checkup));
+        let report = CheckupReport {
+            format: Version,
+            time: Timestamp::UNIX_EPOCH,
+            slurm: Some("slurm-wlm 22.05.8".into()),
+            problems: vec![ServiceProblem { service: "munge".into(), text: "does not answer".into() }],
+            places: vec![Place { path: "/".into(), bytes: 9, free_bytes: 1, files: 5, free_files: 2 }],
+        };
+        assert_eq!(CheckupReport::from_json(&report.to_json().unwrap()), Ok(report));
+    }
+}

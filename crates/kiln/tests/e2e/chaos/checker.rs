@@ -1,0 +1,196 @@
+//! An independent judge. It reads Slurm's accounts and the local cloud's own records, and nothing that Kiln says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use jiff::Timestamp;
+use kiln_wire::labels;
+use serde_json::Value;
+
+use crate::lab::{Lab, USER, cloud_root};
+
+/// What the faults themselves are to blame for.
+#[derive(Default)]
+pub struct Excuses {
+    /// Jobs on nodes that the campaign took away.
+    pub jobs: BTreeSet<String>,
+    /// Slurm saves its state every few seconds: what changed just before it was killed, it may have forgotten.
+    pub forgotten: Vec<(i64, i64)>,
+    /// Nodes on which nothing could begin, and when.
+    pub starts: Vec<(String, i64, i64)>,
+    /// When instances could not be made: jobs for the elastic group that began then.
+    pub no_room: Vec<(i64, i64)>,
+}
+
+/// One run of a job.
+#[derive(Debug)]
+struct Run {
+    id: String,
+    name: String,
+    state: String,
+    submitted: i64,
+    /// `None` for one that never began.
+    began: Option<i64>,
+    /// `None` while it runs.
+    ended: Option<i64>,
+    nodes: Vec<String>,
+}
+
+/// An instance that the cloud was told to end, rebuild, reboot or stop.
+struct Touch {
+    at: i64,
+    node: String,
+    how: String,
+}
+
+pub fn now() -> i64 {
+    Timestamp::now().as_second()
+}
+
+/// What is wrong with the jobs since the campaign began; empty if nothing is.
+pub fn judge(lab: &Lab, since: i64, submitted: &[(String, i64)], excuses: &Excuses) -> Vec<String> {
+    let runs = runs(lab, since);
+    let mut wrong = Vec::new();
+    let mut by_job: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+    for run in &runs {
+        by_job.entry(&run.id).or_default().push(run);
+    }
+    for (id, at) in submitted {
+        let found = by_job.keys().any(|job| *job == id || job.split('_').next() == Some(id));
+        if !found && !within(&excuses.forgotten, *at) {
+            wrong.push(format!("job {id} is in no account"));
+        }
+    }
+    for (id, runs) in &by_job {
+        let excused = runs.iter().any(|run| excuses.cover(run));
+        let begun = runs.iter().filter(|run| run.began.is_some()).count();
+        let last = runs.last().expect("a run");
+        let once = last.name.ends_with("once") || last.name == "srun";
+        if once && begun > 1 && !runs.iter().any(|run| excuses.forgot(run)) {
+            wrong.push(format!("job {id} was to run once and began {begun} times: {runs:?}"));
+        }
+        if !excused && (begun != 1 || last.state != "COMPLETED") {
+            wrong.push(format!("job {id} was harmed: {runs:?}"));
+        }
+    }
+    for touch in touches(since) {
+        for run in &runs {
+            let under = run.nodes.contains(&touch.node)
+                && run.began.is_some_and(|began| began < touch.at)
+                && run.ended.is_none_or(|ended| ended > touch.at);
+            if under && !excuses.cover(run) {
+                wrong.push(format!("{} of {} at {} under {run:?}", touch.how, touch.node, touch.at));
+            }
+        }
+    }
+    wrong
+}
+
+fn within(windows: &[(i64, i64)], at: i64) -> bool {
+    windows.iter().any(|(from, to)| (*from..=*to).contains(&at))
+}
+
+impl Excuses {
+    fn cover(&self, run: &Run) -> bool {
+        let on = |node: &str, from: i64, to: i64| {
+            run.nodes.iter().any(|n| n == node) && run.began.is_some_and(|began| (from..=to).contains(&began))
+        };
+        self.jobs.contains(&run.id)
+            || self.forgot(run)
+            || self.starts.iter().any(|(node, from, to)| on(node, *from, *to))
+            || (run.name.starts_with("burst") && run.began.is_some_and(|began| within(&self.no_room, began)))
+    }
+
+    fn forgot(&self, run: &Run) -> bool {
+        [Some(run.submitted), run.began, run.ended]
+            .into_iter()
+            .flatten()
+            .any(|at| within(&self.forgotten, at))
+    }
+}
+
+fn runs(lab: &Lab, since: i64) -> Vec<Run> {
+    let since = format!("@{since}");
+    let since = lab.on("control", &["date", "-d", &since, "+%Y-%m-%dT%H:%M:%S"]);
+    let fields = "jobid,jobname,state,submit,start,end,nodelist";
+    let text = lab.on(
+        "control",
+        &["env", "SLURM_TIME_FORMAT=%s", "sacct", "-aDXnP", "-u", USER, "-S", &since, "-o", fields],
+    );
+    let mut runs: Vec<Run> = text.lines().filter_map(|line| run(lab, line)).collect();
+    runs.sort_by_key(|run| (run.submitted, run.began));
+    runs
+}
+
+fn run(lab: &Lab, line: &str) -> Option<Run> {
+    let [id, name, state, submit, start, end, nodes] = line.split('|').collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    let began = start.parse().ok();
+    let nodes = match nodes {
+        "" | "None assigned" => Vec::new(),
+        list => {
+            lab.on("control", &["scontrol", "show", "hostnames", list]).lines().map(String::from).collect()
+        }
+    };
+    Some(Run {
+        id: id.into(),
+        name: name.into(),
+        // "CANCELLED by 0"
+        state: state.split(' ').next().unwrap_or_default().into(),
+        submitted: submit.parse().unwrap_or_default(),
+        began,
+        ended: end.parse().ok(),
+        nodes,
+    })
+}
+
+/// From the local cloud's log: names stand where an instance is built, ids where it is touched.
+fn touches(since: i64) -> Vec<Touch> {
+    let log = fs::read_to_string(cloud_root().join("daemon.log")).expect("the cloud's log");
+    let quoted = |line: &str, key: &str| {
+        let (_, rest) = line.split_once(&format!("{key}=\""))?;
+        rest.split('"').next().map(String::from)
+    };
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    for line in log.lines().filter(|line| line.contains(": built ")) {
+        if let (Some(name), Some(id)) = (quoted(line, "name"), quoted(line, "id")) {
+            names.insert(id, name);
+        }
+    }
+    let touch = |line: &str| {
+        let at = line.split(' ').next()?.parse::<Timestamp>().ok()?.as_second();
+        let request = quoted(line, "request")?;
+        let (method, path) = request.split_once(' ')?;
+        let mut parts = path.strip_prefix("/v1/instances/")?.split('/');
+        let node = names.get(parts.next()?)?.clone();
+        let how = match (method, parts.next()) {
+            ("DELETE", None) => "delete",
+            ("POST", Some(verb @ ("rebuild" | "reboot" | "stop"))) => verb,
+            _ => return None,
+        };
+        (at >= since && line.contains("status=2")).then(|| Touch { at, node, how: how.into() })
+    };
+    log.lines().filter(|line| line.contains(": changed ")).filter_map(touch).collect()
+}
+
+/// Nodes and how many instances the cloud has of each; and what belongs to no node.
+pub fn instances() -> BTreeMap<String, usize> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(cloud_root().join("state/instances")).into_iter().flatten().flatten() {
+        let Some(record) = fs::read(entry.path()).ok().and_then(|t| serde_json::from_slice::<Value>(&t).ok())
+        else {
+            continue;
+        };
+        let node = record["labels"][labels::NODE].as_str().unwrap_or("of no node").to_string();
+        *all.entry(node).or_default() += 1;
+    }
+    all
+}
+
+/// Names of the networks, volumes and groups that the cloud has.
+pub fn resources() -> BTreeMap<&'static str, usize> {
+    let count =
+        |kind: &str| fs::read_dir(cloud_root().join("state").join(kind)).into_iter().flatten().count();
+    ["networks", "volumes", "security-groups"].into_iter().map(|kind| (kind, count(kind))).collect()
+}

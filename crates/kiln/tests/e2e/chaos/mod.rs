@@ -1,0 +1,255 @@
+//! A campaign: users' jobs, an elastic group and rollouts, and a seeded stream of faults over all of it. After every fault and at
+//! the end a judge that knows nothing of Kiln asks whether anybody was harmed.
+//!
+//! `KILN_CHAOS_SEED` and `KILN_CHAOS_FAULTS` choose another campaign than the one that every test run has.
+
+mod checker;
+mod faults;
+mod load;
+mod random;
+
+use std::collections::BTreeMap;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use checker::{Excuses, now};
+use load::Load;
+use random::Random;
+
+use crate::instance;
+use crate::lab::{Lab, USER, no_more_faults};
+use crate::reconcile::cloud;
+
+const NODES: &[&str] = &["standard-0", "standard-1", "standard-2", "burst-0", "burst-1", "burst-2"];
+const FIXED: usize = 3;
+const IMAGES: &[&str] = &["default", "second"];
+/// For the queue to end, or the cluster to heal.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+pub struct Campaign<'l> {
+    lab: &'l Lab,
+    random: Random,
+    /// The fault under way.
+    at: u64,
+    excuses: Excuses,
+    /// An administrator's drains: node and reason.
+    drains: BTreeMap<String, String>,
+    /// A run of Kiln beside everything else.
+    kiln: Option<Child>,
+}
+
+/// Three fixed nodes and three that come and go, and another image to go to.
+pub fn raise(lab: &mut Lab) {
+    let text = lab
+        .example()
+        .replace("standard-[0-1]", "standard-[0-2]")
+        .replace(
+            "[compute.extra]\nnodes = \"extra-[0-1]\"\n",
+            "[compute.burst]\nnodes = \"burst-[0-2]\"\nelastic = { idle = \"20s\" }\n",
+        )
+        .replace(
+            "KillWait = 30\n",
+            "KillWait = 30\nSuspendTimeout = 10\nResumeTimeout = 90\nSlurmdTimeout = 60\nReturnToService = 1\n",
+        );
+    let second = "[image.second]\nsource = \"default\"\ncommands = [\"echo second >/etc/which-image\"]\n\n";
+    lab.write_file(&format!(
+        "{second}{text}\n[reconcile]\nevery = \"2s\"\ngrace = \"6s\"\nnewcomer = \"20s\"\npause = \"20s\"\nfailures = 3\n"
+    ));
+    lab.kiln(&["image", "build", "second"]);
+    lab.kiln(&["up"]);
+}
+
+/// A judge who sees nothing is worth nothing: a job whose instance is taken away without an excuse is told, twice over.
+pub fn judge_sees(lab: &mut Lab) {
+    let since = now();
+    let job = lab
+        .submit("--job-name=once --no-requeue --partition=burst --nodes=1 --output=/dev/null", "sleep 600");
+    lab.wait_job(&job, "RUNNING");
+    // Seconds are all that the accounts know.
+    until("the job has begun some seconds ago", || {
+        now() > since + 3 && lab.job(&job, "RunTime").as_str() > "00:00:03"
+    });
+    let node = lab.job(&job, "NodeList");
+    let id = instance::id_of(&node).expect("an instance");
+    cloud(async |cloud| cloud.delete(&id).await);
+    until("Slurm knows that the job is lost", || lab.job(&job, "JobState") == "NODE_FAIL");
+    let submitted = [(job.clone(), since), ("999999".to_string(), since)];
+    until("the judge sees a harmed job, a lost one, and the instance that went", || {
+        let wrong = checker::judge(lab, since, &submitted, &Excuses::default());
+        ["was harmed", "job 999999 is in no account", "delete of"]
+            .iter()
+            .all(|what| wrong.iter().any(|w| w.contains(what)))
+    });
+    let excuses = Excuses { jobs: [job].into(), ..Excuses::default() };
+    assert_eq!(checker::judge(lab, since, &submitted[..1], &excuses), Vec::<String>::new());
+    until("the node may be used again", || {
+        lab.on("control", &["sinfo", "-h", "-N", "-n", &node, "-p", "burst", "-o", "%t"]) == "idle~"
+    });
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable)
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}")))
+}
+
+pub fn campaign(lab: &mut Lab) {
+    let (seed, faults) = (number("KILN_CHAOS_SEED", 1), number("KILN_CHAOS_FAULTS", 30));
+    println!("     seed {seed}, {faults} faults");
+    let (since, before) = (now(), checker::resources());
+    let mut campaign = Campaign {
+        lab,
+        random: Random::new(seed),
+        at: 0,
+        excuses: Excuses::default(),
+        drains: BTreeMap::new(),
+        kiln: None,
+    };
+    let mut load = Load::new();
+    for at in 1..=faults {
+        campaign.at = at;
+        load.top_up(lab, &mut campaign.random);
+        let (name, fault) = campaign.random.pick(faults::FAULTS);
+        let start = Instant::now();
+        let what = fault(&mut campaign);
+        println!(
+            "     {at:3} after {:4} s: {name} {what} ({:.0} s)",
+            now() - since,
+            start.elapsed().as_secs_f64()
+        );
+        campaign.look();
+        let rest = campaign.random.between(500, 6000);
+        std::thread::sleep(Duration::from_millis(rest));
+    }
+    campaign.heal(since);
+    load.end();
+    let wrong = checker::judge(lab, since, &load.submitted, &campaign.excuses);
+    assert!(wrong.is_empty(), "seed {seed}, {faults} faults:\n{}", wrong.join("\n"));
+    assert_eq!(checker::resources(), before, "seed {seed}, {faults} faults");
+    println!(
+        "     {} jobs were submitted, {} had an excuse, in {} s",
+        load.submitted.len(),
+        campaign.excuses.jobs.len(),
+        now() - since
+    );
+}
+
+impl Campaign<'_> {
+    /// After each fault: an administrator's drains stand.
+    fn look(&self) {
+        for (node, reason) in &self.drains {
+            let words = ["timeout", "10", "sinfo", "-h", "-N", "-n", node, "-p", "rebuild", "-o", "%E|%T"];
+            let shown = self.lab.try_on("control", &words);
+            let shown = String::from_utf8_lossy(&shown.stdout).trim().to_string();
+            // Slurm may be away just now.
+            if let Some((why, state)) = shown.split_once('|') {
+                assert!(
+                    why.contains(reason.as_str()),
+                    "fault {}: {node} was drained for {reason:?} and is {state} for {why:?}",
+                    self.at
+                );
+            }
+        }
+    }
+
+    /// Jobs that are on a node now, which is about to be taken away.
+    fn excuse_jobs_on(&mut self, node: &str) {
+        let words =
+            ["timeout", "10", "squeue", "-h", "-r", "-w", node, "-u", USER, "-t", "R,CF,CG,S", "-o", "%i"];
+        let shown = self.lab.try_on("control", &words);
+        let ids = String::from_utf8_lossy(&shown.stdout).into_owned();
+        self.excuses.jobs.extend(ids.lines().map(String::from));
+        if !shown.status.success() {
+            // Nobody can say who is there.
+            self.excuses.starts.push((node.into(), now() - 60, now()));
+        }
+    }
+
+    fn excuse_starts(&mut self, node: &str, from: i64, to: i64) {
+        self.excuses.starts.push((node.into(), from, to));
+    }
+
+    fn choose_image(&self, name: &str) {
+        let mut compute = false;
+        let line = |line: &str| {
+            if line.starts_with('[') {
+                compute = line.starts_with("[compute.");
+            }
+            let chosen = compute && line.starts_with("image = ");
+            if chosen { format!("image = \"{name}\"\n") } else { format!("{line}\n") }
+        };
+        self.lab.write_file(&self.lab.read_file().lines().map(line).collect::<String>());
+    }
+
+    /// Starts a run of Kiln and goes on.
+    fn kiln_beside(&mut self, words: &[&str]) {
+        self.end_kiln();
+        let mut command: Command = self.lab.kiln_command(words);
+        self.kiln = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("kiln runs"));
+    }
+
+    fn signal_kiln(&mut self, signal: &str) {
+        if let Some(child) = &self.kiln {
+            let _ = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
+        }
+    }
+
+    fn end_kiln(&mut self) {
+        if let Some(mut child) = self.kiln.take() {
+            let status = child.wait().expect("kiln ends");
+            assert_ne!(status.code(), Some(101), "fault {}: kiln panicked", self.at);
+        }
+    }
+
+    /// The faults are over, the administrator takes back what was set, and the cluster must come to rest.
+    fn heal(&mut self, since: i64) {
+        no_more_faults();
+        self.end_kiln();
+        for node in std::mem::take(&mut self.drains).into_keys() {
+            until("an administrator resumes what was drained", || {
+                let words = ["scontrol", "update", &format!("nodename={node}"), "state=resume"];
+                self.lab.try_on("control", &words).status.success()
+            });
+        }
+        until("no rollout is under way", || {
+            let status = self.lab.try_kiln(&["--json", "rebuild", "status"]);
+            let text = String::from_utf8_lossy(&status.stdout).into_owned();
+            !text.contains("\"state\": \"running\"") && !text.contains("\"state\":\"running\"")
+        });
+        self.lab.kiln(&["up", "--yes"]);
+        self.lab.try_kiln(&["rebuild"]);
+        let queue = ["squeue", "-h", "-r", "-o", "%i %j %T %r %N"];
+        // Slurm lets a job that was requeued wait for two minutes.
+        until("the queue is empty", || self.lab.on("control", &queue).is_empty());
+        let states = ["sinfo", "-h", "-N", "-p", "standard,burst", "-o", "%N %t %E"];
+        until("all nodes are in service", || {
+            let shown = self.lab.on("control", &states);
+            shown.lines().all(|line| line.ends_with(" none") && line.contains(" idle"))
+        });
+        until("what is off has no instance, and what is on has one", || {
+            let there = checker::instances();
+            let fixed = NODES[..FIXED].iter().all(|node| there.get(*node) == Some(&1));
+            let elastic = NODES[FIXED..].iter().all(|node| !there.contains_key(*node));
+            fixed && elastic && there.len() == FIXED + 2
+        });
+        println!("     at rest after {} s", now() - since);
+    }
+}
+
+impl Drop for Campaign<'_> {
+    fn drop(&mut self) {
+        no_more_faults();
+        if let Some(mut child) = self.kiln.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// As [`crate::lab::wait`], with the patience that a hurt cluster needs.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "timed out waiting until {what}");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
