@@ -43,6 +43,7 @@ impl Deployment<'_> {
             ssh_public_key: &self.ssh_public_key()?,
             host_key: &self.keys()?.node(&instance)?.ssh_host_key,
             cluster: &self.spec.name,
+            cluster_id: &self.secrets.cluster_id()?.unwrap_or_default(),
             flavor: &self.spec.control.flavor,
             network: self.spec.cloud.existing_network(),
             cloud_init: self.has_cloud_init(),
@@ -73,6 +74,7 @@ impl Deployment<'_> {
 
     /// Builds the images that nodes need and the cloud does not have.
     pub async fn build_missing_images(&self, observed: &Observed) -> Result<()> {
+        self.check_owner(observed)?;
         for (name, id) in targets(self.spec, observed) {
             if id.is_none() {
                 self.check_stop()?;
