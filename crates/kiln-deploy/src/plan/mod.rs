@@ -9,6 +9,7 @@ mod network;
 mod node;
 mod plan_notes;
 mod reference;
+mod releases;
 mod text;
 mod volumes;
 
@@ -53,8 +54,14 @@ impl Plan {
     }
 }
 
-pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan> {
+/// What must hold before anything is planned or built.
+pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
     checks::check(spec, observed, targets)?;
+    releases::check(spec, observed, targets)
+}
+
+pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan> {
+    check(spec, observed, targets)?;
     let mut actions: Vec<Action> = Vec::new();
     let unbuilt = targets.iter().filter(|(_, id)| id.is_none());
     actions.extend(unbuilt.map(|(image, _)| Action::BuildImage { image: image.clone() }));
