@@ -11,7 +11,7 @@ use crate::driver::Driver;
 #[cfg(any(test, feature = "testing"))]
 use crate::memory;
 use crate::{
-    AddressRange, Error, Expiry, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage,
+    AddressRange, Error, Expiry, Flavor, Image, Instance, InstanceStatus, Kind, Labels, Network, NewImage,
     NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup, Volume,
     local, openstack,
 };
@@ -126,6 +126,9 @@ calls! {
 
     /// Leaves the instance's other labels as they are, which others may be about to change.
     fn add_labels(id: &str, labels: Labels) -> Result<Instance>;
+
+    /// Adds labels to a resource that has the cluster's label.
+    fn label(kind: Kind, id: &str, labels: Labels) -> Result<()>;
 
     /// Replaces all labels.
     fn set_labels(id: &str, labels: Labels) -> Result<Instance>;

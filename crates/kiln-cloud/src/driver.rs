@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::{
-    AddressRange, Error, Expiry, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork,
-    NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup, Volume,
+    AddressRange, Error, Expiry, Flavor, Image, Instance, Kind, Labels, Network, NewImage, NewInstance,
+    NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup, Volume,
 };
 
 pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
@@ -76,6 +76,8 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
             self.set_labels(id, all).await
         }
     }
+
+    fn label(&self, kind: Kind, id: &str, labels: Labels) -> impl Future<Output = Result<()>> + Send;
 
     fn set_labels(&self, id: &str, labels: Labels) -> impl Future<Output = Result<Instance>> + Send;
 

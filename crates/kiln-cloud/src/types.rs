@@ -7,7 +7,29 @@ use serde::{Deserialize, Serialize};
 
 pub type Labels = BTreeMap<String, String>;
 
-use kiln_wire::Attachment;
+use kiln_wire::{Attachment, labels};
+
+/// What carries labels and belongs to a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Instance,
+    Volume,
+    Network,
+    SecurityGroup,
+}
+
+impl Kind {
+    /// As people say it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Instance => "instance",
+            Kind::Volume => "volume",
+            Kind::Network => "network",
+            Kind::SecurityGroup => "security group",
+        }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
@@ -132,13 +154,25 @@ pub struct Volume {
     pub status: VolumeStatus,
 }
 
+impl Volume {
+    /// Whether it certainly holds no data: Kiln created it, and no instance ever had it.
+    pub fn never_used(&self) -> bool {
+        self.attached_to.is_empty() && is_unused(&self.labels)
+    }
+}
+
+/// Whether the labels of a volume say that no instance ever had it.
+pub(crate) fn is_unused(labels: &Labels) -> bool {
+    labels.get(labels::USED).is_some_and(|used| used == labels::USED_NO)
+}
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VolumeStatus {
     #[default]
     Usable,
     Building,
-    /// The cloud could not make it.
+    /// The cloud could not create it, or lost it later. It may still hold data: see [`Volume::never_used`].
     Error,
 }
 

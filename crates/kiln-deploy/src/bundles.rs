@@ -90,6 +90,7 @@ impl Deployment<'_> {
         let file = FleetFile {
             format: Version,
             cluster: self.spec.name.clone(),
+            cluster_id: self.secrets.cluster_id()?,
             cloud: CloudAccess::new(&access).map_err(|e| Error::NotReady(e.to_string()))?,
             concurrency: self.spec.concurrency,
             rebuild_partitions: self.spec.rebuild.iter().map(|r| r.name.clone()).collect(),

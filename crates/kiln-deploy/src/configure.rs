@@ -51,6 +51,7 @@ impl Deployment<'_> {
     pub async fn configure(&self, dry_run: bool) -> Result<Configured> {
         self.secrets.ensure()?;
         let observed = self.observe().await?;
+        self.check_owner(&observed)?;
         let not_running = self.not_running(&observed)?;
         let ring = self.keys()?;
         let names: Vec<&str> = self.spec.nodes().map(|n| n.name).collect();
@@ -207,7 +208,9 @@ impl Deployment<'_> {
             if there.get(node) != Some(&digest) {
                 let failed =
                     |e: kiln_wire::SealError| Error::Seal { node: node.clone(), message: e.to_string() };
-                let sealed = kiln_wire::seal(&bundle, &keys.seal_recipient, &sender).map_err(failed)?;
+                // The node runs no other program of the share.
+                let named = Bundle { kiln: Some(task.kiln_digest.to_string()), ..bundle.clone() };
+                let sealed = kiln_wire::seal(&named, &keys.seal_recipient, &sender).map_err(failed)?;
                 publication.sealed.insert(node.clone(), STANDARD.encode(sealed));
             }
             publication.bundles.insert(node.clone(), bundle.digest());

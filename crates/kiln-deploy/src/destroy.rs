@@ -1,11 +1,12 @@
 //! Deletes the cluster, in reverse order of creation. Everything is found by label, including what a crashed run left.
 
-use kiln_cloud::Labels;
+use kiln_cloud::{Kind, Labels};
 use kiln_image::Event;
 use kiln_wire::labels;
 
 use crate::deployment::Deployment;
 use crate::error::Result;
+use crate::owner::{self, Listed};
 
 /// How many instances are deleted between two checks whether to stop.
 const BATCH: usize = 100;
@@ -47,6 +48,25 @@ impl Deployment<'_> {
             self.cloud.networks(cluster),
             self.cloud.volumes(cluster),
         )?;
+        let own = self.secrets.cluster_id()?;
+        let listed =
+            (instances.iter().map(|i| Listed { kind: Kind::Instance, name: &i.name, labels: &i.labels }))
+                .chain(groups.iter().map(|g| Listed {
+                    kind: Kind::SecurityGroup,
+                    name: &g.name,
+                    labels: &g.labels,
+                }))
+                .chain(networks.iter().map(|n| Listed {
+                    kind: Kind::Network,
+                    name: &n.name,
+                    labels: &n.labels,
+                }))
+                .chain(volumes.iter().map(|v| Listed {
+                    kind: Kind::Volume,
+                    name: &v.name,
+                    labels: &v.labels,
+                }));
+        owner::check(cluster, own.as_deref(), listed)?;
         let kept = |name: &str| keep_volumes && !name.ends_with("-share");
         Ok(ClusterResources {
             instances: instances.into_iter().map(|i| (i.id, i.name)).collect(),
@@ -62,6 +82,10 @@ impl Deployment<'_> {
         let gone = |what: &str, name: &str| (self.progress)(Event::done(format!("{what}{name}"), "deleted"));
         // Listed again, to include what kilnd created in the meantime.
         let mut instances = self.cloud.instances(&self.spec.name).await?;
+        let own = self.secrets.cluster_id()?;
+        let listed =
+            instances.iter().map(|i| Listed { kind: Kind::Instance, name: &i.name, labels: &i.labels });
+        owner::check(&self.spec.name, own.as_deref(), listed)?;
         instances.sort_by_key(|i| wave(&i.labels));
         for together in instances.chunk_by(|a, b| wave(&a.labels) == wave(&b.labels)) {
             for batch in together.chunks(BATCH) {

@@ -42,6 +42,10 @@ pub enum Error {
     NoImage { name: String, hint: Option<&'static str> },
     #[error("volume {0} should be attached but does not exist")]
     NoVolume(String),
+    #[error("the cloud reports an error for volume {name} ({id}), which has been in use and may hold data")]
+    VolumeInError { name: String, id: String },
+    #[error("the cloud has another cluster {cluster}: {what} belongs to the one with the id {id}")]
+    OtherCluster { cluster: String, what: String, id: String },
     #[error("{node} should have the address {address}, which is taken by {by}")]
     AddressTaken { node: String, address: IpAddr, by: String },
     #[error("{node} is {status}")]
@@ -139,6 +143,16 @@ impl Error {
             Error::NoVolume(name) => {
                 Some(format!("create {name}, or set mode = \"manage\" to let Kiln do it"))
             }
+            Error::VolumeInError { .. } => Some(
+                "Kiln does not delete it. Have the cloud's administrators repair it; or, if its data is not needed or is in a \
+                 backup, delete the volume yourself: `kiln apply` then creates an empty one"
+                    .into(),
+            ),
+            Error::OtherCluster { .. } => Some(
+                "give this cluster another `name`; if that cluster is this one and its `.kiln` was lost, `kiln secrets adopt` \
+                 takes its id from the cloud"
+                    .into(),
+            ),
             Error::Flavor { hint, .. } | Error::NoNetwork { hint, .. } | Error::NoImage { hint, .. } => {
                 hint.map(String::from)
             }

@@ -16,6 +16,7 @@ mod inventory;
 mod keys;
 mod nodes;
 mod observe;
+mod owner;
 mod plan;
 mod rollout;
 mod secrets;

@@ -1,5 +1,6 @@
 //! The cluster's secrets: generated once, never overwritten, each rotated by name. One file each, readable by the owner
-//! alone, in `.kiln/secrets` beside the cluster file.
+//! alone, in `.kiln/secrets` beside the cluster file. The cluster's id is kept with them: it is no secret, but is made once
+//! and lost together with them.
 
 use std::fs;
 use std::io::Write as _;
@@ -31,6 +32,9 @@ fn generate(form: Form) -> Result<String> {
     })
 }
 
+/// The name of its file.
+const CLUSTER_ID: &str = "cluster-id";
+
 #[derive(Debug, Clone)]
 pub struct SecretStore {
     dir: PathBuf,
@@ -54,19 +58,46 @@ impl SecretStore {
     pub fn ensure(&self) -> Result<()> {
         self.make_dir()?;
         for secret in services::secrets() {
-            let path = self.path(secret);
-            if !path.exists() {
-                let temporary = self.write_temporary(secret, &generate(secret.form)?)?;
-                // A link fails if the name exists by now, so that two runs at once cannot overwrite each other.
-                match fs::hard_link(&temporary, &path) {
-                    Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                        return Err(Error::File { path, did: "written", source: error });
-                    }
-                    _ => remove(&temporary)?,
-                }
-            }
+            self.make_missing(secret.name, || generate(secret.form))?;
         }
-        Ok(())
+        self.make_missing(CLUSTER_ID, || Ok(hex::encode(rand::rng().random::<[u8; 8]>())))
+    }
+
+    fn make_missing(&self, name: &str, value: impl FnOnce() -> Result<String>) -> Result<()> {
+        let path = self.dir.join(name);
+        if path.exists() {
+            return Ok(());
+        }
+        let temporary = self.write_temporary(name, &value()?)?;
+        // A link fails if the name exists by now, so that two runs at once cannot overwrite each other.
+        match fs::hard_link(&temporary, &path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                Err(Error::File { path, did: "written", source: error })
+            }
+            _ => remove(&temporary),
+        }
+    }
+
+    /// Which cluster of its name this is; `None`: nothing was made yet.
+    pub fn cluster_id(&self) -> Result<Option<String>> {
+        let path = self.dir.join(CLUSTER_ID);
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|source| Error::File { path: path.clone(), did: "read", source })?,
+        };
+        let id = text.trim();
+        if id.is_empty() || !id.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            return Err(Error::Damaged { path, why: "it holds no id".into() });
+        }
+        Ok(Some(id.to_string()))
+    }
+
+    /// For a cluster whose `.kiln` was lost.
+    pub fn set_cluster_id(&self, id: &str) -> Result<()> {
+        self.make_dir()?;
+        let path = self.dir.join(CLUSTER_ID);
+        let temporary = self.write_temporary(CLUSTER_ID, id)?;
+        fs::rename(temporary, &path).map_err(|source| Error::File { path, did: "written", source })
     }
 
     /// Replaces one secret. It reaches the nodes with the next `configure`; until then it is not replaced again, because only
@@ -77,7 +108,7 @@ impl SecretStore {
         if previous.exists() {
             return Err(Error::RotationPending(secret.name));
         }
-        let temporary = self.write_temporary(secret, &generate(secret.form)?)?;
+        let temporary = self.write_temporary(secret.name, &generate(secret.form)?)?;
         let path = self.path(secret);
         let failed = |path: &Path, source| Error::File { path: path.to_path_buf(), did: "written", source };
         fs::hard_link(&path, &previous).map_err(|e| failed(&previous, e))?;
@@ -125,8 +156,8 @@ impl SecretStore {
         Ok(())
     }
 
-    fn write_temporary(&self, secret: &Secret, value: &str) -> Result<PathBuf> {
-        let path = self.dir.join(format!(".{}.{}", secret.name, std::process::id()));
+    fn write_temporary(&self, name: &str, value: &str) -> Result<PathBuf> {
+        let path = self.dir.join(format!(".{name}.{}", std::process::id()));
         let failed = |source| Error::File { path: path.clone(), did: "written", source };
         let mut file = fs::OpenOptions::new()
             .write(true)
@@ -176,7 +207,23 @@ mod tests {
             assert_eq!(mode & 0o777, 0o600, "{}", secret.name);
         }
         let left: Vec<_> = fs::read_dir(dir.path().join("secrets")).unwrap().collect();
-        assert_eq!(left.len(), before.len() + 2, "no temporary files stay");
+        assert_eq!(left.len(), before.len() + 3, "no temporary files stay");
+    }
+
+    #[test]
+    fn the_id_of_the_cluster_is_made_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SecretStore::new(dir.path());
+        assert_eq!(store.cluster_id().unwrap(), None);
+        store.ensure().unwrap();
+        let id = store.cluster_id().unwrap();
+        store.ensure().unwrap();
+        assert!(id.is_some() && store.cluster_id().unwrap() == id);
+        store.set_cluster_id("1a2b").unwrap();
+        store.ensure().unwrap();
+        assert_eq!(store.cluster_id().unwrap().as_deref(), Some("1a2b"));
+        fs::write(dir.path().join(CLUSTER_ID), "a b").unwrap();
+        assert!(matches!(store.cluster_id(), Err(Error::Damaged { .. })));
     }
 
     #[test]

@@ -44,6 +44,7 @@ impl Deployment<'_> {
             ssh_public_key: &self.ssh_public_key()?,
             host_key: &self.keys()?.node(&instance)?.ssh_host_key,
             cluster: &self.spec.name,
+            cluster_id: &self.secrets.cluster_id()?.unwrap_or_default(),
             flavor: &self.spec.control.flavor,
             network: self.spec.cloud.existing_network(),
             cloud_init: self.has_cloud_init(),
@@ -76,6 +77,7 @@ impl Deployment<'_> {
     /// Nothing is built for a plan that would be refused.
     pub async fn build_missing_images(&self) -> Result<()> {
         let mut observed = self.observe().await?;
+        self.check_owner(&observed)?;
         self.ask_release(&mut observed).await;
         let targets = targets(self.spec, &observed);
         check(self.spec, &observed, &targets)?;

@@ -20,6 +20,8 @@ pub struct Family {
     pub paths: Paths,
     /// PAM's stack for sshd on compute nodes: only root and users with a job on the node get in.
     pub pam_sshd_with_job: &'static str,
+    /// The same, where a login becomes part of the user's job.
+    pub pam_sshd_in_job: &'static str,
     pub steps: Steps,
     /// The Slurm that each release of the system brings.
     slurm: &'static [(&'static str, Release)],

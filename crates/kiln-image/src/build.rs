@@ -31,6 +31,8 @@ pub struct Builder<'a> {
     pub host_key: &'a str,
     /// Labels the build instance, so that a build that was cut off is found and cleared by the next one.
     pub cluster: &'a str,
+    /// Which cluster of that name.
+    pub cluster_id: &'a str,
     pub flavor: &'a str,
     /// Name of a network that exists, to build in; `None`: one is made for the build.
     pub network: Option<&'a str>,
@@ -333,7 +335,8 @@ impl Builder<'_> {
 
     fn labels(&self) -> Labels {
         let pair = |key: &str, value: &str| (key.to_string(), value.to_string());
-        Labels::from([pair(labels::CLUSTER, self.cluster), pair(labels::ROLE, ROLE)])
+        let cluster = [pair(labels::CLUSTER, self.cluster), pair(labels::ID, self.cluster_id)];
+        cluster.into_iter().chain([pair(labels::ROLE, ROLE)]).collect()
     }
 
     fn say(&self, image: &str, text: &str) {

@@ -401,6 +401,40 @@ fn kilnd_waits_as_long_as_the_most_patient_partition() {
     assert_eq!(longest(&partition("30")), 300);
 }
 
+/// A login becomes part of a job where Slurm has cgroups; elsewhere the Epilog ends it.
+#[test]
+fn logins_end_with_the_job() {
+    let on = |cloud: &str| {
+        let text = FILE.replace("kind = \"local\"", cloud);
+        let text = text.replace("[login.login]", "[image.default]\nprebuilt = \"fat\"\n[login.login]");
+        let spec = kiln_spec::parse(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let (inventory, secrets) = (inventory(&spec, Release::new(24, 11, 5)), secrets());
+        let site = site(&spec, &inventory, &secrets);
+        let bundle = site.bundle("standard-0", &keys("standard-0")).unwrap();
+        let pam = bundle.resources.iter().find_map(|resource| match resource {
+            Resource::File(file) if file.path == "/etc/pam.d/sshd" => Some(file.content.clone()),
+            _ => None,
+        });
+        let conf = site.slurm_conf().lines().filter(|l| l.starts_with("Prolog") || l.starts_with("Epilog"));
+        let account = pam
+            .unwrap()
+            .lines()
+            .filter(|line| line.starts_with("account") && line.contains("slurm"))
+            .map(String::from)
+            .collect::<Vec<_>>();
+        conf.map(String::from).chain(account).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(on("kind = \"openstack\"\nsubnet = \"10.0.0.0/24\""), @r"
+    PrologFlags=Contain
+    account [success=1 module_unknown=ignore default=die] pam_slurm_adopt.so action_generic_failure=deny action_adopt_failure=deny
+    account required pam_slurm.so
+    ");
+    insta::assert_snapshot!(on("kind = \"local\""), @r"
+    Epilog=/usr/local/libexec/kiln/epilog.d/*
+    account required pam_slurm.so
+    ");
+}
+
 /// Where a volume is one node's disk, control shares what it has.
 #[test]
 fn volumes_of_one_node_are_shared_over_nfs() {

@@ -15,6 +15,9 @@ pub struct Bundle {
     pub cluster: String,
     pub node: String,
     pub role: String,
+    /// The SHA-256 of the `kiln` that this bundle is for. Only in a sealed bundle: it is not part of what configures the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kiln: Option<String>,
     pub resources: Vec<Resource>,
 }
 
@@ -111,13 +114,15 @@ pub struct Mount {
     pub target: String,
     pub source: MountSource,
     pub read_only: bool,
+    /// Make a file system on a device that is empty: only where Kiln created the volume.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub format: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MountSource {
-    /// A volume of the cloud, by name. A directory below `/mnt/volumes` on the local cloud; a block device,
-    /// formatted when it is blank, elsewhere.
+    /// A volume of the cloud, by name. A directory below `/mnt/volumes` on the local cloud; a block device elsewhere.
     Volume(String),
     /// `SERVER:/PATH`
     Nfs(String),
@@ -213,10 +218,12 @@ mod tests {
             target: "/home".into(),
             source: MountSource::Nfs("control:/home".into()),
             read_only: false,
+            format: false,
         };
         let mut grant = command("grant", &["mariadb"]).unless(&["false"]).needs(EVERYTHING);
         grant.stdin = Some("s3cret".into());
         let bundle = Bundle {
+            kiln: None,
             format: Version,
             cluster: "demo".into(),
             node: "c1".into(),

@@ -15,6 +15,9 @@ pub struct FleetFile {
     #[serde(default)]
     pub format: Version<1>,
     pub cluster: String,
+    /// Which cluster of that name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<String>,
     pub cloud: CloudAccess,
     /// At most this many nodes are rebuilt or rebooted at a time.
     #[serde(default = "default_concurrency")]

@@ -2,6 +2,8 @@
 
 /// On every resource that belongs to a cluster.
 pub const CLUSTER: &str = "kiln_cluster";
+/// Which cluster of that name: names are chosen by people, and two may choose the same.
+pub const ID: &str = "kiln_id";
 pub const NODE: &str = "kiln_node";
 pub const ROLE: &str = "kiln_role";
 pub const GROUP: &str = "kiln_group";
@@ -9,6 +11,15 @@ pub const GROUP: &str = "kiln_group";
 pub const TARGET_IMAGE: &str = "kiln_target_image";
 /// The image Kiln last gave an instance, for clouds that cannot say it: the root disk is a volume there.
 pub const IMAGE: &str = "kiln_image";
+
+/// On volumes that Kiln created: `no` until an instance gets one for the first time, then `yes` for ever. Only a volume that
+/// says `no` certainly holds no data.
+pub const USED: &str = "kiln_used";
+pub const USED_NO: &str = "no";
+pub const USED_YES: &str = "yes";
+
+/// On the volume of the share: the address of the control node, which a new control node gets again.
+pub const CONTROL_ADDRESS: &str = "kiln_control_address";
 
 /// Properties of images.
 pub mod image {

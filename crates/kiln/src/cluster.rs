@@ -89,3 +89,12 @@ pub fn confirm(context: &Context, yes: bool, question: &str) -> anyhow::Result<(
     }
     Ok(())
 }
+
+/// Volumes as a prompt names them.
+pub fn volumes(names: &[&str]) -> Option<String> {
+    match names {
+        [] => None,
+        [one] => Some(format!("the volume {one}")),
+        many => Some(format!("the volumes {}", many.join(", "))),
+    }
+}

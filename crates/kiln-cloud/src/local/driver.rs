@@ -9,11 +9,11 @@ use reqwest::Method;
 use serde::{Deserialize, Serialize};
 
 use super::client::{Client, Endpoint};
-use super::wire::{GrantRequest, Outcome, PowerRequest, Retired, SourceRequest, SourceStatus};
+use super::wire::{GrantRequest, LabelRequest, Outcome, PowerRequest, Retired, SourceRequest, SourceStatus};
 use super::{default_root, executable, launch, names, needs};
 use crate::driver::Driver as _;
 use crate::{
-    Class, Error, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork,
+    Class, Error, Flavor, Image, Instance, Kind, Labels, Network, NewImage, NewInstance, NewNetwork,
     NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume,
 };
 use kiln_wire::labels;
@@ -165,6 +165,11 @@ impl crate::driver::Driver for Driver {
         };
         let all: Vec<_> = ids.iter().cloned().map(delete).collect();
         futures_util::stream::iter(all).buffered(AT_ONCE).collect().await
+    }
+
+    async fn label(&self, kind: Kind, id: &str, labels: Labels) -> Result<()> {
+        let request = LabelRequest { kind, labels };
+        self.client.call(Method::POST, &item("labels", kind.word(), id)?, &request).await
     }
 
     async fn set_labels(&self, id: &str, labels: Labels) -> Result<Instance> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Class, Error, Image};
+use crate::{Class, Error, Image, Kind, Labels};
 
 /// An error as it travels. Its source stays behind: the message has all its words.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -169,6 +169,13 @@ pub enum SourceStatus {
 pub struct PowerRequest {
     #[serde(default)]
     pub hard: bool,
+}
+
+/// Adds labels to one resource.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LabelRequest {
+    pub kind: Kind,
+    pub labels: Labels,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

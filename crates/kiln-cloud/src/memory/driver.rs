@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Memory;
 use super::world::World;
 use crate::{
-    Error, Flavor, Image, Instance, InstanceStatus, Labels, Network, NewImage, NewInstance, NewNetwork,
+    Error, Flavor, Image, Instance, InstanceStatus, Kind, Labels, Network, NewImage, NewInstance, NewNetwork,
     NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, VolumeStatus,
 };
 use kiln_wire::labels;
@@ -134,6 +134,21 @@ impl crate::driver::Driver for Driver {
             results.push(result);
         }
         results
+    }
+
+    async fn label(&self, kind: Kind, id: &str, labels: Labels) -> Result<()> {
+        let mut world = self.0.world();
+        let found = match kind {
+            Kind::Instance => {
+                world.change(id, |instance| instance.labels.extend(labels));
+                return world.get(id).map(drop);
+            }
+            Kind::Volume => world.volumes.iter_mut().find(|v| v.id == id).map(|v| &mut v.labels),
+            Kind::Network => world.networks.iter_mut().find(|n| n.id == id).map(|n| &mut n.labels),
+            Kind::SecurityGroup => world.groups.iter_mut().find(|g| g.id == id).map(|g| &mut g.labels),
+        };
+        found.ok_or_else(|| Error::not_found(kind.word(), id))?.extend(labels);
+        Ok(())
     }
 
     async fn set_labels(&self, id: &str, labels: Labels) -> Result<Instance> {

@@ -6,10 +6,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Fault;
+use crate::types::is_unused;
 use crate::{
     Error, Flavor, Image, Instance, InstanceStatus, Network, NewInstance, Rebuild, Result, SecurityGroup,
     Volume,
 };
+use kiln_wire::labels;
 
 #[derive(Debug)]
 pub(super) struct World {
@@ -99,6 +101,7 @@ impl World {
 
     pub fn remove(&mut self, id: &str) {
         self.instances.remove(id);
+        self.volumes.iter_mut().for_each(|volume| volume.attached_to.retain(|user| user != id));
     }
 
     fn outcome(&self) -> (Instant, InstanceStatus) {
@@ -126,6 +129,12 @@ impl World {
             created: jiff::Timestamp::now(),
             built: None,
         };
+        for volume in self.volumes.iter_mut().filter(|v| instance.volumes.contains(&v.id)) {
+            volume.attached_to.push(instance.id.clone());
+            if is_unused(&volume.labels) {
+                volume.labels.insert(labels::USED.into(), labels::USED_YES.into());
+            }
+        }
         let row = Row { instance: instance.clone(), next: Some(self.outcome()) };
         self.instances.insert(instance.id.clone(), row);
         Ok(instance)

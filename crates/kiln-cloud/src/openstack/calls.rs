@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Access, Driver};
 use crate::{
-    AddressRange, Expiry, Flavor, Image, Instance, Labels, Network, NewImage, NewInstance, NewNetwork,
+    AddressRange, Expiry, Flavor, Image, Instance, Kind, Labels, Network, NewImage, NewInstance, NewNetwork,
     NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup, Volume,
 };
 
@@ -78,6 +78,15 @@ impl crate::driver::Driver for Driver {
 
     async fn add_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
         self.add_labels(id, labels).await
+    }
+
+    async fn label(&self, kind: Kind, id: &str, labels: Labels) -> Result<()> {
+        match kind {
+            Kind::Instance => self.add_labels(id, labels).await.map(drop),
+            Kind::Volume => self.label_volume(id, &labels).await,
+            Kind::Network => self.tag("networks", id, &labels).await,
+            Kind::SecurityGroup => self.tag("security-groups", id, &labels).await,
+        }
     }
 
     async fn set_labels(&self, id: &str, labels: Labels) -> Result<Instance> {

@@ -78,6 +78,9 @@ impl Driver {
             let public_address =
                 if new.public { self.ensure_floating(port, &new.labels).await? } else { None };
             let body = self.server_body(new, port).await?;
+            for attachment in &new.volumes {
+                self.note_use(&attachment.volume).await?;
+            }
             let instance = self.post_server(new, port, &body).await?;
             Ok(Instance { public_address, ..instance })
         };

@@ -4,9 +4,21 @@ use crate::Labels;
 use kiln_wire::labels;
 
 /// As it stands in a description: `kiln_cluster=demo kiln_role=build`. Labels come sorted, so the text is always the
-/// same and can be searched for.
+/// same and can be searched for. The cluster's id is a tag: nobody who looks for a cluster's name could know it.
 pub fn describe(labels: &Labels) -> String {
-    labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    let described = labels.iter().filter(|(key, _)| *key != labels::ID);
+    described.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+/// With what its tags say, if the description is Kiln's.
+pub fn with_tags(description: Option<&str>, tags: &[String]) -> Labels {
+    let mut labels = read(description);
+    if !labels.is_empty() {
+        let pairs = tags.iter().filter_map(|tag| tag.split_once('='));
+        labels
+            .extend(pairs.filter(|(key, _)| *key == labels::ID).map(|(k, v)| (k.to_string(), v.to_string())));
+    }
+    labels
 }
 
 /// Empty unless the description is Kiln's.
@@ -49,6 +61,10 @@ mod tests {
         assert_eq!(describe(&read(Some(&build))), build);
         for foreign in [None, Some(""), Some("the lab's own network"), Some("a=b")] {
             assert!(read(foreign).is_empty(), "{foreign:?}");
+            assert!(with_tags(foreign, &["kiln_id=1".into()]).is_empty(), "{foreign:?}");
         }
+        let tagged = with_tags(Some(&build), &["red".into(), "a=b".into(), "kiln_id=1".into()]);
+        assert_eq!(tagged.get(labels::ID).map(String::as_str), Some("1"));
+        assert_eq!((describe(&tagged), tagged.len()), (build, 3));
     }
 }

@@ -14,7 +14,7 @@
 //! | servers | metadata, and the tag `kiln_cluster=NAME` | the tag: metadata cannot be filtered by ordinary users |
 //! | volumes | metadata | metadata |
 //! | images | properties | none: a project has few |
-//! | networks, subnets, routers, ports, security groups, floating IPs | the description, given in the request that makes them; tags would need a second one | the description |
+//! | networks, subnets, routers, ports, security groups, floating IPs | the description, given in the request that makes them; the cluster's id is a tag of networks and security groups | the description |
 //! | key pairs, server groups, application credentials | their names, which no cluster's own name can equal | none |
 
 mod access;

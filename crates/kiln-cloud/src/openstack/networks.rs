@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use super::client::{encode, take};
 use super::driver::{Driver, checked, missing};
 use super::fault::taken;
-use super::labels::{self, cluster_of, describe, descriptions};
+use super::labels::{cluster_of, describe, descriptions};
 use super::session::Service::Network as Neutron;
 use super::wire::{Described, FixedIp, Id};
 use crate::retry::{Policy, retry};
 use crate::{AddressRange, Class, Error, Labels, Network, NetworkPart, NewNetwork, Result};
+use kiln_wire::labels;
 
 /// For a network whose subnet nobody cares about: it is a network of its own, so any will do.
 const ANY: &str = "10.213.0.0/24";
@@ -163,6 +164,7 @@ impl Driver {
         let network: Described = self
             .ensure("networks", "network", &new, json!({ "name": new.name, "description": description }))
             .await?;
+        self.tag("networks", &network.id, &new.labels).await?;
         let mut body = json!({ "name": new.name, "description": description, "network_id": network.id,
                                "ip_version": 4, "cidr": cidr.to_string() });
         if let Some(range) = new.automatic {
@@ -195,14 +197,15 @@ impl Driver {
         new: &(impl Labelled + Sync),
         body: Value,
     ) -> Result<T> {
-        let (name, wanted) = (new.name(), new.labels());
+        let (name, description) = (new.name(), describe(new.labels()));
+        let description = description.as_str();
         let path = format!("/{kind}?name={}", encode(name));
         let body = &json!({ key: body });
         let path = &path;
         retry(&Policy::REMOTE, |_| async move {
             let there: Vec<Value> = self.client.list(Neutron, path, &kind.replace('-', "_")).await?;
             let is_there = !there.is_empty();
-            let own = there.into_iter().find(|found| labels::read(found["description"].as_str()) == *wanted);
+            let own = there.into_iter().find(|found| found["description"].as_str() == Some(description));
             if let Some(own) = own {
                 return serde_json::from_value(own)
                     .map_err(|_| Error::failed(format!("the cloud's answer to {path} cannot be read")));
@@ -216,6 +219,14 @@ impl Driver {
             take(answer, key, path)
         })
         .await
+    }
+
+    /// The labels that are tags, of a network or a security group.
+    pub(super) async fn tag(&self, kind: &str, id: &str, labels: &Labels) -> Result<()> {
+        let Some(own) = labels.get(labels::ID) else { return Ok(()) };
+        let tag = encode(&format!("{}={own}", labels::ID));
+        let path = format!("/{kind}/{}/tags/{tag}", checked("resource", id)?);
+        self.client.request(Neutron, Method::PUT, &path, None).retried().await.map(drop)
     }
 
     async fn plug_router(&self, router: &str, subnet: &str) -> Result<()> {

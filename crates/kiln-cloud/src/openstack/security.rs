@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::driver::{Driver, checked};
-use super::labels::{cluster_of, describe, read};
+use super::labels::{cluster_of, describe, with_tags};
 use super::networks::Labelled;
 use super::session::Service::Network;
 use crate::{Class, Error, Labels, NewSecurityGroup, Peers, Result, Rule, SecurityGroup};
@@ -23,6 +23,8 @@ struct WireGroup {
     name: String,
     #[serde(default)]
     description: Option<String>,
+    #[serde(default)]
+    tags: Vec<String>,
     #[serde(default)]
     security_group_rules: Vec<WireRule>,
 }
@@ -53,7 +55,7 @@ impl WireGroup {
         });
         SecurityGroup {
             rules: rules.collect(),
-            labels: read(self.description.as_deref()),
+            labels: with_tags(self.description.as_deref(), &self.tags),
             id: self.id,
             name: self.name,
         }
@@ -82,6 +84,7 @@ impl Driver {
     pub async fn create_security_group(&self, new: NewSecurityGroup) -> Result<SecurityGroup> {
         let body = json!({ "name": new.name, "description": describe(&new.labels) });
         let group: WireGroup = self.ensure("security-groups", "security_group", &new, body).await?;
+        self.tag("security-groups", &group.id, &new.labels).await?;
         let ping = json!({ "direction": "ingress", "ethertype": "IPv4", "protocol": "icmp",
                            "security_group_id": group.id });
         let bodies = std::iter::once(ping).chain(new.rules.iter().map(|rule| rule_body(&group.id, rule)));

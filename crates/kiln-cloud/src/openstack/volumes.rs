@@ -14,6 +14,7 @@ use super::labels::cluster_of;
 use super::session::Service::Volume as Cinder;
 use super::wire::WireVolume;
 use crate::retry::{Policy, retry};
+use crate::types::is_unused;
 use crate::{Class, Error, Labels, NewVolume, Result, Volume};
 use kiln_wire::labels;
 
@@ -49,7 +50,6 @@ impl Driver {
     /// What an image build left. In this order: a volume may hold on to the snapshot it was made from, and a snapshot to
     /// the root disk it was taken of.
     pub(super) async fn clear_build_volumes(&self, cluster: &str) -> Result<()> {
-        let of_build = |labels: &Labels| labels.get(labels::ROLE).is_some_and(|role| role == "build");
         let volumes = self.wire_volumes(cluster).await?;
         let (copies, roots): (Vec<_>, Vec<_>) =
             volumes.iter().filter(|v| of_build(&v.metadata)).partition(|v| v.snapshot_id.is_some());
@@ -128,19 +128,41 @@ impl Driver {
     pub(super) async fn make_volume(&self, name: &str, labels: &Labels, body: &Value) -> Result<Volume> {
         let id = retry(&Policy::REMOTE, |_| async move {
             for there in self.volumes_named(name).await? {
-                if there.metadata == *labels && there.status != "error" {
-                    return Ok(there.id);
-                }
-                if there.metadata != *labels {
+                if cluster_of(&there.metadata) != cluster_of(labels) {
                     return Err(taken(&format!("volume {name}"), "this cluster's"));
                 }
-                self.delete_volume(&there.id).await?;
+                if there.status != "error" {
+                    return Ok(there.id);
+                }
+                // Whatever was planned: it may have been used since.
+                let id = there.id.clone();
+                if !of_build(labels) && !there.volume().never_used() {
+                    return Err(Error::conflict(format!(
+                        "volume {name}: the cloud reports an error, and it may hold data; it is not recreated"
+                    )));
+                }
+                self.delete_volume(&id).await?;
             }
             let answer = self.client.request(Cinder, Method::POST, "/volumes", Some(body)).once().await?;
             take::<super::wire::Id>(answer, "volume", "/volumes").map(|v| v.id)
         })
         .await?;
         self.wait_volume(&id, &["available", "in-use"]).await
+    }
+
+    /// From now on it may hold data. Noted before a server gets it. A volume that Kiln did not create says nothing of its use.
+    pub(super) async fn note_use(&self, id: &str) -> Result<()> {
+        if !is_unused(&self.volume(id).await?.metadata) {
+            return Ok(());
+        }
+        self.label_volume(id, &Labels::from([(labels::USED.into(), labels::USED_YES.into())])).await
+    }
+
+    /// Cinder merges what is sent so.
+    pub(super) async fn label_volume(&self, id: &str, labels: &Labels) -> Result<()> {
+        let path = format!("/volumes/{}/metadata", checked("volume", id)?);
+        let body = json!({ "metadata": labels });
+        self.client.request(Cinder, Method::POST, &path, Some(&body)).retried().await.map(drop)
     }
 
     async fn volume(&self, id: &str) -> Result<WireVolume> {
@@ -204,4 +226,9 @@ impl Driver {
         )
         .await
     }
+}
+
+/// Whether it belongs to the build of an image, and holds nothing of a cluster's.
+fn of_build(labels: &Labels) -> bool {
+    labels.get(labels::ROLE).is_some_and(|role| role == "build")
 }

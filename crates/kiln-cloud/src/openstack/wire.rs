@@ -172,11 +172,13 @@ pub struct Described {
     pub name: String,
     #[serde(default)]
     description: Option<String>,
+    #[serde(default)]
+    tags: Vec<String>,
 }
 
 impl Described {
     pub fn labels(&self) -> Labels {
-        labels::read(self.description.as_deref())
+        labels::with_tags(self.description.as_deref(), &self.tags)
     }
 }
 

@@ -31,6 +31,9 @@ impl Deployment<'_> {
                 match result {
                     Ok(instance) => {
                         created.add_instance(&instance);
+                        if let (Some(share), Some(address)) = (&new.keeps_address, instance.address) {
+                            self.note_control(&made.id(share)?, address).await?;
+                        }
                         (self.progress)(Event::working(&new.node, "booting"));
                     }
                     Err(error) => {
@@ -57,9 +60,14 @@ impl Deployment<'_> {
             security_groups: made.ids(&new.security_groups)?,
             user_data: self.user_data(&new.node, share)?,
             ssh_key: self.ssh_public_key()?,
-            labels: made.labels(&new.labels)?,
+            labels: self.with_id(made.labels(&new.labels)?)?,
             volumes: made.attachments(&new.volumes)?,
         })
+    }
+
+    fn with_id(&self, mut labels: Labels) -> Result<Labels> {
+        labels.extend(self.id_label()?);
+        Ok(labels)
     }
 
     pub(super) async fn rebuild(&self, nodes: &[RebuiltNode], made: &Made) -> Result<()> {
@@ -79,7 +87,7 @@ impl Deployment<'_> {
             image: made.id(&new.image_id)?,
             user_data: self.user_data(&new.node, share)?,
             ssh_key: self.ssh_public_key()?,
-            labels: made.labels(&new.labels)?,
+            labels: self.with_id(made.labels(&new.labels)?)?,
         };
         self.cloud.rebuild(&new.id, rebuild).await?;
         Ok(())

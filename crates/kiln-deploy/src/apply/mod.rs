@@ -5,7 +5,9 @@
 mod instances;
 mod made;
 
-use kiln_cloud::{Labels, NewNetwork, NewSecurityGroup, NewVolume};
+use std::net::IpAddr;
+
+use kiln_cloud::{Kind, Labels, NewNetwork, NewSecurityGroup, NewVolume};
 use kiln_image::Event;
 use kiln_site::services::CLOUD_TOKEN;
 use kiln_wire::labels;
@@ -15,6 +17,7 @@ pub(crate) use made::Made;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::bounded;
+use crate::owner::Unmarked;
 use crate::plan::{Action, Plan, Resource, Stage, plan};
 use crate::targets::targets;
 
@@ -24,7 +27,8 @@ impl Deployment<'_> {
         self.cloud.check().await?;
         let mut observed = self.observe().await?;
         self.ask_release(&mut observed).await;
-        plan(self.spec, &observed, &targets(self.spec, &observed))
+        let id = self.secrets.cluster_id()?;
+        plan(self.spec, id.as_deref(), &observed, &targets(self.spec, &observed))
     }
 
     /// Carries out `plan`. Its images must exist already.
@@ -62,7 +66,7 @@ impl Deployment<'_> {
         match action {
             Action::BuildImage { image } => return Err(Error::ImageNotBuilt(image.clone())),
             Action::CreateNetwork { name, cidr, lacks, automatic } => {
-                let (labels, automatic) = (self.labels(), *automatic);
+                let (labels, automatic) = (self.labels()?, *automatic);
                 let new = NewNetwork { name: name.clone(), cidr: *cidr, labels, automatic };
                 let network = self.cloud.create_network(new).await?;
                 done(format!("network {name}"), if lacks.is_some() { "completed" } else { "created" });
@@ -73,18 +77,25 @@ impl Deployment<'_> {
                 done(format!("network {network}"), "addresses reserved");
             }
             Action::CreateSecurityGroup { name, unfinished, rules, .. } => {
-                let (labels, rules) = (self.labels(), made.rules(rules)?);
+                let (labels, rules) = (self.labels()?, made.rules(rules)?);
                 let new = NewSecurityGroup { name: name.clone(), labels, rules };
                 let group = self.cloud.create_security_group(new).await?;
                 done(format!("security group {name}"), if *unfinished { "completed" } else { "created" });
                 return Ok(Made::one(Resource::SecurityGroup(name.clone()), group.id));
             }
             Action::CreateVolume { name, size_gib, .. } => {
-                let new = NewVolume { name: name.clone(), size_gib: *size_gib, labels: self.labels() };
+                let mut labels = self.labels()?;
+                labels.insert(labels::USED.to_string(), labels::USED_NO.to_string());
+                let new = NewVolume { name: name.clone(), size_gib: *size_gib, labels };
                 let volume = self.cloud.create_volume(new).await?;
                 done(format!("volume {name}"), "created");
                 return Ok(Made::one(Resource::Volume(name.clone()), volume.id));
             }
+            Action::Adopt { resources } => {
+                self.adopt(resources).await?;
+                done(format!("cluster {}", self.spec.name), "resources marked");
+            }
+            Action::NoteControl { volume, address } => self.note_control(volume, *address).await?,
             Action::CreateInstances { instances, .. } => return self.create(&instances.0, made).await,
             Action::RebuildInstances { instances, .. } => self.rebuild(&instances.0, made).await?,
             Action::LeaveToSlurm { group, image_id, instances, .. } => {
@@ -97,8 +108,31 @@ impl Deployment<'_> {
         Ok(Made::default())
     }
 
-    fn labels(&self) -> Labels {
-        Labels::from([(labels::CLUSTER.to_string(), self.spec.name.clone())])
+    fn labels(&self) -> Result<Labels> {
+        let cluster = (labels::CLUSTER.to_string(), self.spec.name.clone());
+        Ok(self.id_label()?.into_iter().chain([cluster]).collect())
+    }
+
+    /// The label that tells clusters of one name apart.
+    pub(super) fn id_label(&self) -> Result<Labels> {
+        let id = self.secrets.cluster_id()?;
+        Ok(id.into_iter().map(|id| (labels::ID.to_string(), id)).collect())
+    }
+
+    async fn adopt(&self, resources: &[Unmarked]) -> Result<()> {
+        let id = self.id_label()?;
+        let adopt = |resource: &Unmarked| {
+            let (resource, id) = (resource.clone(), id.clone());
+            async move { Ok(self.cloud.label(resource.kind, &resource.id, id).await?) }
+        };
+        collect(bounded(resources.iter().collect(), self.spec.concurrency, adopt).await)?;
+        Ok(())
+    }
+
+    /// On the volume of the share, which outlives the control node.
+    pub(super) async fn note_control(&self, volume: &str, address: IpAddr) -> Result<()> {
+        let label = Labels::from([(labels::CONTROL_ADDRESS.to_string(), address.to_string())]);
+        Ok(self.cloud.label(Kind::Volume, volume, label).await?)
     }
 }
 

@@ -10,6 +10,7 @@ use kiln_wire::bundle::MountSource;
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use super::reference::Ref;
+use crate::owner::Unmarked;
 
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "action", rename_all = "kebab-case")]
@@ -44,6 +45,10 @@ pub enum Action {
         #[serde(skip_serializing_if = "Option::is_none")]
         status: Option<VolumeStatus>,
     },
+    /// Resources of an earlier release get the cluster's id.
+    Adopt { resources: Vec<Unmarked> },
+    /// Notes where the control node is, so that a new one gets the same address.
+    NoteControl { volume: String, address: IpAddr },
     /// One per group, because clouds create instances in bulk.
     CreateInstances {
         group: String,
@@ -107,9 +112,11 @@ impl Action {
         match self {
             Action::BuildImage { .. } => Stage::Images,
             Action::DeleteInstances { .. } => Stage::Remove,
-            Action::CreateNetwork { .. } | Action::KeepAddresses { .. } | Action::CreateVolume { .. } => {
-                Stage::Network
-            }
+            Action::CreateNetwork { .. }
+            | Action::KeepAddresses { .. }
+            | Action::CreateVolume { .. }
+            | Action::Adopt { .. }
+            | Action::NoteControl { .. } => Stage::Network,
             Action::CreateSecurityGroup { .. } => Stage::Firewall,
             Action::CreateInstances { group, .. } if group == "control" => Stage::Control,
             Action::CreateInstances { .. }
@@ -121,12 +128,16 @@ impl Action {
 
     /// Whether it takes away something that exists now.
     pub fn is_destructive(&self) -> bool {
-        matches!(
-            self,
-            Action::RebuildInstances { .. }
-                | Action::DeleteInstances { .. }
-                | Action::CreateVolume { status: Some(VolumeStatus::Error), .. }
-        )
+        matches!(self, Action::RebuildInstances { .. } | Action::DeleteInstances { .. })
+            || self.deleted_volume().is_some()
+    }
+
+    /// The volume that it deletes, to create it again.
+    pub fn deleted_volume(&self) -> Option<&str> {
+        match self {
+            Action::CreateVolume { name, status: Some(VolumeStatus::Error), .. } => Some(name),
+            _ => None,
+        }
     }
 }
 
@@ -149,6 +160,9 @@ pub struct NewNode {
     pub public: bool,
     pub security_groups: Vec<Ref<String>>,
     pub volumes: Vec<PlannedAttachment>,
+    /// The volume on which its address is noted, for its successor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keeps_address: Option<Ref<String>>,
     pub labels: PlannedLabels,
     /// Where the node finds the share, if it is told.
     pub share: Option<Ref<MountSource>>,

@@ -1,6 +1,8 @@
 //! What must hold before anything is planned.
 
+use kiln_cloud::VolumeStatus;
 use kiln_image::{Recipe, Source};
+use kiln_site::{Purpose, volume_name};
 use kiln_spec::{ImageSource, Spec, Volume};
 
 use crate::error::{Error, Result};
@@ -10,6 +12,7 @@ use crate::targets::Targets;
 pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
     check_flavors(spec, observed)?;
     check_attached(spec, observed)?;
+    check_volumes(spec, observed)?;
     check_network(spec, observed)?;
     check_images(spec, observed, targets)?;
     check_addresses(spec, observed)
@@ -38,6 +41,18 @@ fn check_attached(spec: &Spec, observed: &Observed) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A volume in error is recreated only if it certainly holds no data.
+fn check_volumes(spec: &Spec, observed: &Observed) -> Result<()> {
+    let wanted = Purpose::ALL.map(|purpose| volume_name(spec, purpose));
+    let lost = |volume: &&kiln_cloud::Volume| {
+        wanted.contains(&volume.name) && volume.status == VolumeStatus::Error && !volume.never_used()
+    };
+    match observed.volumes.iter().find(lost) {
+        Some(volume) => Err(Error::VolumeInError { name: volume.name.clone(), id: volume.id.clone() }),
+        None => Ok(()),
+    }
 }
 
 fn check_network(spec: &Spec, observed: &Observed) -> Result<()> {

@@ -25,6 +25,7 @@ pub use reference::{Ref, Resource};
 
 use crate::error::{Error, Result};
 use crate::observe::Observed;
+use crate::owner;
 use crate::targets::Targets;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -52,6 +53,16 @@ impl Plan {
     pub fn is_destructive(&self) -> bool {
         self.actions.iter().any(Action::is_destructive)
     }
+
+    /// Whether instances are rebuilt or deleted.
+    pub fn changes_instances(&self) -> bool {
+        self.actions.iter().any(|action| action.is_destructive() && action.deleted_volume().is_none())
+    }
+
+    /// Names of the volumes that would be deleted.
+    pub fn deleted_volumes(&self) -> Vec<&str> {
+        self.actions.iter().filter_map(Action::deleted_volume).collect()
+    }
 }
 
 /// What must hold before anything is planned or built.
@@ -60,7 +71,9 @@ pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> 
     releases::check(spec, observed, targets)
 }
 
-pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan> {
+/// `id`: the cluster's, if it has one yet.
+pub fn plan(spec: &Spec, id: Option<&str>, observed: &Observed, targets: &Targets) -> Result<Plan> {
+    owner::check(&spec.name, id, observed.listed(&spec.name))?;
     check(spec, observed, targets)?;
     let mut actions: Vec<Action> = Vec::new();
     let unbuilt = targets.iter().filter(|(_, id)| id.is_none());
@@ -69,6 +82,9 @@ pub fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan>
     actions.extend(network::network(spec, observed));
     actions.extend(network::keep_addresses(spec, observed));
     actions.extend(volumes::volumes(spec, observed));
+    let unmarked = observed.unmarked();
+    actions.extend((!unmarked.is_empty()).then_some(Action::Adopt { resources: unmarked }));
+    actions.extend(network::note_control(spec, observed));
     actions.extend(network::security_groups(spec, observed));
     actions.extend(instances::instances(spec, observed, targets));
     let notes = plan_notes::plan_notes(spec, observed, targets);

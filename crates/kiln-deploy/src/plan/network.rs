@@ -1,9 +1,13 @@
 //! The network, its addresses and its security groups.
 
-use ipnet::Ipv4Net;
-use kiln_cloud::{NetworkPart, Peers, Rule};
+use std::net::IpAddr;
+
+use ipnet::{IpNet, Ipv4Net};
+use kiln_cloud::{InstanceStatus, NetworkPart, Peers, Rule};
 use kiln_site::services::{self, OpenTo};
+use kiln_site::{Purpose, volume_name};
 use kiln_spec::Spec;
+use kiln_wire::labels;
 
 use super::action::{Action, PlannedRule};
 use super::reference::{Ref, Resource};
@@ -33,6 +37,22 @@ pub fn keep_addresses(spec: &Spec, observed: &Observed) -> Option<Action> {
     let differs = network.automatic != [automatic];
     let (name, id) = (network.name.clone(), network.id.clone());
     differs.then_some(Action::KeepAddresses { network: name, id, automatic })
+}
+
+/// The address that a new control node gets: the one that the last one had. Nodes mount by it.
+pub fn control_address(spec: &Spec, observed: &Observed) -> Option<IpAddr> {
+    let share = observed.volumes.iter().find(|v| v.name == volume_name(spec, Purpose::Share))?;
+    let address: IpAddr = share.labels.get(labels::CONTROL_ADDRESS)?.parse().ok()?;
+    let network = observed.networks.first()?;
+    IpNet::from(network.cidr).contains(&address).then_some(address)
+}
+
+pub fn note_control(spec: &Spec, observed: &Observed) -> Option<Action> {
+    let control = *observed.nodes().get(spec.control.node.as_str())?;
+    let address = control.address.filter(|_| !matches!(control.status, InstanceStatus::Error { .. }))?;
+    let share = observed.volumes.iter().find(|v| v.name == volume_name(spec, Purpose::Share))?;
+    let noted = share.labels.get(labels::CONTROL_ADDRESS).is_some_and(|noted| *noted == address.to_string());
+    (!noted).then(|| Action::NoteControl { volume: share.id.clone(), address })
 }
 
 pub fn network_id(spec: &Spec, observed: &Observed) -> Ref<String> {

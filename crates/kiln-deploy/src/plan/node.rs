@@ -7,7 +7,7 @@ use kiln_wire::bundle::MountSource;
 use kiln_wire::labels;
 
 use super::action::{ExistingNode, NewNode, PlannedAttachment, PlannedLabels, RebuiltNode};
-use super::network::{cluster_group, login_group, network_id, security_group_id};
+use super::network::{cluster_group, control_address, login_group, network_id, security_group_id};
 use super::reference::{Ref, Resource};
 use super::volumes::volume_id;
 use crate::nodes::hosts;
@@ -41,10 +41,15 @@ pub fn new_node(inputs: &Inputs<'_>, node: &Node<'_>) -> NewNode {
         flavor: node.flavor.to_string(),
         zone: node.zone.map(String::from),
         network: network_id(spec, observed),
-        address: node.address,
+        address: node.address.or_else(|| {
+            let control = node.role == Role::Control;
+            control.then(|| control_address(spec, observed)).flatten()
+        }),
         public: node.role == Role::Login,
         security_groups: security_groups_of(spec, observed, node),
         volumes: attachments(spec, observed, node),
+        keeps_address: (node.role == Role::Control)
+            .then(|| volume_id(observed, volume_name(spec, Purpose::Share))),
         labels: labels(spec, node, &image_id),
         share: inputs.share_of(node),
         image_id,

@@ -59,7 +59,7 @@ fn whole(spec: &Spec) -> Observed {
         flavor: node.flavor.to_string(),
         address: None,
         public_address: None,
-        labels: labels(&node),
+        labels: marked(labels(&node)),
         volumes: Vec::new(),
         created: jiff::Timestamp::UNIX_EPOCH,
         built: None,
@@ -68,7 +68,7 @@ fn whole(spec: &Spec) -> Observed {
         id: purpose.name().into(),
         name: volume_name(spec, purpose),
         size_gib: 10,
-        labels: Labels::new(),
+        labels: marked(Labels::new()),
         attached_to: Vec::new(),
         status: VolumeStatus::Usable,
     };
@@ -76,7 +76,7 @@ fn whole(spec: &Spec) -> Observed {
         id: "n".into(),
         name: "demo".into(),
         cidr: "10.8.0.0/24".parse().unwrap(),
-        labels: Labels::new(),
+        labels: marked(Labels::new()),
         lacks: None,
         api_url: None,
         automatic: vec![],
@@ -84,7 +84,7 @@ fn whole(spec: &Spec) -> Observed {
     let group = |name: String, login: bool| SecurityGroup {
         id: name.clone(),
         name,
-        labels: Labels::new(),
+        labels: marked(Labels::new()),
         rules: crate::apply::Made::default().rules(&rules(login, Ref::Known(network.cidr))).unwrap(),
     };
     Observed {
@@ -94,6 +94,17 @@ fn whole(spec: &Spec) -> Observed {
         instances: spec.nodes().map(instance).collect(),
         ..nothing()
     }
+}
+
+/// As the cluster that has made what is there.
+fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan> {
+    super::plan(spec, Some(ID), observed, targets)
+}
+
+const ID: &str = "1a2b";
+
+fn marked(labels: Labels) -> Labels {
+    labels.into_iter().chain([(labels::ID.to_string(), ID.to_string())]).collect()
 }
 
 fn lines(plan: &Plan) -> Vec<String> {
@@ -299,12 +310,36 @@ fn what_a_run_that_was_cut_off_left_half_made_is_completed() {
     let making = planned(&|o| o.volumes[0].status = VolumeStatus::Building);
     assert_eq!(lines(&making), ["~ volume demo-state: wait until the cloud has created it"]);
     assert!(!making.is_destructive());
-    let broken = planned(&|o| o.volumes[0].status = VolumeStatus::Error);
+    let broken = planned(&|o| {
+        o.volumes[0].status = VolumeStatus::Error;
+        o.volumes[0].labels.insert(labels::USED.into(), labels::USED_NO.into());
+    });
     assert_eq!(
         lines(&broken),
-        ["- volume demo-state: the cloud reports an error; deleted and recreated (10 GiB)"]
+        ["- volume demo-state: the cloud could not create it; deleted and recreated (10 GiB)"]
     );
-    assert!(broken.is_destructive());
+    assert!(broken.is_destructive() && !broken.changes_instances());
+    assert_eq!(broken.deleted_volumes(), ["demo-state"]);
+}
+
+/// Labels say that it was used, or say nothing, as on volumes of older releases; or an instance has it now.
+#[test]
+fn a_volume_that_may_hold_data_is_never_recreated() {
+    let spec = spec(FILE);
+    let rows = [(Some(labels::USED_YES), false), (None, false), (Some(labels::USED_NO), true)];
+    for (used, attached) in rows {
+        let mut observed = whole(&spec);
+        let volume = &mut observed.volumes[0];
+        volume.status = VolumeStatus::Error;
+        volume.labels.extend(used.map(|used| (labels::USED.to_string(), used.to_string())));
+        volume.attached_to.extend(attached.then(|| "id-control".to_string()));
+        let refused = plan(&spec, &observed, &built("old")).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "the cloud reports an error for volume demo-state (state), which has been in use and may hold data"
+        );
+        assert!(refused.hint().unwrap().starts_with("Kiln does not delete it."));
+    }
 }
 
 #[test]
@@ -443,9 +478,9 @@ fn what_is_there_already_is_named_by_its_id() {
     observed.instances.truncate(1);
     observed.instances[0].address = Some([10, 8, 0, 9].into());
     let plan = plan(&spec, &observed, &built("old")).unwrap();
-    let json = serde_json::to_value(&plan.actions).unwrap();
-    assert_eq!(json[0]["nodes"], serde_json::json!(["standard-0", "standard-1"]));
-    insta::assert_snapshot!(serde_json::to_string_pretty(&json[0]["instances"][1]).unwrap());
+    let json = serde_json::to_value(plan.actions.last().unwrap()).unwrap();
+    assert_eq!(json["nodes"], serde_json::json!(["standard-0", "standard-1"]));
+    insta::assert_snapshot!(serde_json::to_string_pretty(&json["instances"][1]).unwrap());
 }
 
 #[test]
@@ -460,4 +495,79 @@ fn slurm_daemons_are_stopped_only_on_a_control_node_that_is_rebuilt() {
     });
     let stopped: Vec<_> = rebuilt.flatten().filter_map(|node| node.stop_daemons.as_ref()).collect();
     assert_eq!(stopped, [&kiln_ssh::Host::new("control", [10, 8, 0, 9].into())]);
+}
+
+/// Two people may choose one name in one project.
+#[test]
+fn another_cluster_of_the_same_name_is_left_alone() {
+    let spec = spec(FILE);
+    let refused =
+        |own: Option<&str>| super::plan(&spec, own, &whole(&spec), &built("old")).unwrap_err().to_string();
+    for own in [Some("ffff"), None] {
+        assert_eq!(
+            refused(own),
+            "the cloud has another cluster demo: network demo belongs to the one with the id 1a2b"
+        );
+    }
+    // A network that the cluster only uses may be another cluster's.
+    let file = "[cloud]\nkind = \"openstack\"\nnetwork = \"lent\"\n";
+    let image = "[image.default]\nprebuilt = \"old\"\n";
+    let uses = self::spec(&format!("{}{image}", FILE.replace("[cloud]\nkind = \"local\"\n", file)));
+    let mut observed = nothing();
+    observed.networks = whole(&spec).networks;
+    observed.networks[0].name = "lent".into();
+    observed.networks[0].labels = Labels::from([
+        (labels::CLUSTER.to_string(), "other".to_string()),
+        (labels::ID.to_string(), "ffff".to_string()),
+    ]);
+    assert!(plan(&uses, &observed, &built("old")).is_ok());
+}
+
+#[test]
+fn resources_of_an_earlier_release_are_adopted() {
+    let spec = spec(FILE);
+    let mut observed = whole(&spec);
+    observed.volumes[1].labels.remove(labels::ID);
+    observed.instances[0].labels.remove(labels::ID);
+    observed.instances[1].labels.remove(labels::ID);
+    observed.instances[1].status = InstanceStatus::Error { reason: "no host".into() };
+    let plan = plan(&spec, &observed, &built("old")).unwrap();
+    assert_eq!(
+        lines(&plan)[1],
+        "= mark what has no id yet as this cluster's: demo-home, control",
+        "not what is deleted anyway"
+    );
+}
+
+#[test]
+fn a_lost_control_node_gets_its_address_again() {
+    let spec = spec(FILE);
+    let mut observed = whole(&spec);
+    let address: std::net::IpAddr = "10.8.0.7".parse().unwrap();
+    observed.instances[0].address = Some(address);
+    let noted = plan(&spec, &observed, &built("old")).unwrap();
+    assert_eq!(lines(&noted), ["= control: its address 10.8.0.7 is kept for it"]);
+
+    let share = observed.volumes.iter_mut().find(|v| v.name == "demo-share").unwrap();
+    share.labels.insert(labels::CONTROL_ADDRESS.into(), "10.8.0.7".into());
+    assert!(plan(&spec, &observed, &built("old")).unwrap().is_empty());
+
+    let new_control = |observed: &Observed| {
+        let plan = plan(&spec, observed, &built("old")).unwrap();
+        let created = plan.actions.iter().find_map(|action| match action {
+            Action::CreateInstances { group, instances, .. } if group == "control" => Some(instances),
+            _ => None,
+        });
+        created.unwrap_or_else(|| panic!("{plan}")).0[0].clone()
+    };
+    // Gone, or broken and to be recreated.
+    let mut broken = observed.clone();
+    broken.instances[0].status = InstanceStatus::Error { reason: "no host".into() };
+    broken.instances[0].address = None;
+    assert_eq!(new_control(&broken).address, Some(address));
+    observed.instances.remove(0);
+    assert_eq!(new_control(&observed).address, Some(address));
+    // In another network the address means nothing.
+    observed.networks[0].cidr = "10.9.0.0/24".parse().unwrap();
+    assert_eq!(new_control(&observed).address, None);
 }

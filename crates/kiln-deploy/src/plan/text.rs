@@ -39,12 +39,19 @@ impl fmt::Display for Action {
                 Some(VolumeStatus::Error) => {
                     write!(
                         f,
-                        "- volume {name}: the cloud reports an error; deleted and recreated ({size_gib} GiB)"
+                        "- volume {name}: the cloud could not create it; deleted and recreated ({size_gib} GiB)"
                     )
                 }
                 Some(_) => write!(f, "~ volume {name}: wait until the cloud has created it"),
                 None => write!(f, "+ volume {name} ({size_gib} GiB)"),
             },
+            Action::Adopt { resources } => {
+                let names: Vec<&str> = resources.iter().map(|r| r.name.as_str()).collect();
+                write!(f, "= mark what has no id yet as this cluster's: {}", names.join(", "))
+            }
+            Action::NoteControl { address, .. } => {
+                write!(f, "= control: its address {address} is kept for it")
+            }
             Action::CreateInstances { group, image, instances } => {
                 write!(f, "+ {group}: create {} from {image} ({})", fold(instances), count(instances))
             }

@@ -12,6 +12,7 @@ pub const DEBIAN: Family = Family {
         ("nfs-server", &["nfs-kernel-server"]),
         ("pmix", &["libpmix2"]),
         ("slurm-pam", &["libpam-slurm"]),
+        ("slurm-pam-adopt", &["libpam-slurm-adopt"]),
         ("slurmdbd", &["slurmdbd", "slurm-wlm-mysql-plugin"]),
     ],
     units: &[("sshd.service", "ssh.service")],
@@ -41,6 +42,7 @@ pub const DEBIAN: Family = Family {
         pam_sshd: "/etc/pam.d/sshd",
     },
     pam_sshd_with_job: include_str!("pam-sshd-with-job"),
+    pam_sshd_in_job: include_str!("pam-sshd-in-job"),
     steps: Steps {
         pin_mirror: Step {
             says: "pointing package sources at the mirror",

@@ -191,7 +191,7 @@ impl Executor {
         option: &LaunchOption,
         defaults: &InstanceDefaults,
     ) -> NewInstance {
-        let labels = Labels::from([
+        let mut labels = Labels::from([
             (labels::CLUSTER.to_string(), self.fleet.file.cluster.clone()),
             (labels::NODE.to_string(), name.to_string()),
             (labels::ROLE.to_string(), "compute".to_string()),
@@ -199,6 +199,8 @@ impl Executor {
             (labels::TARGET_IMAGE.to_string(), image.clone()),
             (labels::IMAGE.to_string(), image.clone()),
         ]);
+        let id = self.fleet.file.cluster_id.clone();
+        labels.extend(id.map(|id| (labels::ID.to_string(), id)));
         NewInstance {
             name: name.to_string(),
             image,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) fn apply(session: &mut Session, mount: &Mount, id: &str) -> Result<Ve
     let source = mounts::find(&mount.source)?;
     let mut changes = Vec::new();
     if let (Source::Device(device), MountSource::Volume(name)) = (&source, &mount.source)
-        && is_blank(device)?
+        && must_format(mount.format, name, examine(device)?)?
     {
         changes.push("formatted".to_owned());
         if !session.dry_run {
@@ -43,6 +43,11 @@ pub(super) fn apply(session: &mut Session, mount: &Mount, id: &str) -> Result<Ve
         && !is_same(now, &source, &mount.target)
     {
         return Err(ApplyError::Refused(format!("`{}` is mounted there already", now.source)));
+    }
+    if let Source::Directory(directory) = &source
+        && close_parent(directory, session.dry_run)?
+    {
+        changes.push("closed the volumes' directory".to_owned());
     }
     // A dry run cannot know the identity of a file system that is yet to be made.
     let blank = session.dry_run && !changes.is_empty();
@@ -61,7 +66,7 @@ pub(super) fn apply(session: &mut Session, mount: &Mount, id: &str) -> Result<Ve
                 attach(&source, mount)?;
             }
         }
-        Some(now) if now.read_only != mount.read_only => {
+        Some(now) if now.read_only != mount.read_only || !now.inert => {
             changes.push(format!("remounted {}", access(mount)));
             if !session.dry_run {
                 let bind = if matches!(source, Source::Directory(_)) { "bind," } else { "" };
@@ -72,6 +77,18 @@ pub(super) fn apply(session: &mut Session, mount: &Mount, id: &str) -> Result<Ve
         Some(_) => {}
     }
     if changes.is_empty() { Ok(Verdict::unchanged()) } else { Ok(Verdict::changed(changes.join(", "))) }
+}
+
+/// Users reach a volume where it is mounted, with the options of that mount, and in no other way. Whether the directory of
+/// all volumes had to be closed to them.
+fn close_parent(volume: &Path, dry_run: bool) -> Result<bool, ApplyError> {
+    let parent = volume.parent().unwrap_or(volume);
+    let failed = |source| ApplyError::Io { doing: format!("close `{}`", parent.display()), source };
+    let mode = std::fs::metadata(parent).map_err(failed)?.mode() & 0o7777;
+    if mode != 0o700 && !dry_run {
+        std::fs::set_permissions(parent, std::fs::Permissions::from_mode(0o700)).map_err(failed)?;
+    }
+    Ok(mode != 0o700)
 }
 
 /// Drops the lines of mounts that are no longer wanted, and names their targets.
@@ -132,20 +149,56 @@ fn is_same(now: &Mounted, source: &Source, target: &str) -> bool {
     }
 }
 
-/// `blkid` says the same of a device it cannot read as of an empty one, so reading is tried first.
-fn is_blank(device: &Path) -> Result<bool, ApplyError> {
-    let mut sector = [0; 4096];
-    std::fs::File::open(device)
-        .and_then(|mut file| file.read_exact(&mut sector))
-        .map_err(|source| ApplyError::Io { doing: format!("read `{}`", device.display()), source })?;
+/// How much of a device is read before it is taken for empty.
+const START: u64 = 16 << 20;
+
+/// What is on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// Something that `blkid` knows: a file system, a partition table.
+    Known,
+    /// Zeroes, as far as it was read.
+    Zeroes,
+    /// Bytes that nobody knows: a damaged file system, or one that is encrypted.
+    Unknown,
+}
+
+/// `blkid` says the same of a device it cannot read as of an empty one, so all is read first.
+fn examine(device: &Path) -> Result<Content, ApplyError> {
+    let failed = |source| ApplyError::Io { doing: format!("read `{}`", device.display()), source };
+    let mut start = std::fs::File::open(device).map_err(failed)?.take(START);
+    let (mut block, mut read, mut zeroes) = (vec![0; 1 << 20], 0, true);
+    loop {
+        let length = start.read(&mut block).map_err(failed)?;
+        if length == 0 {
+            break;
+        }
+        read += length;
+        zeroes &= block[..length].iter().all(|byte| *byte == 0);
+    }
     let probe =
         process::run(&["blkid", "--probe", "--", &device.to_string_lossy()], None, Duration::from_secs(60))?;
     match probe.code {
-        Some(0) => Ok(false),
-        Some(2) => Ok(true),
+        Some(0) => Ok(Content::Known),
+        Some(2) if zeroes && read > 0 => Ok(Content::Zeroes),
+        Some(2) => Ok(Content::Unknown),
         _ => Err(ApplyError::Refused(format!(
             "cannot tell what `{}` holds; it is left alone",
             device.display()
+        ))),
+    }
+}
+
+/// Only an empty volume that Kiln created gets a file system.
+fn must_format(own: bool, volume: &str, content: Content) -> Result<bool, ApplyError> {
+    match (content, own) {
+        (Content::Known, _) => Ok(false),
+        (Content::Zeroes, true) => Ok(true),
+        (Content::Zeroes, false) => Err(ApplyError::Refused(format!(
+            "volume {volume} has no file system, and Kiln formats only volumes that it created; make a file system on it"
+        ))),
+        (Content::Unknown, _) => Err(ApplyError::Refused(format!(
+            "volume {volume} has no readable file system, but is not empty; it is left alone"
         ))),
     }
 }
@@ -156,8 +209,9 @@ fn format(device: &Path, name: &str) -> Result<(), ApplyError> {
     Ok(())
 }
 
+/// Volumes hold data. A program or device that root of one node has put there gives nobody rights on another.
 fn access(mount: &Mount) -> &'static str {
-    if mount.read_only { "ro" } else { "rw" }
+    if mount.read_only { "ro,nosuid,nodev" } else { "rw,nosuid,nodev" }
 }
 
 /// Type, options and source, as `mount` takes them.
@@ -238,15 +292,60 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_directory_of_the_volumes_is_closed_once() {
+        let root = tempfile::tempdir().unwrap();
+        let volume = root.path().join("volumes/home");
+        std::fs::create_dir_all(&volume).unwrap();
+        std::fs::set_permissions(root.path().join("volumes"), std::fs::Permissions::from_mode(0o755))
+            .unwrap();
+        assert!(close_parent(&volume, true).unwrap() && close_parent(&volume, false).unwrap());
+        assert!(!close_parent(&volume, false).unwrap());
+    }
+
+    #[test]
     fn lines_of_the_mount_table() {
-        let mount =
-            |read_only| Mount { target: "/home".into(), source: MountSource::Nfs("c:/h".into()), read_only };
+        let mount = |read_only| Mount {
+            target: "/home".into(),
+            source: MountSource::Nfs("c:/h".into()),
+            read_only,
+            format: false,
+        };
         assert_eq!(
             fstab_line(&Source::Nfs("c:/h".into()), &mount(false)).unwrap(),
-            "c:/h /home nfs rw,hard,_netdev,nofail 0 0"
+            "c:/h /home nfs rw,nosuid,nodev,hard,_netdev,nofail 0 0"
         );
         let line = fstab_line(&Source::Directory("/mnt/volumes/x".into()), &mount(true)).unwrap();
-        assert_eq!(line, "/mnt/volumes/x /home none bind,ro,nofail 0 0");
+        assert_eq!(line, "/mnt/volumes/x /home none bind,ro,nosuid,nodev,nofail 0 0");
         assert_eq!(target_of(&line), Some("/home"));
+    }
+
+    /// Files stand in for devices.
+    #[test]
+    fn only_what_is_empty_and_kilns_own_is_formatted() {
+        let dir = tempfile::tempdir().unwrap();
+        let device = |name: &str, write: &dyn Fn(&std::fs::File)| {
+            let path = dir.path().join(name);
+            let file = std::fs::File::create(&path).unwrap();
+            file.set_len(24 << 20).unwrap();
+            write(&file);
+            path
+        };
+        let empty = device("empty", &|_| {});
+        assert_eq!(examine(&empty).unwrap(), Content::Zeroes);
+        // A file system whose start is damaged.
+        let damaged = device("damaged", &|file| {
+            std::os::unix::fs::FileExt::write_at(file, b"data", 9 << 20).map(drop).unwrap();
+        });
+        assert_eq!(examine(&damaged).unwrap(), Content::Unknown);
+        format(&empty, "demo-home").unwrap();
+        assert_eq!(examine(&empty).unwrap(), Content::Known);
+        assert!(examine(&dir.path().join("missing")).is_err());
+
+        assert!(must_format(true, "v", Content::Zeroes).unwrap());
+        assert!(!must_format(true, "v", Content::Known).unwrap());
+        for (own, content) in [(true, Content::Unknown), (false, Content::Unknown), (false, Content::Zeroes)]
+        {
+            assert!(must_format(own, "v", content).is_err(), "{own} {content:?}");
+        }
     }
 }

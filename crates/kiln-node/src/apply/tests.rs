@@ -99,6 +99,7 @@ impl Fixture {
 
 fn bundle(resources: &[Resource]) -> Bundle {
     Bundle {
+        kiln: None,
         format: kiln_wire::Version,
         cluster: "demo".into(),
         node: "c1".into(),
@@ -298,7 +299,7 @@ fn a_mount_that_fails_ends_the_apply() {
     let fixture = Fixture::new();
     let mount = |target: &str| {
         let source = MountSource::Volume("demo-state".into());
-        Resource::Mount(Mount { target: target.into(), source, read_only: false })
+        Resource::Mount(Mount { target: target.into(), source, read_only: false, format: true })
     };
     let marker = fixture.path("/ran");
     let after = [

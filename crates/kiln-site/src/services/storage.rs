@@ -29,7 +29,8 @@ fn volume(context: &Context<'_>, purpose: Purpose) -> Option<Resource> {
     // A disk shows the volume's id, not its name.
     let id = context.inventory.exports.as_ref().and_then(|e| e.volumes.get(&name)).cloned();
     let source = MountSource::Volume(id.unwrap_or(name));
-    let mount = Mount { target: purpose.path().into(), source, read_only: false };
+    let format = purpose.size_gib(context.spec).is_some();
+    let mount = Mount { target: purpose.path().into(), source, read_only: false, format };
     exists(context.spec, purpose).then_some(Resource::Mount(mount))
 }
 
@@ -41,7 +42,7 @@ fn home(context: &Context<'_>) -> Option<Resource> {
     let control = context.inventory.nodes.get(&context.spec.control.node)?.address;
     let home = Purpose::Home.path();
     let source = MountSource::Nfs(format!("{control}:{home}"));
-    Some(Resource::Mount(Mount { target: home.into(), source, read_only: false }))
+    Some(Resource::Mount(Mount { target: home.into(), source, read_only: false, format: false }))
 }
 
 /// A server that is gone makes the question hang, which is an answer as well.

@@ -104,12 +104,16 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         vec![
             ("ProctrackType", "proctrack/cgroup".to_string()),
             ("TaskPlugin", "task/cgroup,task/affinity".into()),
+            // Every job has a step on each of its nodes that logins become part of.
+            ("PrologFlags", "Contain".into()),
         ]
     } else {
         vec![
             ("ProctrackType", "proctrack/linuxproc".to_string()),
             ("TaskPlugin", "task/none".into()),
             ("SlurmdParameters", "config_overrides".into()),
+            // Ends the logins of a user whose last job on the node ends.
+            ("Epilog", hook::EPILOGS.into()),
         ]
     });
     own.extend([
@@ -237,6 +241,10 @@ fn partition_lines(spec: &Spec, inventory: &Inventory) -> Vec<String> {
         }
         if let Some(seconds) = power::suspend_time(spec, partition) {
             let _ = write!(line, " SuspendTime={seconds}");
+        }
+        // A node's root is root there and no further. The partitions of rebuild jobs are RootOnly.
+        if !partition.config.keys().any(|key| key.eq_ignore_ascii_case("DisableRootJobs")) {
+            line.push_str(" DisableRootJobs=YES");
         }
         for (key, value) in &partition.config {
             let _ = write!(line, " {key}={value}");

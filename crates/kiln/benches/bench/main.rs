@@ -55,7 +55,7 @@ fn main() {
 fn on_a_cluster(measure: Measure) -> Vec<Row> {
     let mut lab = Lab::new("bookworm");
     // A run that was cut off may have left its cluster; it has the same name.
-    lab.destroy();
+    lab.clear();
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| measure(&mut lab)));
     lab.destroy();
     outcome.unwrap_or_else(|_| std::process::exit(1))

@@ -49,7 +49,18 @@ pub async fn carry_out(
     context.printer.say(plan);
     plan.check_images()?;
     if plan.is_destructive() {
-        cluster::confirm(context, yes, "Rebuilding or deleting these instances")?;
+        cluster::confirm(context, yes, &question(plan))?;
     }
     Ok(deployment.apply(plan).await?)
+}
+
+/// What a yes would do. Volumes are named, because their data would be gone.
+fn question(plan: &Plan) -> String {
+    let instances = "Rebuilding or deleting these instances";
+    let volumes = cluster::volumes(&plan.deleted_volumes());
+    match volumes {
+        None => instances.to_owned(),
+        Some(volumes) if plan.changes_instances() => format!("{instances} and deleting {volumes}"),
+        Some(volumes) => format!("Deleting {volumes}"),
+    }
 }

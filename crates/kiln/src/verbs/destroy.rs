@@ -31,7 +31,10 @@ impl Destroy {
             }
             if !found.is_empty() {
                 context.printer.say(text(&found));
-                cluster::confirm(context, self.yes, "Deleting all of this permanently")?;
+                let volumes: Vec<&str> = found.volumes.iter().map(|(_, name)| name.as_str()).collect();
+                let data = cluster::volumes(&volumes).map(|v| format!(", with the data on {v}"));
+                let question = format!("Deleting all of this permanently{}", data.unwrap_or_default());
+                cluster::confirm(context, self.yes, &question)?;
             }
             // Also when nothing is left: the cloud may still hold a token, or its own daemon.
             deployment.destroy(&found).await?;

@@ -114,6 +114,7 @@ impl Build {
                 }
                 None => deployment.spec.images.keys().cloned().collect(),
             };
+            deployment.check_owner(&deployment.observe().await?)?;
             let mut built = Vec::new();
             for name in names {
                 deployment.check_stop()?;

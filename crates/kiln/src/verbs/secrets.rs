@@ -15,6 +15,7 @@ use crate::table::Table;
 pub enum Secrets {
     List(List),
     Rotate(Rotate),
+    Adopt(Adopt),
 }
 
 /// List the secrets and what each is for; those that are missing are created
@@ -26,6 +27,17 @@ pub struct List {}
 pub struct Rotate {
     /// As `kiln secrets list` names it
     name: String,
+}
+
+/// Take over a cluster whose `.kiln` was lost: its id is read from the cloud
+///
+/// Kiln touches only resources with the id that `.kiln` holds. After this, `kiln destroy` and `kiln apply` treat the
+/// cluster as their own. The other secrets are not in the cloud: its nodes accept the new ones when they are recreated.
+#[derive(Debug, Args)]
+pub struct Adopt {
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    yes: bool,
 }
 
 #[derive(Serialize)]
@@ -41,6 +53,7 @@ impl Secrets {
         match self {
             Secrets::List(_) => list(context),
             Secrets::Rotate(rotate) => rotate.run(context),
+            Secrets::Adopt(adopt) => adopt.run(context),
         }
     }
 }
@@ -84,6 +97,30 @@ impl Rotate {
         context
             .printer
             .say(format!("{} is rotated; run `kiln configure` to distribute it to the nodes", secret.name));
+        Ok(Exit::Ok)
+    }
+}
+
+impl Adopt {
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let id = cluster::with(context, async |deployment| {
+            let id = deployment.id_in_cloud().await?;
+            if deployment.secrets.cluster_id()?.as_ref() != Some(&id) {
+                let name = &deployment.spec.name;
+                cluster::confirm(
+                    context,
+                    self.yes,
+                    &format!("Taking over the cluster {name} with the id {id}"),
+                )?;
+                deployment.secrets.set_cluster_id(&id)?;
+            }
+            Ok(id)
+        })?;
+        if context.printer.is_json() {
+            context.printer.json(&serde_json::json!({ "id": id }))?;
+        } else {
+            context.printer.say(format!("the cluster with the id {id} is this one"));
+        }
         Ok(Exit::Ok)
     }
 }

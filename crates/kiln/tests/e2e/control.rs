@@ -1,6 +1,7 @@
-//! A new image on a living cluster: control and login at once, compute left to Slurm.
+//! The control node gets a new image, or is lost.
 
 use crate::lab::{Lab, wait};
+use crate::reconcile::cloud;
 
 /// From Debian 12 to 13 is further than Slurm reaches. Said before an image is built, and nothing is touched.
 pub fn too_far(lab: &mut Lab) {
@@ -30,6 +31,7 @@ pub fn image_deleted(lab: &mut Lab) {
     assert!(lab.on("control", &["scontrol", "show", "config"]).contains("KillWait                = 31"));
 }
 
+/// A new image on a living cluster: control and login at once, compute left to Slurm.
 pub fn rebuilt(lab: &mut Lab) {
     let running = lab.submit("--nodes=2 --exclusive --output=running.%j", "sleep 45; echo survived");
     lab.wait_job(&running, "RUNNING");
@@ -72,4 +74,26 @@ pub fn rebuilt(lab: &mut Lab) {
         wait(&format!("job {id} is done"), || recorded(lab) == "COMPLETED");
         assert_eq!(lab.as_user("login-0", &format!("cat {file}.{id}")), words);
     }
+}
+
+/// Somebody deletes control's instance. `up` brings it back at its address, and nothing that Slurm knew is gone.
+pub fn lost(lab: &mut Lab) {
+    let done = lab.submit("--output=/dev/null", "true");
+    let state = |lab: &Lab, id: &str| lab.as_user("login-0", &format!("sacct -nXP -j {id} -o state"));
+    wait(&format!("job {done} is in the accounts"), || state(lab, &done) == "COMPLETED");
+    let waiting = lab.submit("--begin=now+1hour --output=/dev/null", "true");
+    let before = lab.host("control");
+    let id = before["instance_id"].as_str().unwrap_or_default().to_string();
+    cloud(async |cloud| cloud.delete(&id).await);
+
+    let plan = lab.kiln(&["plan"]);
+    assert!(plan.contains("+ control: create control"), "{plan}");
+    lab.kiln(&["up", "--yes"]);
+    let after = lab.host("control");
+    assert_ne!(after["instance_id"], before["instance_id"]);
+    assert_eq!(after["address"], before["address"]);
+    assert_eq!(state(lab, &done), "COMPLETED", "accounting remembers");
+    assert_eq!(lab.job(&waiting, "JobState"), "PENDING", "and so does slurmctld");
+    lab.as_user("login-0", &format!("scancel {waiting}"));
+    lab.as_user("login-0", "srun --nodes=2 hostname");
 }

@@ -21,6 +21,7 @@ mod lanes;
 mod leftovers;
 mod raise;
 mod reconcile;
+mod rights;
 mod rollout;
 mod secrecy;
 mod services;
@@ -154,10 +155,13 @@ const SUITES: &[Suite] = &[
                 ("a user comes and leaves", change::user_leaves),
                 ("only users with a job reach a compute node", accounts::compute_access),
                 ("only root reaches the metadata", accounts::metadata),
+                ("the rights of users", rights::of_users),
+                ("the rights of a node's root", rights::of_a_nodes_root),
                 ("the local cloud's daemon is killed and comes back", daemon::killed),
                 ("the control node's token is good for its cluster alone", daemon::token),
                 ("rotated secrets reach the nodes", secrecy::rotation),
                 ("control is rebuilt under a running and a waiting job", control::rebuilt),
+                ("a lost control node comes back", control::lost),
                 ("the cluster shrinks and grows", change::resize),
                 ("a rebooted compute node comes back configured", change::reboot),
                 ("control's image is deleted from the cloud", control::image_deleted),
@@ -256,7 +260,7 @@ fn run(suite: &Suite) -> (usize, usize) {
     let mut lab = Lab::new(suite.debian);
     // A run that was cut off may have left its cluster, which has the same name, and its faults.
     lab::no_more_faults();
-    lab.destroy();
+    lab.clear();
     let before = leftovers::look();
     let (mut passed, mut failed) = (0, 0);
     // For work on some scenarios: only those whose names have one of these words, behind the raising.

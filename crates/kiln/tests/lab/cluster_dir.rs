@@ -55,6 +55,12 @@ impl ClusterDir {
         command
     }
 
+    /// Removes what a run that was cut off left, whose `.kiln` went with its directory.
+    pub fn clear(&self) {
+        self.try_kiln(&["secrets", "adopt", "--yes"]);
+        self.kiln(&["destroy", "--yes"]);
+    }
+
     pub fn try_kiln(&self, arguments: &[&str]) -> Output {
         let output = self.kiln_command(arguments).output().expect("kiln runs");
         self.transcript.lock().unwrap_or_else(PoisonError::into_inner).push_str(&printed(&output));

@@ -22,7 +22,7 @@ fn a_run_that_was_killed_is_continued() {
     assert_eq!(lab.leftovers(), Vec::<String>::new());
 }
 
-/// The parts that no name gives away: a network without its router, a group without its rules, a volume in error.
+/// The parts that no name gives away: a network without its router, a group without its rules.
 #[test]
 fn half_made_resources_are_completed() {
     let lab = Lab::new("halves", GROUPS);
@@ -38,26 +38,60 @@ fn half_made_resources_are_completed() {
         .map(|rule| format!("security group rule delete {}", rule["id"].as_str().unwrap()))
         .collect();
     assert!(!ingress.is_empty(), "{group}");
-    let broken = openstack(&["volume show halves-state"])[0]["id"].as_str().unwrap().to_string();
     let mut commands = vec!["router remove subnet halves halves", "router delete halves"];
     commands.extend(ingress.iter().map(String::as_str));
     tell("demo", &commands);
-    tell("admin", &[&format!("volume set --state error {broken}")]);
 
     let plan = lab.kiln(&["plan"]);
     for line in [
         "~ network halves: create its missing router",
         "~ security group halves-cluster: add its missing rules (the cluster's own nodes, SSH from its network)",
-        "- volume halves-state: the cloud reports an error; deleted and recreated",
     ] {
         assert!(plan.contains(line), "{plan}");
     }
     lab.kiln(&["apply", "--yes"]);
     assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
-    let made = openstack(&["volume show halves-state", "router show halves"]);
-    assert_ne!(made[0]["id"], broken.as_str());
-    assert_eq!(made[0]["status"], "in-use");
-    assert_eq!(made[1]["interfaces_info"].as_array().map(Vec::len), Some(1), "{}", made[1]);
+    let router = openstack(&["router show halves"]).remove(0);
+    assert_eq!(router["interfaces_info"].as_array().map(Vec::len), Some(1), "{router}");
+    lab.kiln(&["destroy", "--yes"]);
+    assert_eq!(lab.leftovers(), Vec::<String>::new());
+}
+
+/// One that the cloud could not create is created again; one that was ever in use never is, whatever the cloud shows.
+#[test]
+fn only_a_volume_without_data_is_recreated() {
+    let lab = Lab::new("errors", GROUPS);
+    let id = || openstack(&["volume show errors-home"])[0]["id"].as_str().unwrap().to_string();
+    lab.kiln_killed_at(&["apply", "--yes"], "volume errors-home");
+    let unused = id();
+    tell("admin", &[&format!("volume set --state error {unused}")]);
+    let plan = lab.kiln(&["plan"]);
+    assert!(
+        plan.contains("- volume errors-home: the cloud could not create it; deleted and recreated"),
+        "{plan}"
+    );
+    let asked = lab.refused(&["apply"]);
+    assert!(asked.starts_with("error: Deleting the volume errors-home needs confirmation"), "{asked}");
+    lab.kiln(&["apply", "--yes"]);
+    let used = id();
+    assert_ne!(used, unused);
+
+    // Without its server, so that nothing but the label tells of its use.
+    tell("demo", &["server delete --wait control"]);
+    tell("admin", &[&format!("volume set --state error {used}")]);
+    for arguments in [&["plan"] as &[&str], &["apply", "--yes"], &["up", "--yes"]] {
+        let refused = lab.refused(arguments);
+        let words = format!(
+            "error: the cloud reports an error for volume errors-home ({used}), which has been in use and may hold data"
+        );
+        assert!(refused.starts_with(&words), "{refused}");
+    }
+    assert_eq!(id(), used);
+    let asked = lab.refused(&["destroy"]);
+    assert!(
+        asked.contains("with the data on the volumes errors-home, errors-share, errors-state"),
+        "{asked}"
+    );
     lab.kiln(&["destroy", "--yes"]);
     assert_eq!(lab.leftovers(), Vec::<String>::new());
 }

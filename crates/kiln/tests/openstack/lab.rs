@@ -47,7 +47,7 @@ impl Lab {
              [login.login]\nnodes = \"login-0\"\nflavor = \"small\"\n\n{groups}"
         ));
         // What a run that was cut off has left.
-        lab.kiln(&["destroy", "--yes"]);
+        lab.clear();
         Lab { access_rules: access_rules(), ..lab }
     }
 

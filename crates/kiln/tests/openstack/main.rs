@@ -25,6 +25,7 @@ mod limits;
 mod logins;
 mod messages;
 mod options;
+mod owners;
 mod proxy;
 mod stand_in;
 mod tls;

@@ -6,8 +6,9 @@ use super::access::Caller;
 use super::records::{InstanceRecord, Labelled as _, Phase, VolumeRecord};
 use super::{Daemon, World};
 use crate::local::{cgroup, flavor, names};
+use crate::types::is_unused;
 use crate::{Error, Instance, InstanceStatus, Labels, NewInstance, Rebuild, Result};
-use kiln_wire::Attachment;
+use kiln_wire::{Attachment, labels};
 
 /// The limit of `OpenStack`; far above what a bundle key and a node's name need.
 const USER_DATA_MAX: usize = 64 << 10;
@@ -72,6 +73,7 @@ impl Daemon {
             caller.check(world.groups.get(id)?)?;
         }
         world.check_attachments(caller, &new.volumes)?;
+        world.note_use(&new.volumes)?;
         let record = InstanceRecord {
             id: names::new_id(),
             name: new.name,
@@ -147,6 +149,19 @@ impl World {
             // A volume of no cluster is for all, but a cluster's token cannot pick one that root never gave it.
             if !(caller.may_see(volume) || self.shared_with(caller, volume)) {
                 caller.check(volume)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on these volumes may hold data.
+    fn note_use(&mut self, attachments: &[Attachment]) -> Result<()> {
+        for attachment in attachments {
+            let volume = self.volumes.get(&attachment.volume)?;
+            if is_unused(&volume.labels) {
+                let mut volume = volume.clone();
+                volume.labels.insert(labels::USED.into(), labels::USED_YES.into());
+                self.volumes.put(volume)?;
             }
         }
         Ok(())

@@ -23,6 +23,7 @@ mod forward;
 mod host;
 mod images;
 mod instances;
+mod labels;
 mod layers;
 mod lifecycle;
 mod metadata;

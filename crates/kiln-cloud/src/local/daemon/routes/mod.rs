@@ -51,6 +51,7 @@ pub fn api(server: Arc<Server>) -> Router {
         .route("/v1/networks/{id}", delete(resources::delete_network))
         .route("/v1/security-groups", get(resources::groups).post(resources::create_group))
         .route("/v1/security-groups/{id}", delete(resources::delete_group))
+        .route("/v1/labels/{id}", post(resources::label))
         .route("/v1/flavors", get(resources::flavors))
         .route("/v1/grants/{cluster}", put(grant).delete(revoke))
         .route("/v1/retire", post(retire))

@@ -10,7 +10,7 @@ use super::super::access::Caller;
 use super::super::server::blocking;
 use super::{App, Failure, Reply};
 use crate::local::flavor;
-use crate::local::wire::{SourceRequest, SourceStatus};
+use crate::local::wire::{LabelRequest, SourceRequest, SourceStatus};
 use crate::{Error, Flavor, Image, Network, NewNetwork, NewSecurityGroup, NewVolume, SecurityGroup, Volume};
 
 #[derive(Deserialize)]
@@ -125,6 +125,15 @@ pub async fn create_group(
 
 pub async fn delete_group(State(server): App, caller: Caller, Path(id): Path<String>) -> Reply<()> {
     server.perform("delete_security_group", move |d| d.delete_security_group(&caller, &id)).await
+}
+
+pub async fn label(
+    State(server): App,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(request): Json<LabelRequest>,
+) -> Reply<()> {
+    server.perform("label", move |d| d.label(&caller, request.kind, &id, request.labels)).await
 }
 
 pub async fn flavors(State(server): App, _: Caller) -> Reply<Vec<Flavor>> {
