@@ -484,6 +484,27 @@ fn what_the_site_sets_is_neither_lost_nor_in_the_way() {
     assert!(memory.contains("\nDefMemPerNode=500\n") && !memory.contains("DefMemPerCPU="), "{memory}");
 }
 
+/// Slurm compares tiers before priorities; with preemption a tier would end user jobs.
+#[test]
+fn rebuild_jobs_have_the_highest_tier_of_users() {
+    const PARTITION: &str = "[partition.urgent]\ngroups = [\"standard\"]\nconfig = { PriorityTier = 7 }\n\
+                             [partition.other]\ngroups = [\"standard\"]\nconfig = { PriorityTier = 3 }\n";
+    let rebuild = |config: &str| {
+        let file = format!(
+            "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[image.default]\nsource = \"bookworm\"\n\
+             [compute.standard]\nnodes = \"standard-[0-1]\"\n{config}"
+        );
+        let spec = kiln_spec::parse(&file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let inventory = inventory(&spec, Release::new(22, 5, 8));
+        let text = site(&spec, &inventory, &secrets()).slurm_conf().to_string();
+        text.lines().find(|line| line.starts_with("PartitionName=rebuild ")).unwrap().to_string()
+    };
+    assert!(rebuild(PARTITION).contains(" PriorityJobFactor=65533 PriorityTier=7 "));
+    assert!(!rebuild("").contains("PriorityTier"));
+    let preempts = format!("{PARTITION}[slurm.config]\nPreemptType = \"preempt/partition_prio\"\n");
+    assert!(!rebuild(&preempts).contains("PriorityTier"));
+}
+
 #[test]
 fn rebuild_jobs_have_an_account_where_one_is_asked_for() {
     let bundle = |file: &str| {
