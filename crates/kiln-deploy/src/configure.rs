@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::nodes::{bounded, node_of};
 use crate::observe::Observed;
 
-const SSH_LIMIT: Duration = Duration::from_secs(180);
+pub(crate) const SSH_LIMIT: Duration = Duration::from_secs(180);
 /// The processor's own instructions where they can be had: nearly every node of every run has the binary already.
 pub(crate) const DIGEST: &str = r#"openssl dgst -sha256 -r "$1" 2>/dev/null || sha256sum "$1""#;
 
@@ -208,7 +208,9 @@ impl Deployment<'_> {
             if there.get(node) != Some(&digest) {
                 let failed =
                     |e: kiln_wire::SealError| Error::Seal { node: node.clone(), message: e.to_string() };
-                let sealed = kiln_wire::seal(&bundle, &keys.seal_recipient, &sender).map_err(failed)?;
+                // The node runs no other program of the share.
+                let named = Bundle { kiln: Some(task.kiln_digest.to_string()), ..bundle.clone() };
+                let sealed = kiln_wire::seal(&named, &keys.seal_recipient, &sender).map_err(failed)?;
                 publication.sealed.insert(node.clone(), STANDARD.encode(sealed));
             }
             publication.bundles.insert(node.clone(), bundle.digest());

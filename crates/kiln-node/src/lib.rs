@@ -9,6 +9,7 @@ pub mod apply;
 pub mod boot;
 mod checkup;
 mod diff;
+pub mod epilog;
 mod http;
 mod lock;
 mod managed;
@@ -23,7 +24,7 @@ pub mod units;
 mod verdict;
 
 pub use apply::{ApplyOptions, apply};
-pub use boot::{BootError, BootOptions, BootOutcome, boot, identify};
+pub use boot::{BootError, BootOptions, BootOutcome, boot, identify, keep_metadata};
 pub use checkup::checkup;
 pub use metadata::{Metadata, MetadataError};
 pub use state::applied;

@@ -93,6 +93,8 @@ pub(crate) struct Mounted {
     pub device: String,
     pub source: String,
     pub read_only: bool,
+    /// Set-user-id programs and devices on it have no effect.
+    pub inert: bool,
 }
 
 /// What is mounted at a path: the last mount there hides those below it.
@@ -105,12 +107,14 @@ fn search(table: &str, target: &str) -> Option<Mounted> {
         let (mount, filesystem) = line.split_once(" - ")?;
         let mount: Vec<&str> = mount.split(' ').collect();
         let filesystem: Vec<&str> = filesystem.split(' ').collect();
-        let read_only = |options: &str| options.split(',').any(|option| option == "ro");
+        let has = |options: &str, wanted: &str| options.split(',').any(|option| option == wanted);
         (unescape(mount.get(4)?) == target).then_some(())?;
+        let (options, of_all) = (*mount.get(5)?, *filesystem.get(2)?);
         Some(Mounted {
             device: (*mount.get(2)?).to_owned(),
             source: unescape(filesystem.get(1)?),
-            read_only: read_only(mount.get(5)?) || read_only(filesystem.get(2)?),
+            read_only: has(options, "ro") || has(of_all, "ro"),
+            inert: has(options, "nosuid") && has(options, "nodev"),
         })
     })
 }
@@ -167,8 +171,9 @@ mod tests {
     fn the_last_mount_counts() {
         let table = "22 1 0:20 / /a\\040b rw,relatime shared:1 - ext4 /dev/vda1 rw\n\
                      23 1 0:21 / /home rw,relatime - nfs4 control:/home rw,vers=4.2\n\
-                     24 23 0:22 /x /home ro,relatime - ext4 /dev/vdb rw\n";
+                     24 23 0:22 /x /home ro,nosuid,nodev,relatime - ext4 /dev/vdb rw\n";
         let home = search(table, "/home").unwrap();
+        assert!(home.inert && !search(table, "/a b").unwrap().inert);
         assert_eq!((home.source.as_str(), home.read_only, home.device.as_str()), ("/dev/vdb", true, "0:22"));
         assert_eq!(search(table, "/a b").unwrap().source, "/dev/vda1");
         assert_eq!(search(table, "/no"), None);

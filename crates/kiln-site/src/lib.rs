@@ -54,6 +54,7 @@ impl Site<'_> {
         let parts = services::of(role).iter().flat_map(|service| service.bundle_part(&context));
         let resources = settle(parts);
         Some(Bundle {
+            kiln: None,
             format: kiln_wire::Version,
             cluster: self.spec.name.clone(),
             node: node.to_string(),

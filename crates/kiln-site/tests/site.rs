@@ -401,6 +401,40 @@ fn kilnd_waits_as_long_as_the_most_patient_partition() {
     assert_eq!(longest(&partition("30")), 300);
 }
 
+/// A login becomes part of a job where Slurm has cgroups; elsewhere the Epilog ends it.
+#[test]
+fn logins_end_with_the_job() {
+    let on = |cloud: &str| {
+        let text = FILE.replace("kind = \"local\"", cloud);
+        let text = text.replace("[login.login]", "[image.default]\nprebuilt = \"fat\"\n[login.login]");
+        let spec = kiln_spec::parse(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let (inventory, secrets) = (inventory(&spec, Release::new(24, 11, 5)), secrets());
+        let site = site(&spec, &inventory, &secrets);
+        let bundle = site.bundle("standard-0", &keys("standard-0")).unwrap();
+        let pam = bundle.resources.iter().find_map(|resource| match resource {
+            Resource::File(file) if file.path == "/etc/pam.d/sshd" => Some(file.content.clone()),
+            _ => None,
+        });
+        let conf = site.slurm_conf().lines().filter(|l| l.starts_with("Prolog") || l.starts_with("Epilog"));
+        let account = pam
+            .unwrap()
+            .lines()
+            .filter(|line| line.starts_with("account") && line.contains("slurm"))
+            .map(String::from)
+            .collect::<Vec<_>>();
+        conf.map(String::from).chain(account).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(on("kind = \"openstack\"\nsubnet = \"10.0.0.0/24\""), @r"
+    PrologFlags=Contain
+    account [success=1 module_unknown=ignore default=die] pam_slurm_adopt.so action_generic_failure=deny action_adopt_failure=deny
+    account required pam_slurm.so
+    ");
+    insta::assert_snapshot!(on("kind = \"local\""), @r"
+    Epilog=/usr/local/libexec/kiln/epilog.d/*
+    account required pam_slurm.so
+    ");
+}
+
 /// Where a volume is one node's disk, control shares what it has.
 #[test]
 fn volumes_of_one_node_are_shared_over_nfs() {
@@ -448,6 +482,27 @@ fn what_the_site_sets_is_neither_lost_nor_in_the_way() {
     assert!(text(FILE).contains(" DefMemPerCPU="));
     let memory = text(&FILE.replace("MpiDefault = false", "DefMemPerNode = 500"));
     assert!(memory.contains("\nDefMemPerNode=500\n") && !memory.contains("DefMemPerCPU="), "{memory}");
+}
+
+/// Slurm compares tiers before priorities; with preemption a tier would end user jobs.
+#[test]
+fn rebuild_jobs_have_the_highest_tier_of_users() {
+    const PARTITION: &str = "[partition.urgent]\ngroups = [\"standard\"]\nconfig = { PriorityTier = 7 }\n\
+                             [partition.other]\ngroups = [\"standard\"]\nconfig = { PriorityTier = 3 }\n";
+    let rebuild = |config: &str| {
+        let file = format!(
+            "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[image.default]\nsource = \"bookworm\"\n\
+             [compute.standard]\nnodes = \"standard-[0-1]\"\n{config}"
+        );
+        let spec = kiln_spec::parse(&file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let inventory = inventory(&spec, Release::new(22, 5, 8));
+        let text = site(&spec, &inventory, &secrets()).slurm_conf().to_string();
+        text.lines().find(|line| line.starts_with("PartitionName=rebuild ")).unwrap().to_string()
+    };
+    assert!(rebuild(PARTITION).contains(" PriorityJobFactor=65533 PriorityTier=7 "));
+    assert!(!rebuild("").contains("PriorityTier"));
+    let preempts = format!("{PARTITION}[slurm.config]\nPreemptType = \"preempt/partition_prio\"\n");
+    assert!(!rebuild(&preempts).contains("PriorityTier"));
 }
 
 #[test]

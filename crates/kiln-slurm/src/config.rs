@@ -15,7 +15,7 @@ pub enum Takes {
 use Takes::{AllRestart, SlurmctldRestart};
 
 /// Parameters that `scontrol reconfigure` does not apply.
-const RESTARTS: [(&str, Takes); 30] = [
+const RESTARTS: [(&str, Takes); 31] = [
     ("AccountingStorageEnforce", SlurmctldRestart),
     ("AccountingStorageHost", SlurmctldRestart),
     ("AccountingStorageType", SlurmctldRestart),
@@ -34,6 +34,7 @@ const RESTARTS: [(&str, Takes); 30] = [
     ("PreemptType", SlurmctldRestart),
     ("PriorityType", SlurmctldRestart),
     ("ProctrackType", AllRestart),
+    ("PrologFlags", AllRestart),
     ("SchedulerType", SlurmctldRestart),
     ("SelectType", SlurmctldRestart),
     ("SelectTypeParameters", SlurmctldRestart),
@@ -49,10 +50,11 @@ const RESTARTS: [(&str, Takes); 30] = [
 ];
 
 /// Parameters that are lists of options, to which a site adds without taking Kiln's own away.
-const LISTS: [&str; 7] = [
+const LISTS: [&str; 8] = [
     "Licenses",
     "PriorityFlags",
     "PrivateData",
+    "PrologFlags",
     "SchedulerParameters",
     "SlurmctldParameters",
     "SlurmdParameters",

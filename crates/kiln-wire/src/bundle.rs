@@ -15,6 +15,9 @@ pub struct Bundle {
     pub cluster: String,
     pub node: String,
     pub role: String,
+    /// The SHA-256 of the `kiln` that this bundle is for. Only in a sealed bundle: it is not part of what configures the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kiln: Option<String>,
     pub resources: Vec<Resource>,
 }
 
@@ -220,6 +223,7 @@ mod tests {
         let mut grant = command("grant", &["mariadb"]).unless(&["false"]).needs(EVERYTHING);
         grant.stdin = Some("s3cret".into());
         let bundle = Bundle {
+            kiln: None,
             format: Version,
             cluster: "demo".into(),
             node: "c1".into(),

@@ -34,4 +34,4 @@ pub use identity::{Identity, UserData};
 pub use node_names::NodeNames;
 pub use publication::{Publication, ShareError, bundles, publish, published};
 pub use report::{Applied, AppliedResult, ApplyReport, Outcome, ResourceReport};
-pub use seal::{SealError, seal, seal_keypair, unseal, unseal_for};
+pub use seal::{Opened, SealError, seal, seal_keypair};

@@ -39,5 +39,8 @@ pub mod hook {
     pub const REBOOT: &str = "/usr/local/libexec/kiln/kiln-reboot";
     pub const RESUME: &str = "/usr/local/libexec/kiln/kiln-resume";
     pub const SUSPEND: &str = "/usr/local/libexec/kiln/kiln-suspend";
+    /// On compute nodes; a directory of its own, because slurm.conf names all of its files.
+    pub const EPILOGS: &str = "/usr/local/libexec/kiln/epilog.d/*";
+    pub const EPILOG: &str = "/usr/local/libexec/kiln/epilog.d/kiln-epilog";
     pub const RESUME_FAIL: &str = "/usr/local/libexec/kiln/kiln-resume-fail";
 }

@@ -16,6 +16,7 @@ use crate::format::{Format, Version};
 const BUNDLES: &str = "bundles/digests.json";
 const INDEX: &str = "bundles/index.json";
 const KILN: &str = "bin/kiln";
+/// The kiln of older images believes this file; for the present one it only spares reading the program.
 const KILN_SUM: &str = "bin/kiln.sha256";
 
 /// What the deploy host sends.
@@ -130,9 +131,9 @@ pub fn is_begun(share: &Path) -> bool {
     share.join("bundles").exists()
 }
 
-/// Where nodes find the `kiln` they should run, and its SHA-256 in hexadecimal.
-pub fn kiln_files(share: &Path) -> (PathBuf, PathBuf) {
-    (share.join(KILN), share.join(KILN_SUM))
+/// Where nodes find the `kiln` they should run. Its digest is in each node's bundle.
+pub fn kiln_file(share: &Path) -> PathBuf {
+    share.join(KILN)
 }
 
 fn bundle_path(share: &Path, node: &str) -> Result<PathBuf, ShareError> {

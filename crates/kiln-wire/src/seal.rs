@@ -53,6 +53,58 @@ pub enum SealError {
     WrongNode { found: String, cluster: String },
 }
 
+/// A sealed bundle that was opened: it is for this node's key, from the deploy host, and as that sealed it.
+pub struct Opened {
+    json: Vec<u8>,
+}
+
+impl Opened {
+    /// `key` is the node's secret key, `sender` the public half of the deploy host's.
+    pub fn new(bytes: &[u8], key: &str, sender: &str) -> Result<Self, SealError> {
+        let (key, sender) = (parse_secret(key)?, parse_public(sender)?);
+        let Some(rest) = bytes.strip_prefix(HEAD) else {
+            return Err(if bytes.starts_with(NAME) { SealError::Newer } else { SealError::NotSealed });
+        };
+        let (encapped, sealed) = rest.split_at_checked(ENCAPPED).ok_or(SealError::Open)?;
+        let encapped = EncappedKey::from_bytes(encapped).map_err(|_| SealError::Open)?;
+        let json = hpke::single_shot_open::<ChaCha20Poly1305, HkdfSha256, Kem>(
+            &OpModeR::Auth(sender),
+            &key,
+            &encapped,
+            INFO,
+            sealed,
+            HEAD,
+        )
+        .map_err(|_| SealError::Open)?;
+        Ok(Opened { json })
+    }
+
+    /// The digest of the `kiln` that the bundle is for. Every release reads this one field, whatever the bundle's format:
+    /// it leads to a `kiln` that reads the rest.
+    pub fn kiln(&self) -> Option<String> {
+        #[derive(serde::Deserialize)]
+        struct OfAnyFormat {
+            kiln: Option<String>,
+        }
+        serde_json::from_slice::<OfAnyFormat>(&self.json).ok()?.kiln
+    }
+
+    /// What a push over SSH would bring, too.
+    pub fn bundle(&self) -> Result<Bundle, SealError> {
+        Ok(Bundle { kiln: None, ..Bundle::from_json(&self.json)? })
+    }
+
+    /// A bundle that names another node was put in the wrong place, by mistake or by intent.
+    pub fn bundle_for(&self, cluster: &str, node: &str) -> Result<Bundle, SealError> {
+        let bundle = self.bundle()?;
+        if bundle.node == node && bundle.cluster == cluster {
+            Ok(bundle)
+        } else {
+            Err(SealError::WrongNode { found: bundle.node, cluster: bundle.cluster })
+        }
+    }
+}
+
 /// `recipient` is the public half of the node's key, `sender` the deploy host's secret key.
 pub fn seal(bundle: &Bundle, recipient: &str, sender: &str) -> Result<Vec<u8>, SealError> {
     let recipient = parse_public(recipient)?;
@@ -68,42 +120,6 @@ pub fn seal(bundle: &Bundle, recipient: &str, sender: &str) -> Result<Vec<u8>, S
     )
     .map_err(|_| SealError::Seal)?;
     Ok([HEAD, &encapped.to_bytes(), &sealed].concat())
-}
-
-/// `key` is the node's secret key, `sender` the public half of the deploy host's.
-pub fn unseal(bytes: &[u8], key: &str, sender: &str) -> Result<Bundle, SealError> {
-    let (key, sender) = (parse_secret(key)?, parse_public(sender)?);
-    let Some(rest) = bytes.strip_prefix(HEAD) else {
-        return Err(if bytes.starts_with(NAME) { SealError::Newer } else { SealError::NotSealed });
-    };
-    let (encapped, sealed) = rest.split_at_checked(ENCAPPED).ok_or(SealError::Open)?;
-    let encapped = EncappedKey::from_bytes(encapped).map_err(|_| SealError::Open)?;
-    let json = hpke::single_shot_open::<ChaCha20Poly1305, HkdfSha256, Kem>(
-        &OpModeR::Auth(sender),
-        &key,
-        &encapped,
-        INFO,
-        sealed,
-        HEAD,
-    )
-    .map_err(|_| SealError::Open)?;
-    Ok(Bundle::from_json(&json)?)
-}
-
-/// A bundle that opens but names another node was put in the wrong place, by mistake or by intent.
-pub fn unseal_for(
-    bytes: &[u8],
-    key: &str,
-    sender: &str,
-    cluster: &str,
-    node: &str,
-) -> Result<Bundle, SealError> {
-    let bundle = unseal(bytes, key, sender)?;
-    if bundle.node == node && bundle.cluster == cluster {
-        Ok(bundle)
-    } else {
-        Err(SealError::WrongNode { found: bundle.node, cluster: bundle.cluster })
-    }
 }
 
 /// The secret and the public half of the key that belongs to a seed; always the same for the same seed.
@@ -130,8 +146,13 @@ mod tests {
     use super::*;
     use crate::format::Version;
 
+    fn unseal(bytes: &[u8], key: &str, sender: &str) -> Result<Bundle, SealError> {
+        Opened::new(bytes, key, sender)?.bundle()
+    }
+
     fn bundle() -> Bundle {
         Bundle {
+            kiln: None,
             format: Version,
             cluster: "demo".into(),
             node: "c1".into(),
@@ -194,10 +215,23 @@ mod tests {
     #[test]
     fn a_bundle_of_another_node_or_cluster_is_refused() {
         let (key, sender) = (seal_keypair(&[1; 32]).0, seal_keypair(&[9; 32]).1);
-        let open = |cluster: &str, node: &str| unseal_for(&sealed(), &key, &sender, cluster, node);
+        let opened = Opened::new(&sealed(), &key, &sender).unwrap();
+        let open = |cluster: &str, node: &str| opened.bundle_for(cluster, node);
         assert!(open("demo", "c1").is_ok());
         assert!(matches!(open("demo", "c2"), Err(SealError::WrongNode { .. })));
         assert!(matches!(open("prod", "c1"), Err(SealError::WrongNode { .. })));
+    }
+
+    #[test]
+    fn the_digest_of_kiln_is_read_from_any_format_and_is_no_part_of_the_bundle() {
+        let ((key, recipient), (sender, sender_public)) = (seal_keypair(&[1; 32]), seal_keypair(&[9; 32]));
+        let with_kiln = Bundle { kiln: Some("d1gest".into()), ..bundle() };
+        let sealed = seal(&with_kiln, &recipient, &sender).unwrap();
+        let opened = Opened::new(&sealed, &key, &sender_public).unwrap();
+        assert_eq!((opened.kiln().as_deref(), opened.bundle()), (Some("d1gest"), Ok(bundle())));
+        let newer = Opened { json: br#"{"format":99,"kiln":"d2gest","what":"ever"}"#.to_vec() };
+        assert_eq!(newer.kiln().as_deref(), Some("d2gest"));
+        assert!(matches!(newer.bundle(), Err(SealError::Content(ReadError::Newer { .. }))));
     }
 
     #[test]

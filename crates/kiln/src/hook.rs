@@ -17,7 +17,12 @@ pub fn run() -> Option<ExitCode> {
         spool: Path::new(paths::SPOOL),
         fleet: Path::new(paths::FLEET_FILE),
     };
-    let accepted = match Path::new(&name).file_name()?.to_str()? {
+    let name = Path::new(&name).file_name()?.to_str()?;
+    if name == "kiln-epilog" {
+        kiln_node::epilog::run();
+        return Some(ExitCode::SUCCESS);
+    }
+    let accepted = match name {
         "kiln-reboot" => hooks::reboot(paths, &nodes),
         "kiln-resume" => {
             let file = std::env::var_os("SLURM_RESUME_FILE").map(PathBuf::from);

@@ -110,7 +110,8 @@ fn sealed_bundles() {
     let hex = hex::encode(&sealed);
     damage(&hex, |bytes| {
         let bytes = hex::decode(bytes).unwrap_or_else(|_| bytes.to_vec());
-        let opened = kiln_wire::unseal(&bytes, &node.0, &deploy_host.1);
+        let opened =
+            kiln_wire::Opened::new(&bytes, &node.0, &deploy_host.1).and_then(|opened| opened.bundle());
         assert!(opened.is_err() || bytes == sealed, "damage was not seen");
         opened.is_ok()
     });

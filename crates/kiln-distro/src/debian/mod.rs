@@ -1,5 +1,7 @@
 //! Debian.
 
+use kiln_slurm::Release;
+
 use crate::{Bootstrap, Family, PackageList, Paths, Step, Steps};
 
 pub const DEBIAN: Family = Family {
@@ -10,6 +12,7 @@ pub const DEBIAN: Family = Family {
         ("nfs-server", &["nfs-kernel-server"]),
         ("pmix", &["libpmix2"]),
         ("slurm-pam", &["libpam-slurm"]),
+        ("slurm-pam-adopt", &["libpam-slurm-adopt"]),
         ("slurmdbd", &["slurmdbd", "slurm-wlm-mysql-plugin"]),
     ],
     units: &[("sshd.service", "ssh.service")],
@@ -39,6 +42,7 @@ pub const DEBIAN: Family = Family {
         pam_sshd: "/etc/pam.d/sshd",
     },
     pam_sshd_with_job: include_str!("pam-sshd-with-job"),
+    pam_sshd_in_job: include_str!("pam-sshd-in-job"),
     steps: Steps {
         pin_mirror: Step {
             says: "pointing package sources at the mirror",
@@ -49,6 +53,11 @@ pub const DEBIAN: Family = Family {
         install: Step { says: "installing packages", script: include_str!("install.sh") },
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
     },
+    slurm: &[
+        ("bookworm", Release::new(22, 5, 8)),
+        ("trixie", Release::new(24, 11, 5)),
+        ("forky", Release::new(26, 5, 5)),
+    ],
     package_list: PackageList {
         command: &["dpkg-query", "--show", "--showformat=${Package}\\t${Version}\\n"],
         parse: |line| line.split_once('\t'),

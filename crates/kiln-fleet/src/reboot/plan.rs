@@ -29,6 +29,13 @@ pub enum Action {
     Fail(String),
 }
 
+impl Action {
+    /// Whatever runs on the node would end with it.
+    pub fn touches_the_node(&self) -> bool {
+        matches!(self, Action::Rebuild { .. } | Action::Reboot | Action::Start)
+    }
+}
+
 /// `target`: the image the node is to have.
 pub fn plan(request: &Request, target: Option<&str>, seen: &Observation) -> Action {
     let Some(instance) = &seen.instance else {

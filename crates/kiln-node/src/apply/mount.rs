@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -44,6 +44,11 @@ pub(super) fn apply(session: &mut Session, mount: &Mount, id: &str) -> Result<Ve
     {
         return Err(ApplyError::Refused(format!("`{}` is mounted there already", now.source)));
     }
+    if let Source::Directory(directory) = &source
+        && close_parent(directory, session.dry_run)?
+    {
+        changes.push("closed the volumes' directory".to_owned());
+    }
     // A dry run cannot know the identity of a file system that is yet to be made.
     let blank = session.dry_run && !changes.is_empty();
     let line = if blank { String::new() } else { fstab_line(&source, mount)? };
@@ -61,7 +66,7 @@ pub(super) fn apply(session: &mut Session, mount: &Mount, id: &str) -> Result<Ve
                 attach(&source, mount)?;
             }
         }
-        Some(now) if now.read_only != mount.read_only => {
+        Some(now) if now.read_only != mount.read_only || !now.inert => {
             changes.push(format!("remounted {}", access(mount)));
             if !session.dry_run {
                 let bind = if matches!(source, Source::Directory(_)) { "bind," } else { "" };
@@ -72,6 +77,18 @@ pub(super) fn apply(session: &mut Session, mount: &Mount, id: &str) -> Result<Ve
         Some(_) => {}
     }
     if changes.is_empty() { Ok(Verdict::unchanged()) } else { Ok(Verdict::changed(changes.join(", "))) }
+}
+
+/// Users reach a volume where it is mounted, with the options of that mount, and in no other way. Whether the directory of
+/// all volumes had to be closed to them.
+fn close_parent(volume: &Path, dry_run: bool) -> Result<bool, ApplyError> {
+    let parent = volume.parent().unwrap_or(volume);
+    let failed = |source| ApplyError::Io { doing: format!("close `{}`", parent.display()), source };
+    let mode = std::fs::metadata(parent).map_err(failed)?.mode() & 0o7777;
+    if mode != 0o700 && !dry_run {
+        std::fs::set_permissions(parent, std::fs::Permissions::from_mode(0o700)).map_err(failed)?;
+    }
+    Ok(mode != 0o700)
 }
 
 /// Drops the lines of mounts that are no longer wanted, and names their targets.
@@ -192,8 +209,9 @@ fn format(device: &Path, name: &str) -> Result<(), ApplyError> {
     Ok(())
 }
 
+/// Volumes hold data. A program or device that root of one node has put there gives nobody rights on another.
 fn access(mount: &Mount) -> &'static str {
-    if mount.read_only { "ro" } else { "rw" }
+    if mount.read_only { "ro,nosuid,nodev" } else { "rw,nosuid,nodev" }
 }
 
 /// Type, options and source, as `mount` takes them.
@@ -274,6 +292,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_directory_of_the_volumes_is_closed_once() {
+        let root = tempfile::tempdir().unwrap();
+        let volume = root.path().join("volumes/home");
+        std::fs::create_dir_all(&volume).unwrap();
+        std::fs::set_permissions(root.path().join("volumes"), std::fs::Permissions::from_mode(0o755))
+            .unwrap();
+        assert!(close_parent(&volume, true).unwrap() && close_parent(&volume, false).unwrap());
+        assert!(!close_parent(&volume, false).unwrap());
+    }
+
+    #[test]
     fn lines_of_the_mount_table() {
         let mount = |read_only| Mount {
             target: "/home".into(),
@@ -283,10 +312,10 @@ mod tests {
         };
         assert_eq!(
             fstab_line(&Source::Nfs("c:/h".into()), &mount(false)).unwrap(),
-            "c:/h /home nfs rw,hard,_netdev,nofail 0 0"
+            "c:/h /home nfs rw,nosuid,nodev,hard,_netdev,nofail 0 0"
         );
         let line = fstab_line(&Source::Directory("/mnt/volumes/x".into()), &mount(true)).unwrap();
-        assert_eq!(line, "/mnt/volumes/x /home none bind,ro,nofail 0 0");
+        assert_eq!(line, "/mnt/volumes/x /home none bind,ro,nosuid,nodev,nofail 0 0");
         assert_eq!(target_of(&line), Some("/home"));
     }
 

@@ -245,6 +245,7 @@ mod tests {
             })
         };
         let bundle = Bundle {
+            kiln: None,
             format: kiln_wire::Version,
             cluster: "demo".into(),
             node: "control".into(),

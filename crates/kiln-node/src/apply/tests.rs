@@ -99,6 +99,7 @@ impl Fixture {
 
 fn bundle(resources: &[Resource]) -> Bundle {
     Bundle {
+        kiln: None,
         format: kiln_wire::Version,
         cluster: "demo".into(),
         node: "c1".into(),

@@ -1,6 +1,10 @@
-//! Closes the metadata address to everyone but root: a node's keys can be read there for as long as it lives.
+//! Closes the metadata to everyone but root: a node's keys can be read there for as long as it lives.
 
+use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use super::{BootError, say};
@@ -8,35 +12,93 @@ use crate::metadata::Origin;
 use crate::{explain, process};
 
 /// Adding the table before deleting it makes this work whether or not it was there. Forwarded packets are
-/// those of containers, whatever the user inside.
+/// those of containers, whatever the user inside. Some clouds have name and time servers at the same address.
 const RULES: &str = "\
 add table inet kiln_node
 delete table inet kiln_node
 table inet kiln_node {
   chain output {
     type filter hook output priority 0; policy accept;
-    ip daddr 169.254.169.254 meta skuid != 0 drop
-    ip6 daddr fe80::a9fe:a9fe meta skuid != 0 drop
+    ip daddr 169.254.169.254 tcp dport 80 meta skuid != 0 drop
+    ip6 daddr fe80::a9fe:a9fe tcp dport 80 meta skuid != 0 drop
   }
   chain forward {
     type filter hook forward priority 0; policy accept;
-    ip daddr 169.254.169.254 drop
-    ip6 daddr fe80::a9fe:a9fe drop
+    ip daddr 169.254.169.254 tcp dport 80 drop
+    ip6 daddr fe80::a9fe:a9fe tcp dport 80 drop
   }
 }
 ";
 
+const LIMIT: Duration = Duration::from_secs(30);
+/// The monitor tells of every change. Between its start and its first look one could be missed, hence the first, short one.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_secs(300);
+
 /// A node without a packet filter is acceptable where nothing answers at the address.
 pub(super) fn close(origin: Origin) -> Result<(), BootError> {
-    let result = process::run(&["nft", "-f", "-"], Some(RULES), Duration::from_secs(30))
-        .and_then(process::Output::checked);
-    let Err(error) = result else { return Ok(()) };
-    let reason = explain(&error);
+    let Err(reason) = set_rules() else { return Ok(()) };
     if origin == Origin::Address || answers() {
         return Err(BootError::Firewall(reason));
     }
     say(&format!("the metadata address is not closed to users, but nothing answers there: {reason}"));
     Ok(())
+}
+
+/// `kiln node keep-metadata`: closes the metadata, says so to systemd, and sets the rules again whenever something else
+/// has changed them. Returns only with an error.
+pub fn keep_metadata() -> Result<std::convert::Infallible, BootError> {
+    let failed = |error: &dyn std::error::Error| BootError::Firewall(explain(error));
+    let changes = monitor().map_err(|error| failed(&error))?;
+    close(Origin::ConfigDrive)?;
+    let mut ours = rules();
+    notify_ready().map_err(|error| failed(&error))?;
+    let mut patience = FIRST_LOOK;
+    loop {
+        match changes.recv_timeout(patience) {
+            Ok(()) => while changes.try_recv().is_ok() {},
+            Err(RecvTimeoutError::Timeout) => patience = LOOK_EVERY,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(BootError::Firewall("the monitor of the packet filter has ended".into()));
+            }
+        }
+        if rules() != ours {
+            say("something else changed the rules that keep the metadata to root; setting them again");
+            close(Origin::ConfigDrive)?;
+            ours = rules();
+        }
+    }
+}
+
+fn set_rules() -> Result<(), String> {
+    let result = process::run(&["nft", "-f", "-"], Some(RULES), LIMIT).and_then(process::Output::checked);
+    result.map(drop).map_err(|error| explain(&error))
+}
+
+/// As the kernel has them; `None` without the table.
+fn rules() -> Option<String> {
+    let argv = ["nft", "--stateless", "list", "table", "inet", "kiln_node"];
+    process::run(&argv, None, LIMIT).and_then(process::Output::checked).ok().map(|output| output.stdout)
+}
+
+/// A message for every change of the packet filter, by whomever.
+fn monitor() -> std::io::Result<Receiver<()>> {
+    let mut child = Command::new("nft").arg("monitor").stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let output = child.stdout.take();
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for _ in BufReader::new(output.into_iter().next()?).lines().map_while(Result::ok) {
+            sender.send(()).ok()?;
+        }
+        child.wait().ok()
+    });
+    Ok(receiver)
+}
+
+/// The units that wait for this one go on.
+fn notify_ready() -> std::io::Result<()> {
+    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
+    UnixDatagram::unbound()?.send_to(b"READY=1", socket).map(drop)
 }
 
 fn answers() -> bool {

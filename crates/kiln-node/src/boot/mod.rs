@@ -9,10 +9,12 @@ mod host;
 mod share;
 mod update;
 
+pub use firewall::keep_metadata;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kiln_wire::{AppliedResult, ApplyReport, Identity, Outcome, SealError, paths, unseal_for};
+use kiln_wire::{AppliedResult, ApplyReport, Identity, Opened, Outcome, SealError, paths};
 
 use crate::apply::{ApplyError, ApplyOptions, apply};
 use crate::metadata::{self, Metadata, MetadataError, Sources};
@@ -183,14 +185,17 @@ fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result
             return Ok(BootOutcome::WaitingForConfigure { reason });
         }
     };
-    if options.update {
-        update::adopt(&options.share);
-    }
     let sealed = std::fs::read(&path).map_err(BootError::ReadBundle)?;
     let key = rotated(tree, paths::SEAL_KEY, identity.seal_key.as_ref())?.ok_or(BootError::NoSealKey)?;
     let sender = rotated(tree, paths::SENDER_KEY, identity.sender_key.as_ref())?;
     let sender = sender.ok_or(BootError::NoSenderKey)?;
-    let bundle = unseal_for(&sealed, &key, &sender, &identity.cluster, &identity.node)?;
+    let opened = Opened::new(&sealed, &key, &sender)?;
+    if options.update
+        && let Some(digest) = opened.kiln()
+    {
+        update::adopt(&options.share, &digest);
+    }
+    let bundle = opened.bundle_for(&identity.cluster, &identity.node)?;
     let apply_options = ApplyOptions { dry_run: false, root: options.root.clone() };
     let report = apply(&bundle, &apply_options, &mut |report| match report.outcome {
         Outcome::Changed => say(&format!("{}: {}", report.id, report.summary)),

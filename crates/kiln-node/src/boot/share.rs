@@ -83,7 +83,7 @@ fn mount(options: &BootOptions, identity: &Identity) -> Result<(), String> {
     // A soft mount that does not retry: a server that is away must give an error here, not a hang.
     let nfs = "ro,nosuid,nodev,soft,timeo=100,retrans=3,retry=0";
     let (kind, how, from) = match &source {
-        Source::Directory(directory) => ("none", "bind,ro", directory.to_string_lossy()),
+        Source::Directory(directory) => ("none", "bind,ro,nosuid,nodev", directory.to_string_lossy()),
         Source::Device(device) => ("auto", "ro,nosuid,nodev", device.to_string_lossy()),
         Source::Nfs(export) => ("nfs", nfs, export.as_str().into()),
     };

@@ -66,6 +66,7 @@ fn compute(extra: &str) -> String {
 
 fn bundle(node: &str) -> Bundle {
     Bundle {
+        kiln: None,
         format: kiln_wire::Version,
         cluster: "demo".into(),
         node: node.into(),
@@ -165,6 +166,19 @@ fn a_bundle_from_somebody_else_is_refused() {
     // The deploy host's key was rotated.
     fixture.write("root/var/lib/kiln/sender-key", key(2).1);
     assert!(matches!(fixture.boot(), Ok(BootOutcome::Configured(_))));
+}
+
+#[test]
+fn an_old_bundle_that_is_put_back_is_refused_once_a_key_was_rotated() {
+    let (identity, recipient) = key(1);
+    let old = sealed(&bundle("c1"), &recipient);
+    for (path, rotated) in [("sender-key", key(8).1), ("seal-key", key(2).0)] {
+        let fixture = Fixture::new(&compute_with(&identity));
+        fixture.write("share/bundles/c1.age", &old);
+        assert!(matches!(fixture.boot(), Ok(BootOutcome::Configured(_))));
+        fixture.write(&format!("root/var/lib/kiln/{path}"), rotated);
+        assert!(matches!(fixture.boot(), Err(BootError::Seal(SealError::Open))), "{path}");
+    }
 }
 
 #[test]

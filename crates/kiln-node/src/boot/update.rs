@@ -1,4 +1,5 @@
-//! Taking over the share's own `kiln`, so that every node runs the one its bundle was made by.
+//! Taking over the share's own `kiln`, so that every node runs the one its bundle was made by. The sealed bundle says which
+//! one that is: nothing else on the share is proof.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -18,15 +19,15 @@ const GUARD: &str = "KILN_NODE_UPDATED";
 
 /// Does not return when there is another binary to run. Errors are reported, and the boot continues with the running
 /// binary.
-pub(super) fn adopt(share: &Path) {
+pub(super) fn adopt(share: &Path, digest: &str) {
     if std::env::var_os(GUARD).is_some() {
         return;
     }
-    let program = match newer(share, Path::new("/proc/self/exe")) {
+    let program = match newer(share, Path::new("/proc/self/exe"), digest) {
         Ok(None) => return,
         Ok(Some(program)) => program,
         Err(error) => {
-            return say(&format!("cannot compare with the share's kiln: {}", explain(&error)));
+            return say(&format!("the share's kiln is not used: {}", explain(&error)));
         }
     };
     let installed = Tree::open(Path::new("/"))
@@ -40,24 +41,17 @@ pub(super) fn adopt(share: &Path) {
     say(&format!("cannot run the share's kiln: {error}"));
 }
 
-/// The share's program, if there is one and it differs from ours.
-fn newer(share: &Path, ours: &Path) -> io::Result<Option<Vec<u8>>> {
-    let (kiln, sum) = publication::kiln_files(share);
-    let listed = match std::fs::read_to_string(sum) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let listed = listed.split_whitespace().next().unwrap_or_default().to_lowercase();
-    let digest = |bytes: &[u8]| hex::encode(Sha256::digest(bytes));
-    if listed == digest(&std::fs::read(ours)?) {
+/// The share's program, if it is the one with this digest and ours is not.
+fn newer(share: &Path, ours: &Path, digest: &str) -> io::Result<Option<Vec<u8>>> {
+    let is_wanted = |bytes: &[u8]| hex::encode(Sha256::digest(bytes)).eq_ignore_ascii_case(digest);
+    if is_wanted(&std::fs::read(ours)?) {
         return Ok(None);
     }
-    let program = std::fs::read(kiln)?;
-    if digest(&program) == listed {
+    let program = std::fs::read(publication::kiln_file(share))?;
+    if is_wanted(&program) {
         Ok(Some(program))
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidData, "the share's kiln does not match its checksum"))
+        Err(io::Error::new(io::ErrorKind::InvalidData, "it is not the one that this node's bundle names"))
     }
 }
 
@@ -66,20 +60,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_different_program_with_a_true_checksum_is_taken() {
+    fn only_the_program_that_the_bundle_names_is_taken() {
         let share = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| std::fs::write(share.path().join(path), text).unwrap();
         let ours = share.path().join("ours");
-        std::fs::write(&ours, "old").unwrap();
-        assert!(newer(share.path(), &ours).unwrap().is_none());
+        put("ours", "old");
+        let digest = hex::encode(Sha256::digest("new"));
+        let look = || newer(share.path(), &ours, &digest);
+        assert!(look().is_err(), "there is none");
 
         std::fs::create_dir(share.path().join("bin")).unwrap();
-        let sum = hex::encode(Sha256::digest("new"));
-        std::fs::write(share.path().join("bin/kiln.sha256"), format!("{sum}  kiln\n")).unwrap();
-        std::fs::write(share.path().join("bin/kiln"), "half").unwrap();
-        assert!(newer(share.path(), &ours).is_err());
-        std::fs::write(share.path().join("bin/kiln"), "new").unwrap();
-        assert_eq!(newer(share.path(), &ours).unwrap().unwrap(), b"new");
-        std::fs::write(&ours, "new").unwrap();
-        assert!(newer(share.path(), &ours).unwrap().is_none());
+        // Whoever can write the program can write its checksum.
+        put("bin/kiln", "tampered");
+        put("bin/kiln.sha256", &hex::encode(Sha256::digest("tampered")));
+        assert!(look().is_err());
+        put("bin/kiln", "new");
+        assert_eq!(look().unwrap().unwrap(), b"new");
+        put("ours", "new");
+        put("bin/kiln", "tampered");
+        assert!(look().unwrap().is_none());
     }
 }

@@ -11,6 +11,7 @@ mod job_access;
 mod journal;
 mod kilnd;
 mod limits;
+mod metadata;
 mod munge;
 mod nfs_client;
 mod nfs_server;
@@ -45,6 +46,8 @@ const CONTROL: &[&Service] = &[
     &nfs_client::NFS_CLIENT,
     &nfs_server::NFS_SERVER,
     &munge::MUNGE,
+    // Before the users, who must not find the metadata open.
+    &metadata::METADATA,
     &users::USERS,
     &sshd::SSHD,
     // Before accounting: sacctmgr asks slurm.conf where slurmdbd is.
@@ -64,6 +67,8 @@ const LOGIN: &[&Service] = &[
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
     &munge::MUNGE,
+    // Before the users, who must not find the metadata open.
+    &metadata::METADATA,
     &users::USERS,
     &sshd::SSHD,
     &limits::LIMITS,
@@ -78,8 +83,11 @@ const COMPUTE: &[&Service] = &[
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
     &munge::MUNGE,
+    // Before the users, who must not find the metadata open.
+    &metadata::METADATA,
     &users::USERS,
     &job_access::JOB_ACCESS,
+    &job_access::JOB_ADOPTION,
     &sshd::SSHD,
     &limits::LIMITS,
     &slurm::SLURM,

@@ -5,7 +5,7 @@ use kiln_wire::Resource;
 use kiln_wire::checkup::Question;
 use kiln_wire::make::{file, service};
 
-use super::{Context, OpenTo, Port, Service, Starts, Unit};
+use super::{Context, OpenTo, Port, Service, Starts, Unit, metadata};
 use crate::secret::{Form, Secret};
 
 pub const SSHD: Service = Service {
@@ -33,21 +33,46 @@ pub const SSH_KEY: Secret = Secret {
 const UNIT: &str = "sshd.service";
 
 fn resources(context: &Context<'_>) -> Vec<Resource> {
-    let config = file(
-        "/etc/ssh/sshd_config.d/kiln.conf",
+    let config = file("/etc/ssh/sshd_config.d/kiln.conf", config(context));
+    let unit = context.family.unit(UNIT);
+    // Who logs in must not find the metadata open.
+    let after_metadata = file(
+        format!("/etc/systemd/system/{unit}.d/kiln.conf"),
+        format!(
+            "# Written by Kiln.\n[Unit]\nRequires={METADATA}\nAfter={METADATA}\n",
+            METADATA = metadata::UNIT
+        ),
+    );
+    let mut ssh = service(unit, &[]);
+    ssh.reload_on =
+        vec!["file:/etc/ssh/sshd_config.d/kiln.conf".into(), "file:/etc/ssh/ssh_host_ed25519_key".into()];
+    vec![Resource::File(config), Resource::File(after_metadata), Resource::Service(ssh)]
+}
+
+fn config(context: &Context<'_>) -> String {
+    // On control only the file says who gets in, and with which keys: the home directories are shared with nodes whose root
+    // could write any key there.
+    let (keys, allowed) = if context.role == Role::Control {
+        let admins = context.spec.users.iter().filter(|user| user.sudo).map(|user| user.name.as_str());
+        let allowed = ["root"].into_iter().chain(admins).collect::<Vec<_>>().join(" ");
+        (
+            "/etc/ssh/kiln-keys/%u",
+            format!("# Users of the cluster log in to login nodes.\nAllowUsers {allowed}\n"),
+        )
+    } else {
+        (".ssh/authorized_keys /etc/ssh/kiln-keys/%u", String::new())
+    };
+    format!(
         "# Written by Kiln.\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
          PermitRootLogin prohibit-password\nUsePAM yes\n\
-         AuthorizedKeysFile .ssh/authorized_keys /etc/ssh/kiln-keys/%u\n\
+         AuthorizedKeysFile {keys}\n\
          HostKey /etc/ssh/ssh_host_ed25519_key\n\
+         {allowed}\
          # Kiln reaches all nodes at once, where need be through one of them.\n\
          MaxStartups 300:30:600\n\
          # Root's keys are Kiln's alone, so that a rotated one is really gone.\n\
-         Match User root\n    AuthorizedKeysFile /etc/ssh/kiln-keys/root\n",
-    );
-    let mut ssh = service(context.family.unit(UNIT), &[]);
-    ssh.reload_on =
-        vec!["file:/etc/ssh/sshd_config.d/kiln.conf".into(), "file:/etc/ssh/ssh_host_ed25519_key".into()];
-    vec![Resource::File(config), Resource::Service(ssh)]
+         Match User root\n    AuthorizedKeysFile /etc/ssh/kiln-keys/root\n"
+    )
 }
 
 /// A session that is open says nothing of the next one.

@@ -38,7 +38,7 @@ fn nfs_is_installed_where_volumes_are_not_shared() {
     let on_top = |spec: &Spec, role| list(packages(spec, debian(), &[role], true));
     assert_eq!(on_top(&local, Role::Control), "");
     assert_eq!(on_top(&openstack, Role::Control), "nfs-common nfs-kernel-server");
-    assert_eq!(on_top(&openstack, Role::Compute), "nfs-common");
+    assert_eq!(on_top(&openstack, Role::Compute), "libpam-slurm-adopt nfs-common");
 }
 
 #[test]
@@ -82,6 +82,7 @@ fn a_node_is_asked_for_what_its_role_has() {
     journal: systemd-journald.service
     storage: mountpoint /var/lib/state?, mountpoint /home?, mountpoint /srv/kiln/share?
     munge: munge.service, sh -c munge --no-input | unmunge --output=/dev/null?
+    metadata: kiln-metadata.service
     sshd: ssh.service, sshd -t?
     accounting: mariadb.service, slurmdbd.service, mariadb --defaults-extra-file=/etc/kiln/database.cnf --execute=select 1 slurm_acct_db?, sacctmgr --noheader show cluster?
     slurmctld: slurmctld.service, scontrol ping?
@@ -90,12 +91,14 @@ fn a_node_is_asked_for_what_its_role_has() {
     journal: systemd-journald.service
     storage: mountpoint /home?
     munge: munge.service, sh -c munge --no-input | unmunge --output=/dev/null?
+    metadata: kiln-metadata.service
     sshd: ssh.service, sshd -t?
     slurm: scontrol ping?
 
     journal: systemd-journald.service
     storage: mountpoint /home?
     munge: munge.service, sh -c munge --no-input | unmunge --output=/dev/null?
+    metadata: kiln-metadata.service
     sshd: ssh.service, sshd -t?
     slurmd: slurmd.service
     ");

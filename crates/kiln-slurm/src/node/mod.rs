@@ -99,6 +99,12 @@ impl Node {
         self.carries_jobs() && !self.state.is_down() && !off_or_on_the_way
     }
 
+    /// Jobs run there, or Slurm may start one at any moment: whoever takes its instance away takes it from users. A node that
+    /// Slurm waits for, because it was rebooted or powered up, is nobody's yet.
+    pub fn is_in_use(&self) -> bool {
+        !self.state.is_booting() && (self.state.in_service() || self.needs_instance_for_jobs())
+    }
+
     /// In service with jobs on it, except that it has not answered just now.
     pub fn is_silent_with_jobs(&self) -> bool {
         let state = &self.state;
@@ -188,24 +194,35 @@ mod tests {
         assert!(!node("State=DOWN").is_set_down_by_others());
     }
 
-    /// State, then: carries jobs, runs jobs, needs its instance for them, is silent with them.
+    /// State, then: carries jobs, runs jobs, needs its instance for them, is silent with them, is in use.
     #[test]
     fn jobs_on_a_node() {
         let rows = [
-            ("IDLE", [false; 4]),
-            ("MIXED", [true, true, true, false]),
-            ("IDLE CPUAlloc=1", [true, true, true, false]),
-            ("ALLOCATED*", [true, true, true, true]),
-            ("ALLOCATED+POWERING_UP", [true, false, false, false]),
-            ("ALLOCATED+POWER_UP", [true, false, true, false]),
-            ("MIXED+POWER_DOWN", [true, true, true, false]),
-            ("MIXED+POWERING_DOWN", [true, true, false, false]),
-            ("DOWN CPUAlloc=1", [true, false, false, false]),
+            ("IDLE", [false, false, false, false, true]),
+            ("IDLE+DRAIN", [false; 5]),
+            ("IDLE+REBOOT_ISSUED", [false; 5]),
+            ("IDLE+NOT_RESPONDING", [false; 5]),
+            ("MIXED", [true, true, true, false, true]),
+            ("MIXED+DRAIN", [true, true, true, false, true]),
+            ("MIXED+FAIL", [true, true, true, false, true]),
+            ("MIXED+REBOOT_REQUESTED", [true, true, true, false, true]),
+            ("IDLE CPUAlloc=1", [true, true, true, false, true]),
+            ("ALLOCATED*", [true, true, true, true, true]),
+            ("ALLOCATED+POWERING_UP", [true, false, false, false, false]),
+            ("ALLOCATED+POWER_UP", [true, false, true, false, true]),
+            ("MIXED+POWER_DOWN", [true, true, true, false, true]),
+            ("MIXED+POWERING_DOWN", [true, true, false, false, false]),
+            ("DOWN CPUAlloc=1", [true, false, false, false, false]),
         ];
         for (text, expected) in rows {
             let n = node(&format!("State={text}"));
-            let answers =
-                [n.carries_jobs(), n.runs_jobs(), n.needs_instance_for_jobs(), n.is_silent_with_jobs()];
+            let answers = [
+                n.carries_jobs(),
+                n.runs_jobs(),
+                n.needs_instance_for_jobs(),
+                n.is_silent_with_jobs(),
+                n.is_in_use(),
+            ];
             assert_eq!(answers, expected, "{text}");
         }
     }

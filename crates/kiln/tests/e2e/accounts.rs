@@ -1,6 +1,6 @@
 //! Who gets in where.
 
-use crate::lab::{Lab, cloud_root, wait};
+use crate::lab::{Lab, USER, cloud_root, wait};
 
 pub fn compute_access(lab: &mut Lab) {
     let refused = lab.try_as_user("standard-0", "true");
@@ -10,9 +10,20 @@ pub fn compute_access(lab: &mut Lab) {
     let id = lab.submit("--nodes=1 --nodelist=standard-0", "sleep 600");
     lab.wait_job(&id, "RUNNING");
     assert_eq!(lab.as_user("standard-0", "id -un"), "demo");
+    let mut session = lab.ssh_command(USER, "standard-0", "exec sleep 4321").spawn().expect("ssh runs");
+    let sleeps = |lab: &Lab| lab.try_on("standard-0", &["pgrep", "-xf", "sleep 4321"]).status.success();
+    wait("the session runs", || sleeps(lab));
+    // The end of another job of the same user does not end it.
+    let other = lab.submit("--nodes=1 --nodelist=standard-0", "true");
+    lab.wait_job(&other, "COMPLETED");
+    wait("the other job is gone from the node", || {
+        lab.on("control", &["squeue", "--noheader", "--state=CG"]).is_empty()
+    });
+    assert!(sleeps(lab) && session.try_wait().expect("ssh").is_none(), "a session ended before the last job");
     let elsewhere = lab.try_as_user("standard-1", "true");
     assert!(!elsewhere.status.success(), "a job on one node opened another");
     lab.as_user("login-0", &format!("scancel {id}"));
+    wait("the session ends with the job", || !sleeps(lab) && session.try_wait().expect("ssh").is_some());
     wait("the node is closed again", || !lab.try_as_user("standard-0", "true").status.success());
 }
 
@@ -52,8 +63,28 @@ pub fn metadata(lab: &mut Lab) {
                 );
             }
         }
+        stays_closed(lab, node);
         let drive = lab.try_as_user(node, "cat /mnt/config/openstack/latest/user_data");
         assert!(!drive.status.success(), "a user read the config drive");
     }
     lab.as_user("login-0", &format!("scancel {id}"));
+}
+
+/// Whatever happens to the node's packet filter. Other services at the address of the metadata are not touched.
+fn stays_closed(lab: &Lab, node: &str) {
+    let closed = || {
+        let rules = lab.try_on(node, &["nft", "list", "table", "inet", "kiln_node"]);
+        String::from_utf8_lossy(&rules.stdout).contains("169.254.169.254 tcp dport 80 meta skuid != 0 drop")
+    };
+    for trouble in
+        ["nft flush ruleset", "systemctl restart nftables", "nft flush chain inet kiln_node output"]
+    {
+        assert!(closed(), "{node}, before {trouble}");
+        lab.on(node, &["sh", "-c", trouble]);
+        wait(&format!("the metadata of {node} is closed after {trouble}"), closed);
+    }
+    lab.on(node, &["systemctl", "stop", "nftables"]);
+    wait("the metadata is closed", closed);
+    let needs = lab.on(node, &["systemctl", "show", "--property=Requires", "ssh.service"]);
+    assert!(needs.contains("kiln-metadata.service"), "{needs}");
 }

@@ -21,6 +21,7 @@ mod lanes;
 mod leftovers;
 mod raise;
 mod reconcile;
+mod rights;
 mod rollout;
 mod secrecy;
 mod services;
@@ -141,6 +142,7 @@ const SUITES: &[Suite] = &[
                 ("the share tells a reader nothing", secrecy::sealed_share),
                 ("up again changes nothing", raise::up_again),
                 ("commands show the cluster", raise::commands),
+                ("a jump too far for Slurm is refused", control::too_far),
                 ("services that are down are seen", services::down),
                 ("a doctor examines the whole cluster", services::examined),
                 ("a failed image build leaves nothing", raise::failed_build),
@@ -153,6 +155,8 @@ const SUITES: &[Suite] = &[
                 ("a user comes and leaves", change::user_leaves),
                 ("only users with a job reach a compute node", accounts::compute_access),
                 ("only root reaches the metadata", accounts::metadata),
+                ("the rights of users", rights::of_users),
+                ("the rights of a node's root", rights::of_a_nodes_root),
                 ("the local cloud's daemon is killed and comes back", daemon::killed),
                 ("the control node's token is good for its cluster alone", daemon::token),
                 ("rotated secrets reach the nodes", secrecy::rotation),
@@ -160,6 +164,7 @@ const SUITES: &[Suite] = &[
                 ("a lost control node comes back", control::lost),
                 ("the cluster shrinks and grows", change::resize),
                 ("a rebooted compute node comes back configured", change::reboot),
+                ("control's image is deleted from the cloud", control::image_deleted),
             ],
         ],
     },

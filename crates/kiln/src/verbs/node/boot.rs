@@ -55,3 +55,14 @@ impl Identity {
         Ok(Exit::Ok)
     }
 }
+
+/// Keep the instance's metadata to root, as long as this runs
+#[derive(Debug, Args)]
+pub struct KeepMetadata {}
+
+impl KeepMetadata {
+    #[allow(clippy::unused_self, reason = "every verb is run the same way")]
+    pub fn run(self, _context: &Context) -> anyhow::Result<Exit> {
+        match kiln_node::keep_metadata()? {}
+    }
+}

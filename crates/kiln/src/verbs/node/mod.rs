@@ -25,6 +25,8 @@ pub enum Node {
     #[command(hide = true)]
     Identity(boot::Identity),
     #[command(hide = true)]
+    KeepMetadata(boot::KeepMetadata),
+    #[command(hide = true)]
     InstallUnits(install_units::InstallUnits),
     #[command(hide = true)]
     Published(publish::Published),
@@ -42,6 +44,7 @@ impl Node {
             Node::Status(verb) => verb.run(context),
             Node::Checkup(verb) => verb.run(context),
             Node::Identity(verb) => verb.run(context),
+            Node::KeepMetadata(verb) => verb.run(context),
             Node::InstallUnits(verb) => verb.run(context),
             Node::Published(verb) => verb.run(context),
             Node::Publish(verb) => verb.run(context),

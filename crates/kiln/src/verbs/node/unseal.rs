@@ -21,7 +21,7 @@ impl Unseal {
         let sender = std::fs::read_to_string(paths::SENDER_KEY).context("this node knows no sender's key")?;
         let sealed =
             std::fs::read(&self.bundle).with_context(|| format!("cannot read {}", self.bundle.display()))?;
-        let bundle = kiln_wire::unseal(&sealed, &key, &sender)?;
+        let bundle = kiln_wire::Opened::new(&sealed, &key, &sender)?.bundle()?;
         context.printer.data(format!(
             "bundle of {}: {} resources, {}",
             bundle.node,

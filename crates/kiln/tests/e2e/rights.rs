@@ -1,0 +1,83 @@
+//! What each person on a node can reach beyond it: the table of docs/security.md, tried by playing that person.
+
+use std::process::Output;
+
+use crate::lab::{Lab, USER};
+
+/// Runs a line for the shell on a node as one of its users.
+fn try_as(lab: &Lab, node: &str, user: &str, line: &str) -> Output {
+    lab.try_on(node, &["runuser", "-u", user, "--", "sh", "-c", line])
+}
+
+fn refused(output: &Output, what: &str) {
+    assert!(!output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// A user of the cluster, without rights of its own.
+pub fn of_users(lab: &mut Lab) {
+    // Control is for administrators, whatever keys lie in a home directory that all nodes share.
+    lab.as_user("login-0", "mkdir -p ~/.ssh && touch ~/.ssh/authorized_keys");
+    let key = std::fs::read_to_string(lab.path("user_key.pub")).expect("the key");
+    lab.as_user("login-0", &format!("echo '{}' >~/.ssh/authorized_keys", key.trim()));
+    refused(&lab.try_as_user("control", "true"), "a user logged in to control");
+    assert_eq!(lab.on("control", &["id", "-u", USER]), "2001", "slurmctld knows the user by name");
+    assert_eq!(lab.kiln(&["ssh", "control", "id", "-u"]).trim(), "0", "Kiln logs in to control");
+
+    // A set-user-id program of root's, in a home directory that all nodes share.
+    let program = format!("/home/{USER}/id-of-root");
+    lab.on("standard-0", &["sh", "-c", &format!("cp /usr/bin/id {program} && chmod 4755 {program}")]);
+    assert_eq!(
+        lab.as_user("login-0", "~/id-of-root -u"),
+        "2001",
+        "a program of the home directory gave rights"
+    );
+    for node in ["control", "login-0", "standard-1"] {
+        refused(&try_as(lab, node, USER, "ls /mnt/volumes"), "a user saw the volumes themselves");
+        for path in ["/home", "/srv/kiln/share"] {
+            let options = lab.try_on(node, &["findmnt", "--noheadings", "--output=OPTIONS", path]);
+            let options = String::from_utf8_lossy(&options.stdout).into_owned();
+            assert!(
+                options.is_empty() || (options.contains("nosuid") && options.contains("nodev")),
+                "{path} of {node}: {options}"
+            );
+        }
+    }
+    lab.on("standard-0", &["rm", &program]);
+    refused(&try_as(lab, "standard-0", USER, "sudo --non-interactive true"), "a user became root");
+    refused(&try_as(lab, "standard-0", USER, "cat /etc/munge/munge.key"), "a user read MUNGE's key");
+    refused(&try_as(lab, "standard-0", USER, "cat /var/lib/kiln/seal-key"), "a user read the node's key");
+    refused(&try_as(lab, "standard-0", USER, "touch /srv/kiln/share/x"), "a user wrote to the share");
+}
+
+/// Puts another program, with a checksum that is true of it, in place of the share's kiln.
+const TAMPER: &str = r"
+cd /srv/kiln/share/bin && cp -p kiln /root/kiln.true && cp -p kiln.sha256 /root/kiln.sha256.true
+printf '#!/bin/sh\ntouch /run/tampered\n' >kiln.new && chmod 755 kiln.new && mv kiln.new kiln
+sha256sum kiln | cut -d' ' -f1 >kiln.sha256";
+const RESTORE: &str =
+    "cd /srv/kiln/share/bin && mv /root/kiln.true kiln && mv /root/kiln.sha256.true kiln.sha256";
+/// Gives a node a kiln that differs from the share's: else that would not be looked at.
+const OTHER_KILN: &str = "cd /usr/local/bin && cp -p kiln kiln.true && cp -p kiln kiln.other && \
+                          printf x >>kiln.other && mv kiln.other kiln";
+
+/// Root of a compute node.
+pub fn of_a_nodes_root(lab: &mut Lab) {
+    let srun = ["srun", "--partition=standard", "--nodelist=standard-1", "--immediate=30", "id", "-u"];
+    refused(&lab.try_on("standard-0", &srun), "root of one node ran a job as root on another");
+    refused(&lab.try_on("standard-0", &["touch", "/srv/kiln/share/x"]), "a node's root wrote to the share");
+
+    // A node runs no program of the share that its sealed bundle does not name, whatever the checksum says.
+    lab.on("control", &["sh", "-c", TAMPER]);
+    lab.on("standard-0", &["sh", "-c", OTHER_KILN]);
+    let booted = lab.try_on("standard-0", &["systemctl", "restart", "kiln-node.service"]);
+    let journal = lab.on(
+        "standard-0",
+        &["journalctl", "--no-pager", "--quiet", "-o", "cat", "--unit=kiln-node", "--lines=200"],
+    );
+    let ran = lab.try_on("standard-0", &["test", "-e", "/run/tampered"]).status.success();
+    lab.on("standard-0", &["sh", "-c", "cd /usr/local/bin && mv kiln.true kiln"]);
+    lab.on("control", &["sh", "-c", RESTORE]);
+    assert!(booted.status.success(), "the node goes on with its own kiln");
+    assert!(!ran, "the share's program was run");
+    assert!(journal.contains("not the one that this node's bundle names"), "{journal}");
+}
