@@ -1,12 +1,10 @@
 //! Gathers the inputs of the site function: addresses and sizes from the cloud, the Slurm release from the
-//! control node's image, the secrets from the store.
+//! control node, the secrets from the store.
 
 use std::collections::BTreeMap;
 
-use kiln_image::Manifest;
 use kiln_site::services::CLOUD_TOKEN;
 use kiln_site::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
-use kiln_slurm::Release;
 use kiln_spec::{Group, Node, Role, Spec};
 use kiln_wire::{
     CloudAccess, ElasticGroup, FleetFile, FleetNode, InstanceDefaults, LaunchOption, Timing, Version,
@@ -14,6 +12,7 @@ use kiln_wire::{
 
 use crate::addresses::reserved_addresses;
 use crate::apply::Made;
+use crate::configure::SSH_LIMIT;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
@@ -48,7 +47,7 @@ impl Deployment<'_> {
         }
         let inventory = Inventory {
             nodes,
-            release: self.release(observed)?,
+            release: self.release(observed, SSH_LIMIT).await?,
             architecture: std::env::consts::ARCH.to_string(),
             kiln: kiln_digest.to_string(),
             exports: self.exports(observed)?,
@@ -68,15 +67,6 @@ impl Deployment<'_> {
         let all = observed.volumes.iter().chain(observed.attached.values());
         let volumes = all.map(|volume| (volume.name.clone(), volume.id.clone())).collect();
         Ok(Some(Exports { volumes, network }))
-    }
-
-    fn release(&self, observed: &Observed) -> Result<Release> {
-        let control = self.spec.control.node.as_str();
-        let instance =
-            observed.nodes().get(control).copied().ok_or_else(|| Error::NoInstance(control.to_string()))?;
-        let image = observed.images.iter().find(|i| Some(&i.id) == instance.image.as_ref());
-        let manifest = image.and_then(Manifest::of);
-        manifest.and_then(|m| m.slurm()).ok_or_else(|| Error::NoSlurm(self.spec.control.image.clone()))
     }
 
     /// The file that tells kilnd all it needs to rebuild or create a node without the deploy host.

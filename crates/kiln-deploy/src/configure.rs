@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::nodes::{bounded, node_of};
 use crate::observe::Observed;
 
-const SSH_LIMIT: Duration = Duration::from_secs(180);
+pub(crate) const SSH_LIMIT: Duration = Duration::from_secs(180);
 /// The processor's own instructions where they can be had: nearly every node of every run has the binary already.
 pub(crate) const DIGEST: &str = r#"openssl dgst -sha256 -r "$1" 2>/dev/null || sha256sum "$1""#;
 

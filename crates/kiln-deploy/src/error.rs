@@ -1,6 +1,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use kiln_slurm::Release;
+
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[derive(Debug, thiserror::Error)]
@@ -26,8 +28,12 @@ pub enum Error {
     Key(String),
     #[error("image {0} is not built yet")]
     ImageNotBuilt(String),
-    #[error("image {0} has no Slurm that Kiln can recognise")]
+    #[error("{0} has no Slurm that Kiln can recognise")]
     NoSlurm(String),
+    #[error("{node} runs Slurm {present}; Slurm {future} cannot take over its database and state")]
+    SlurmConversion { node: String, present: Release, future: Release },
+    #[error("{group} has Slurm {release}, which does not work with Slurm {control} on the control node")]
+    SlurmDistance { group: String, release: Release, control: Release },
     #[error("the {cloud} cloud has no flavor {flavor}; it has {known}")]
     Flavor { cloud: &'static str, flavor: String, known: String, hint: Option<&'static str> },
     #[error("the cloud has no network {name}")]
@@ -118,6 +124,22 @@ impl Error {
             Error::NoComputeNode(node) => {
                 Some(format!("`kiln status` shows its instance, `kiln ssh {node}` logs in to it"))
             }
+            Error::SlurmConversion { present, future, .. } if future < present => Some(
+                "Slurm does not go back to an older release; put the image's source back in the file".into(),
+            ),
+            Error::SlurmConversion { present, .. } => {
+                let newest = present.newest_that_converts();
+                let newest = newest.map(|newest| format!("Slurm {newest} is the newest that can; "));
+                Some(format!("{}docs/upgrade.md says what to do", newest.unwrap_or_default()))
+            }
+            Error::SlurmDistance { release, control, .. } if release > control => Some(
+                "the control node must be as new as the newest of the others: give it the newer image first"
+                    .into(),
+            ),
+            Error::SlurmDistance { .. } => Some(
+                "move these nodes to a nearer release first, with `kiln rebuild` where Slurm updates them"
+                    .into(),
+            ),
             Error::NoVolume(name) => {
                 Some(format!("create {name}, or set mode = \"manage\" to let Kiln do it"))
             }

@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use kiln_cloud::{Flavor, Image, Instance, InstanceStatus, Network, SecurityGroup, Volume};
-use kiln_image::is_of_kiln;
+use kiln_image::{Manifest, is_of_kiln};
+use kiln_slurm::Release;
 use kiln_spec::ImageSource;
 use kiln_wire::labels;
 
 use crate::deployment::Deployment;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::nodes::node_of;
+
+/// How long a control node may take to answer that a plan can do without.
+const ASK_LIMIT: Duration = Duration::from_secs(15);
 
 /// Everything `plan` needs to know about the cloud.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +33,8 @@ pub struct Observed {
     pub foreign: BTreeMap<IpAddr, String>,
     /// Volumes that the file attaches but Kiln does not manage, by name.
     pub attached: BTreeMap<String, Volume>,
+    /// The Slurm of the control node by its own word, where its image does not say: it may be gone from the cloud.
+    pub releases: BTreeMap<String, Release>,
 }
 
 impl Observed {
@@ -96,7 +103,28 @@ impl Deployment<'_> {
             images,
             flavors,
             attached,
+            releases: BTreeMap::new(),
         })
+    }
+
+    /// Asks the control node for its Slurm where no image tells. One that does not answer must still be replaceable.
+    pub(crate) async fn ask_release(&self, observed: &mut Observed) {
+        let control = self.spec.control.node.as_str();
+        let Some(instance) = observed.nodes().get(control).copied() else { return };
+        let image = observed.images.iter().find(|image| Some(&image.id) == instance.image.as_ref());
+        if image.and_then(Manifest::of).is_some() || instance.status != InstanceStatus::Active {
+            return;
+        }
+        if let Ok(release) = self.release(observed, ASK_LIMIT).await {
+            observed.releases.insert(control.to_string(), release);
+        }
+    }
+
+    /// The Slurm of the control node, by its own word.
+    pub(crate) async fn release(&self, observed: &Observed, limit: Duration) -> Result<Release> {
+        let control = self.hosts(observed, std::iter::once(self.spec.control.node.as_str()))?.remove(0);
+        let answer = self.ssh()?.wait_output(&control, &["slurmctld", "-V"], limit).await?;
+        Release::from_version_line(&answer.stdout).map_err(|_| Error::NoSlurm(control.name))
     }
 
     /// Kiln's own images, those that the file names and those that nodes run, newest first.

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
+use crate::plan::check;
 
 /// Image of the file -> id in the cloud, or `None` where it is not built yet.
 pub type Targets = BTreeMap<String, Option<String>>;
@@ -73,9 +74,14 @@ impl Deployment<'_> {
     }
 
     /// Builds the images that nodes need and the cloud does not have.
-    pub async fn build_missing_images(&self, observed: &Observed) -> Result<()> {
-        self.check_owner(observed)?;
-        for (name, id) in targets(self.spec, observed) {
+    /// Nothing is built for a plan that would be refused.
+    pub async fn build_missing_images(&self) -> Result<()> {
+        let mut observed = self.observe().await?;
+        self.check_owner(&observed)?;
+        self.ask_release(&mut observed).await;
+        let targets = targets(self.spec, &observed);
+        check(self.spec, &observed, &targets)?;
+        for (name, id) in targets {
             if id.is_none() {
                 self.check_stop()?;
                 self.build_image(&name, false, false).await?;

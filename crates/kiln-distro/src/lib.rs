@@ -3,6 +3,7 @@
 
 mod debian;
 
+use kiln_slurm::Release;
 use kiln_spec::{ImageSource, Spec, System};
 
 /// The facts of one family. Everything else in Kiln speaks of software and units by the names in the services of
@@ -22,6 +23,8 @@ pub struct Family {
     /// The same, where a login becomes part of the user's job.
     pub pam_sshd_in_job: &'static str,
     pub steps: Steps,
+    /// The Slurm that each release of the system brings.
+    slurm: &'static [(&'static str, Release)],
     pub package_list: PackageList,
     pub bootstrap: Bootstrap,
 }
@@ -85,6 +88,12 @@ impl Family {
         }
     }
 
+    /// The Slurm that a system brings: its major release; the patch level may have been raised since.
+    pub fn slurm_of(system: System) -> Option<Release> {
+        let brought = Family::of_system(system).slurm;
+        brought.iter().find(|(name, _)| *name == system.name()).map(|(_, release)| *release)
+    }
+
     /// The family of one of the spec's images. An image of the cloud is taken for one of the default system's.
     pub fn of_image(spec: &Spec, image: &str) -> &'static Family {
         let mut name = image;
@@ -117,6 +126,7 @@ mod tests {
     fn every_system_has_a_family() {
         for system in System::ALL {
             let family = Family::of_system(system);
+            assert!(Family::slurm_of(system).is_some(), "{}", system.name());
             assert!(Family::ALL.iter().any(|known| known.name == family.name));
         }
     }

@@ -1,5 +1,6 @@
 //! kilnd: opens the store and runs the controllers side by side.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +68,7 @@ pub async fn run(config: DaemonConfig) -> Result<()> {
 /// Serves until `stop`, and then until what was asked of the cloud has been answered.
 pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> {
     let store = Arc::new(Store::open(&config.store)?);
-    let requeued = store.requeue_unfinished()?;
+    let requeued = store.requeue_unowned(&HashSet::new(), Duration::ZERO)?;
     tracing::info!(store = %config.store.display(), requeued, "serving");
     let (fleet_sender, fleet_receiver) = watch::channel(None);
     let control_loop = || ControlLoop { fleet: fleet_receiver.clone(), stop: stop.clone() };

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use kiln_distro::Family;
 use kiln_site::{ServiceUser, services};
+use kiln_slurm::Release;
 use kiln_spec::{ImageSource, ImageSpec, Spec, System};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -66,6 +67,15 @@ impl Recipe {
 
     pub fn family(&self) -> &'static Family {
         self.source.family()
+    }
+
+    /// The Slurm that its system brings, if that is known. The commands of the recipe may install another.
+    pub fn slurm(&self) -> Option<Release> {
+        match &self.source {
+            Source::System(system) => Family::slurm_of(*system),
+            Source::Cloud(_) => None,
+            Source::Image(parent) => parent.slurm(),
+        }
     }
 
     pub fn digest(&self) -> String {

@@ -260,6 +260,11 @@ fn a_slurm_conf_that_is_refused_leaves_slurmctld_and_its_restart_alone() {
         _ => false,
     };
     assert!(needs("file:/etc/kiln/slurmctld-restart") && needs("service:slurmctld.service"));
+    // Else kilnd would take nodes for removed ones that Slurm still gives jobs to.
+    assert!(needs("file:/etc/kiln/fleet.json") && needs("file:/etc/kiln/nodes"));
+    let at = |id: &str| control.resources.iter().position(|r| r.id() == id).unwrap();
+    assert!(at("command:slurm reconfigured") < at("file:/etc/kiln/fleet.json"));
+    assert!(at("file:/etc/kiln/fleet.json") < at("service:kilnd.service"));
 }
 
 /// Numbers that packages give change from image to image, and files on volumes belong to numbers.
@@ -482,6 +487,27 @@ fn what_the_site_sets_is_neither_lost_nor_in_the_way() {
     assert!(text(FILE).contains(" DefMemPerCPU="));
     let memory = text(&FILE.replace("MpiDefault = false", "DefMemPerNode = 500"));
     assert!(memory.contains("\nDefMemPerNode=500\n") && !memory.contains("DefMemPerCPU="), "{memory}");
+}
+
+/// Slurm compares tiers before priorities; with preemption a tier would end user jobs.
+#[test]
+fn rebuild_jobs_have_the_highest_tier_of_users() {
+    const PARTITION: &str = "[partition.urgent]\ngroups = [\"standard\"]\nconfig = { PriorityTier = 7 }\n\
+                             [partition.other]\ngroups = [\"standard\"]\nconfig = { PriorityTier = 3 }\n";
+    let rebuild = |config: &str| {
+        let file = format!(
+            "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[image.default]\nsource = \"bookworm\"\n\
+             [compute.standard]\nnodes = \"standard-[0-1]\"\n{config}"
+        );
+        let spec = kiln_spec::parse(&file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let inventory = inventory(&spec, Release::new(22, 5, 8));
+        let text = site(&spec, &inventory, &secrets()).slurm_conf().to_string();
+        text.lines().find(|line| line.starts_with("PartitionName=rebuild ")).unwrap().to_string()
+    };
+    assert!(rebuild(PARTITION).contains(" PriorityJobFactor=65533 PriorityTier=7 "));
+    assert!(!rebuild("").contains("PriorityTier"));
+    let preempts = format!("{PARTITION}[slurm.config]\nPreemptType = \"preempt/partition_prio\"\n");
+    assert!(!rebuild(&preempts).contains("PriorityTier"));
 }
 
 #[test]

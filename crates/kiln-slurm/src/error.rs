@@ -13,6 +13,9 @@ pub enum Error {
     /// The cluster has no accounting to ask.
     #[error("{program}: {message}")]
     NoAccounting { program: String, message: String },
+    /// Slurm takes no more jobs of this user just now: a limit on how many may be queued is reached.
+    #[error("{program}: {message}")]
+    Limit { program: String, message: String },
     /// Slurm answered, and did not do what was asked.
     #[error("{program}: {message}")]
     Refused { program: String, message: String },
@@ -36,6 +39,10 @@ const UNREACHABLE: [&str; 9] = [
     "zero bytes were transmitted or received",
     "controller in standby mode",
 ];
+/// The same, about a limit that keeps a job from being queued. The last one also stands for limits of size and time, which an
+/// administrator can change while the job is put off.
+const LIMIT: [&str; 4] =
+    ["submitjob", "maxjobcount limit reached", "job queue full", "violates accounting/qos policy"];
 const NO_ACCOUNTING: &str = "accounting storage is disabled";
 
 impl Error {
@@ -50,6 +57,8 @@ impl Error {
             Error::Unreachable { program, message }
         } else if lower.contains(NO_ACCOUNTING) {
             Error::NoAccounting { program, message }
+        } else if LIMIT.iter().any(|sign| lower.contains(sign)) {
+            Error::Limit { program, message }
         } else {
             Error::Refused { program, message }
         }
@@ -83,6 +92,13 @@ mod tests {
             ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", "unreachable"),
             ("scontrol: error: Zero Bytes were transmitted or received", "unreachable"),
             ("Slurm accounting storage is disabled", "no accounting"),
+            (
+                "sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates \
+                 accounting/QOS policy (job submit limit, user's size and/or time limits)",
+                "limit",
+            ),
+            ("sbatch: error: QOSMaxSubmitJobPerUserLimit", "limit"),
+            ("sbatch: error: Batch job submission failed: MaxJobCount limit reached", "limit"),
             ("sbatch: error: Batch job submission failed: Invalid partition name specified", "refused"),
             ("", "refused"),
         ];
@@ -90,6 +106,7 @@ mod tests {
             let sorted = match Error::from_exit("x", ExitStatus::from_raw(256), stderr.as_bytes()) {
                 Error::Unreachable { .. } => "unreachable",
                 Error::NoAccounting { .. } => "no accounting",
+                Error::Limit { .. } => "limit",
                 Error::Refused { .. } => "refused",
                 other => panic!("{other}"),
             };

@@ -21,10 +21,12 @@ pub enum JobState {
     Completed,
     Cancelled,
     NodeFail,
+    /// Slurm took its node for another job.
+    Preempted,
     /// Its command did not succeed.
     Failed,
     TimedOut,
-    /// Some other end, with Slurm's word for it: `OUT_OF_MEMORY`, `PREEMPTED`, ...
+    /// Some other end, with Slurm's word for it: `OUT_OF_MEMORY`, `DEADLINE`, ...
     Other(String),
 }
 
@@ -41,6 +43,7 @@ impl JobState {
             "COMPLETED" => JobState::Completed,
             "CANCELLED" | "REVOKED" => JobState::Cancelled,
             "NODE_FAIL" | "BOOT_FAIL" => JobState::NodeFail,
+            "PREEMPTED" => JobState::Preempted,
             "FAILED" => JobState::Failed,
             "TIMEOUT" => JobState::TimedOut,
             other => JobState::Other(other.to_string()),
@@ -62,6 +65,7 @@ impl fmt::Display for JobState {
             JobState::Completed => "COMPLETED",
             JobState::Cancelled => "CANCELLED",
             JobState::NodeFail => "NODE_FAIL",
+            JobState::Preempted => "PREEMPTED",
             JobState::Failed => "FAILED",
             JobState::TimedOut => "TIMEOUT",
             JobState::Other(word) => word,
@@ -118,7 +122,7 @@ mod tests {
 
     #[test]
     fn states_are_shown_in_slurms_words() {
-        for word in ["PENDING", "RUNNING", "NODE_FAIL", "FAILED", "TIMEOUT", "PREEMPTED"] {
+        for word in ["PENDING", "RUNNING", "NODE_FAIL", "FAILED", "TIMEOUT", "PREEMPTED", "DEADLINE"] {
             assert_eq!(JobState::parse(word).to_string(), word);
         }
     }

@@ -11,7 +11,7 @@ mod oneliner;
 mod release;
 pub mod resume_file;
 
-pub use command::{Slurm, Submission};
+pub use command::{LicenseUse, Slurm, Submission};
 pub use error::{Error, Result};
 pub use job::{Job, JobState, parse_sacct, parse_squeue};
 pub use node::{BOOT_TIME_ROUNDING, Base, Flag, Flags, Node, REASON, State, parse_node, parse_nodes};

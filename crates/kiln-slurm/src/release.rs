@@ -110,8 +110,23 @@ impl Release {
     }
 
     fn reaches(self, other: Release) -> bool {
+        if self.major() == other.major() {
+            return true;
+        }
         let (Some(this), Some(other)) = (self.position(), other.position()) else { return false };
         this.checked_sub(other).is_some_and(|back| back <= self.rules().reach)
+    }
+
+    /// The newest major release, such as `23.11`, that converts what this one has written.
+    pub fn newest_that_converts(self) -> Option<String> {
+        let major = |rules: &Rules| Release::new(rules.major.0, rules.major.1, 0);
+        let newest = RULES.iter().map(major).rfind(|newer| newer.can_convert(self))?;
+        Some(format!("{:02}.{:02}", newest.year, newest.month))
+    }
+
+    /// What `slurmctld -V` and its like print: `slurm-wlm 22.05.8`, `slurm 24.11.5`.
+    pub fn from_version_line(text: &str) -> Result<Release, ParseReleaseError> {
+        text.split_whitespace().last().unwrap_or_default().parse()
     }
 
     /// Whether daemons of these releases make up a working cluster: slurmdbd is the newest, slurmd the oldest.
@@ -187,6 +202,9 @@ mod tests {
         assert_eq!(parse("24.11.5-4").as_deref(), Ok("24.11.5"));
         assert_eq!(parse("26.05.5").as_deref(), Ok("26.05.5"));
         assert!("slurm".parse::<Release>().is_err());
+        assert_eq!(Release::from_version_line("slurm-wlm 22.05.8\n"), Ok(Release::new(22, 5, 8)));
+        assert_eq!(Release::from_version_line("slurm 24.11.5"), Ok(Release::new(24, 11, 5)));
+        assert!(Release::from_version_line("").is_err());
         assert!("".parse::<Release>().is_err());
     }
 
@@ -246,6 +264,7 @@ mod tests {
             ("26.05.5", "24.11.5", true),
             ("26.05.5", "24.05.0", false),
             ("24.11.0", "24.11.5", true),
+            ("27.11.1", "27.11.0", true),
             // Never forward.
             ("22.05.8", "24.11.5", false),
             // Nothing is promised where the distance is not known.
@@ -256,6 +275,13 @@ mod tests {
             let (new, old) = (release(new), release(old));
             assert_eq!((new.can_serve(old), new.can_convert(old)), (expected, expected), "{new} {old}");
         }
+    }
+
+    #[test]
+    fn the_next_step_of_an_upgrade_is_known() {
+        assert_eq!(release("22.05.8").newest_that_converts().as_deref(), Some("23.11"));
+        assert_eq!(release("24.11.5").newest_that_converts().as_deref(), Some("26.05"));
+        assert_eq!(release("19.05.0").newest_that_converts(), None);
     }
 
     #[test]

@@ -190,6 +190,14 @@ pub struct Partition {
     pub config: BTreeMap<String, String>,
 }
 
+impl Partition {
+    /// The tier that the file gives it: jobs of a higher one go first, whatever their priority. `Priority` sets it too.
+    pub fn priority_tier(&self) -> Option<u64> {
+        let value = |name: &str| self.config.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+        value("Priority").or_else(|| value("PriorityTier")).and_then(|(_, tier)| tier.parse().ok())
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RebuildPartition {
     pub name: String,
@@ -201,6 +209,14 @@ pub struct RebuildPartition {
 pub struct SlurmSpec {
     /// Parameters for slurm.conf that are set over Kiln's own.
     pub config: BTreeMap<String, ConfigValue>,
+}
+
+impl SlurmSpec {
+    /// Whether jobs may be ended, suspended or requeued for others.
+    pub fn preempts(&self) -> bool {
+        let set = self.config.iter().find(|(key, _)| key.eq_ignore_ascii_case("PreemptType"));
+        matches!(set, Some((_, ConfigValue::Set(kind))) if !kind.eq_ignore_ascii_case("preempt/none"))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -171,6 +171,26 @@ fn warnings() {
 }
 
 #[test]
+fn preemption_and_rebuilds() {
+    let file = |kind: &str, config: &str| {
+        format!(
+            "{HEAD}{COMPUTE}[partition.p]\ngroups = [\"standard\"]\nconfig = {config}\n\
+             [slurm.config]\nPreemptType = \"{kind}\"\nPreemptMode = \"REQUEUE\"\n"
+        )
+    };
+    for (kind, config) in [
+        ("preempt/none", "{ PriorityTier = 5 }"),
+        ("preempt/partition_prio", "{ PriorityTier = 1 }"),
+        ("preempt/partition_prio", "{}"),
+    ] {
+        assert!(!warned(&file(kind, config)).contains("preempt"), "{kind} {config}");
+    }
+    let starved = warned(&file("preempt/partition_prio", "{ prioritytier = 5 }"));
+    let by_qos = warned(&file("preempt/qos", "{}"));
+    insta::assert_snapshot!(format!("{starved}\n{by_qos}"));
+}
+
+#[test]
 fn files_in_place_of_kilns() {
     let paths = [
         ("control", "/etc/hosts"),

@@ -25,7 +25,8 @@ impl Deployment<'_> {
     pub async fn plan(&self) -> Result<Plan> {
         // Only here: a key pair, for one, belongs to one person, and others may look at the cluster, too.
         self.cloud.check().await?;
-        let observed = self.observe().await?;
+        let mut observed = self.observe().await?;
+        self.ask_release(&mut observed).await;
         let id = self.secrets.cluster_id()?;
         plan(self.spec, id.as_deref(), &observed, &targets(self.spec, &observed))
     }

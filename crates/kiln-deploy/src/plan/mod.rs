@@ -9,6 +9,7 @@ mod network;
 mod node;
 mod plan_notes;
 mod reference;
+mod releases;
 mod text;
 mod volumes;
 
@@ -64,10 +65,16 @@ impl Plan {
     }
 }
 
+/// What must hold before anything is planned or built.
+pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
+    checks::check(spec, observed, targets)?;
+    releases::check(spec, observed, targets)
+}
+
 /// `id`: the cluster's, if it has one yet.
 pub fn plan(spec: &Spec, id: Option<&str>, observed: &Observed, targets: &Targets) -> Result<Plan> {
     owner::check(&spec.name, id, observed.listed(&spec.name))?;
-    checks::check(spec, observed, targets)?;
+    check(spec, observed, targets)?;
     let mut actions: Vec<Action> = Vec::new();
     let unbuilt = targets.iter().filter(|(_, id)| id.is_none());
     actions.extend(unbuilt.map(|(image, _)| Action::BuildImage { image: image.clone() }));

@@ -122,6 +122,68 @@ fn from_nothing_everything_is_created() {
     assert!(stages.is_sorted(), "{stages:?}");
 }
 
+/// An image of Kiln's with this Slurm.
+fn image(id: &str, slurm: &str) -> kiln_cloud::Image {
+    let manifest = serde_json::json!({
+        "recipe": id, "source": "", "built": "2026-01-01T00:00:00Z", "kiln": "",
+        "packages": [{ "name": "slurm-client", "version": slurm }],
+    });
+    let properties = [("kiln_recipe", id.to_string()), ("kiln_manifest", manifest.to_string())];
+    kiln_cloud::Image {
+        id: id.into(),
+        name: id.into(),
+        properties: properties.map(|(key, value)| (key.to_string(), value)).into(),
+        labels: Labels::new(),
+        size_bytes: 0,
+        created: jiff::Timestamp::UNIX_EPOCH,
+    }
+}
+
+/// The control node's Slurm must be able to read what is there, and to talk to every node.
+#[test]
+fn a_plan_keeps_to_slurms_releases() {
+    let spec =
+        spec(&FILE.replace("[compute.batch]", "[image.default]\nsource = \"trixie\"\n[compute.batch]"));
+    // What nodes run; what control and login, and what compute nodes are to get.
+    let refusal = |present: &str, control: &str, compute: &str| {
+        let mut spec = spec.clone();
+        spec.images.insert("other".into(), spec.images["default"].clone());
+        for group in &mut spec.compute {
+            group.image = "other".into();
+        }
+        let images = [("old", present), ("a", control), ("b", compute)];
+        let images = images.map(|(id, slurm)| image(id, slurm)).to_vec();
+        let observed = Observed { images, ..whole(&spec) };
+        let targets = [("default", "a"), ("other", "b")];
+        let targets = targets.map(|(name, id)| (name.to_string(), Some(id.to_string()))).into();
+        plan(&spec, &observed, &targets).err().map(|error| error.to_string())
+    };
+    assert_eq!(refusal("24.11.5-4", "24.11.5-4", "24.11.5-4"), None);
+    assert_eq!(refusal("24.11.5-4", "26.05.5-1", "26.05.5-1"), None);
+    assert_eq!(refusal("24.11.5-4", "26.05.5-1", "24.11.5-4"), None);
+    let too_far = "control runs Slurm 22.05.8; Slurm 24.11.5 cannot take over its database and state";
+    assert_eq!(refusal("22.05.8-4", "24.11.5-4", "24.11.5-4").as_deref(), Some(too_far));
+    let back = "control runs Slurm 26.05.5; Slurm 24.11.5 cannot take over its database and state";
+    assert_eq!(refusal("26.05.5-1", "24.11.5-4", "24.11.5-4").as_deref(), Some(back));
+    let newer =
+        "compute.standard has Slurm 26.05.5, which does not work with Slurm 24.11.5 on the control node";
+    assert_eq!(refusal("24.11.5-4", "24.11.5-4", "26.05.5-1").as_deref(), Some(newer));
+}
+
+/// Before an image is built: its system says which Slurm it gets. And after one was deleted: the node says it.
+#[test]
+fn releases_are_known_without_images() {
+    let spec =
+        spec(&FILE.replace("[compute.batch]", "[image.default]\nsource = \"trixie\"\n[compute.batch]"));
+    let unbuilt = Targets::from([("default".to_string(), None)]);
+    let mut observed = whole(&spec);
+    assert!(plan(&spec, &observed, &unbuilt).is_ok(), "nothing is known of what runs");
+    observed.releases.insert("control".into(), "22.05.8".parse().unwrap());
+    assert!(matches!(plan(&spec, &observed, &unbuilt), Err(Error::SlurmConversion { .. })));
+    observed.releases.insert("control".into(), "24.11.5".parse().unwrap());
+    assert!(plan(&spec, &observed, &unbuilt).is_ok());
+}
+
 #[test]
 fn what_is_there_needs_nothing() {
     let spec = spec(FILE);

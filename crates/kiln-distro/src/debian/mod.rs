@@ -1,5 +1,7 @@
 //! Debian.
 
+use kiln_slurm::Release;
+
 use crate::{Bootstrap, Family, PackageList, Paths, Step, Steps};
 
 pub const DEBIAN: Family = Family {
@@ -13,7 +15,7 @@ pub const DEBIAN: Family = Family {
         ("slurm-pam-adopt", &["libpam-slurm-adopt"]),
         ("slurmdbd", &["slurmdbd", "slurm-wlm-mysql-plugin"]),
     ],
-    units: &[("sshd.service", "ssh.service")],
+    units: &[("chronyd.service", "chrony.service"), ("sshd.service", "ssh.service")],
     system_groups: &[
         "adm",
         "audio",
@@ -50,6 +52,11 @@ pub const DEBIAN: Family = Family {
         install: Step { says: "installing packages", script: include_str!("install.sh") },
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
     },
+    slurm: &[
+        ("bookworm", Release::new(22, 5, 8)),
+        ("trixie", Release::new(24, 11, 5)),
+        ("forky", Release::new(26, 5, 5)),
+    ],
     package_list: PackageList {
         command: &["dpkg-query", "--show", "--showformat=${Package}\\t${Version}\\n"],
         parse: |line| line.split_once('\t'),

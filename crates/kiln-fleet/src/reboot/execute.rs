@@ -36,6 +36,8 @@ pub struct Executor {
 /// How one attempt ended.
 enum Outcome {
     Done(&'static str),
+    /// Ended without the cloud being asked, for this reason.
+    CalledOff(String),
     /// Worth another attempt.
     Retry {
         wait: Option<Duration>,
@@ -68,6 +70,11 @@ impl Executor {
                 self.store.finish(request.id)?;
                 self.undrain(node).await;
                 Ok(())
+            }
+            Outcome::CalledOff(why) => {
+                tracing::info!(node, why, "request called off");
+                self.store.log(node, what, "request", &why)?;
+                self.store.call_off(request.id, &why)
             }
             Outcome::Retry { wait, problem } => {
                 let waited = now().duration_since(request.received).unsigned_abs();
@@ -116,9 +123,6 @@ impl Executor {
             let age = now().duration_since(request.received).unsigned_abs();
             self.pause(BOOT_TIME_ROUNDING.saturating_sub(age)).await;
         }
-        if observe::is_outdated(&self.slurm, request).await? {
-            return Ok(Outcome::Done("skipped: Slurm does not wait for this reboot any more"));
-        }
         let start = tokio::time::Instant::now();
         let mut begun = None;
         let mut instance = observe::find(fleet, &request.node).await?;
@@ -130,7 +134,13 @@ impl Executor {
             };
             let seen =
                 Observation { instance: instance.clone(), begun, done_before, elapsed: start.elapsed() };
-            match (plan(request, target.as_deref(), &seen), &instance) {
+            let action = plan(request, target.as_deref(), &seen);
+            if action.touches_the_node()
+                && let Some(why) = observe::objection(&self.slurm, request).await?
+            {
+                return Ok(Outcome::CalledOff(why));
+            }
+            match (action, &instance) {
                 (Action::Wait, _) => self.pause(POLL).await,
                 (Action::Finish(outcome), _) => return Ok(Outcome::Done(outcome)),
                 (Action::Retry(problem), _) => return Ok(Outcome::Retry { wait: None, problem }),

@@ -3,15 +3,12 @@
 use std::time::Duration;
 
 use kiln_cloud::Instance;
-use kiln_slurm::{BOOT_TIME_ROUNDING, Slurm};
+use kiln_slurm::{BOOT_TIME_ROUNDING, Node, Slurm};
 
 use crate::cloud_view;
 use crate::error::Result;
 use crate::fleet::Fleet;
-use crate::store::{CloudOperation, Request, RequestKind, now};
-
-/// A request that had to wait this long may be about a boot that Slurm does not wait for any more.
-const STALE: Duration = Duration::from_secs(60);
+use crate::store::{CloudOperation, Request, RequestKind};
 
 /// One request's node, as it is now.
 pub struct Observation {
@@ -39,14 +36,21 @@ pub async fn refresh(fleet: &Fleet, instance: Option<Instance>) -> Result<Option
     }
 }
 
-/// The daemon was away, and the node has gone back to work meanwhile: a reboot now would kill users' jobs.
-pub async fn is_outdated(slurm: &Slurm, request: &Request) -> Result<bool> {
-    let age = now().duration_since(request.received).unsigned_abs();
-    if request.kind != RequestKind::Reboot || request.operation.is_some() || age < STALE {
-        return Ok(false);
+/// Why the cloud must not be asked now, from a fresh look at Slurm. A request may have waited for the cloud or for the daemon,
+/// and Slurm, or an administrator, may have put the node back to work meanwhile.
+pub async fn objection(slurm: &Slurm, request: &Request) -> Result<Option<String>> {
+    Ok(slurm.node(&request.node).await?.and_then(|node| object(request.kind, &node)))
+}
+
+fn object(kind: RequestKind, node: &Node) -> Option<String> {
+    match kind {
+        RequestKind::Rebuild if node.is_in_use() => {
+            Some("not rebuilt: it is back in service, or jobs run there".into())
+        }
+        RequestKind::Rebuild => node.foreign_drain().map(|drain| format!("not rebuilt: {drain}")),
+        // While Slurm waits for the boot, the node has a flag that takes it out of service.
+        _ => node.is_in_use().then(|| "skipped: Slurm does not wait for this reboot any more".into()),
     }
-    // While Slurm waits for the boot, the node has a flag that takes it out of service.
-    Ok(slurm.node(&request.node).await?.is_some_and(|n| n.state.in_service()))
 }
 
 /// What an earlier attempt at this request, perhaps of another daemon, is known to have done. The record alone is no proof:
@@ -63,4 +67,32 @@ pub async fn done_before(slurm: &Slurm, request: &Request, instance: &Instance) 
         }
     };
     happened.then_some(operation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// State and reason, then: whether a reboot of Slurm's and a rebuild without Slurm are held back.
+    #[test]
+    fn a_node_that_is_in_use_is_not_touched() {
+        let rows = [
+            ("ALLOCATED+POWERING_UP", "", [false, false]),
+            ("IDLE+DRAIN+REBOOT_ISSUED", "kiln: x", [false, false]),
+            ("IDLE+DRAIN", "kiln: x", [false, false]),
+            ("DOWN+NOT_RESPONDING", "reboot timed out", [false, false]),
+            ("IDLE", "", [true, true]),
+            ("MIXED+REBOOT_REQUESTED", "", [true, true]),
+            ("MIXED+DRAIN", "kiln: x", [true, true]),
+            ("ALLOCATED+NOT_RESPONDING", "", [true, true]),
+            // Somebody works on it. Slurm itself still waits for the boot it has asked for.
+            ("IDLE+DRAIN", "bad fan", [false, true]),
+        ];
+        for (state, reason, expected) in rows {
+            let state = kiln_slurm::State::parse(state);
+            let node = Node { state, reason: Some(reason.into()), ..Node::default() };
+            let held = [RequestKind::Reboot, RequestKind::Rebuild].map(|kind| object(kind, &node).is_some());
+            assert_eq!(held, expected, "{node:?}");
+        }
+    }
 }

@@ -1,10 +1,13 @@
 //! Carries out the plan of a rollout, and records it.
 
-use kiln_slurm::{Job, Node, REASON, Slurm, Submission};
+use std::collections::BTreeMap;
+
+use kiln_slurm::{Job, REASON, Slurm, Submission};
 use kiln_wire::rollout::{NodeStep, Rollout, RolloutNode, Strategy};
 
 use super::plan::{Action, CANCELLED};
 use super::transitions::{Transition, Transitions as _};
+use super::turn::{Turn, turn};
 use crate::error::{Error, Result, chain};
 use crate::fleet::Fleet;
 use crate::store::{NewRequest, Request, RequestKind, Store, now};
@@ -14,9 +17,20 @@ pub struct Executor<'a> {
     pub slurm: &'a Slurm,
     pub fleet: &'a Fleet,
     pub rollout: &'a mut Rollout,
+    /// Why Slurm takes no more jobs in this round.
+    full: Option<String>,
+    /// How long a job may run, by partition.
+    times: BTreeMap<String, String>,
 }
 
-impl Executor<'_> {
+/// How long a job may run in a partition without a limit: as long as in Kiln's own by default.
+const TIME: &str = "00:30:00";
+
+impl<'a> Executor<'a> {
+    pub fn new(store: &'a Store, slurm: &'a Slurm, fleet: &'a Fleet, rollout: &'a mut Rollout) -> Self {
+        Executor { store, slurm, fleet, rollout, full: None, times: BTreeMap::new() }
+    }
+
     pub async fn execute(&mut self, action: Action) -> Result<()> {
         match action {
             Action::Change { node, transition } => self.apply(&node, transition),
@@ -50,7 +64,7 @@ impl Executor<'_> {
                 }
                 Ok(())
             }
-            Action::TakeBack { node, image, direct } => self.take_back(&node, image, direct),
+            Action::TakeBack { node, image } => self.take_back(&node, image),
             Action::Become(state) => {
                 // An administrator may have changed it meanwhile; the next round starts from that.
                 if self.store.change_rollout(self.rollout.id, &self.rollout.state, &state)? {
@@ -110,50 +124,55 @@ impl Executor<'_> {
         format!("kiln-rollout-{}-{back}{}-{}", self.rollout.id, node.tries, node.node)
     }
 
+    /// Its turn has come: how it is rebuilt is decided now.
     async fn submit(&mut self, name: &str) -> Result<()> {
-        if let Some(reason) = self.foreign_drain(name).await? {
-            return self.apply(name, Transition::Skip { reason });
+        let seen = self.slurm.node(name).await?;
+        let node = self.node(name)?.clone();
+        let direct = match turn(&node, &self.rollout.options, seen.as_ref()) {
+            Turn::Slurm => false,
+            Turn::Direct => true,
+            Turn::Later(why) => return self.put_off(name, why),
+            Turn::Skip(reason) => return self.apply(name, Transition::Skip { reason }),
+            Turn::Fail(reason) => return self.apply(name, Transition::Fail { reason }),
+        };
+        let drains = self.rollout.options.strategy == Strategy::Drain && !self.rollout.options.no_reboot;
+        let with_job = !direct && !node.elastic && !drains;
+        if with_job && let Some(why) = self.full.clone() {
+            return self.put_off(name, why);
         }
         let target = self.fleet.file.nodes.get(name).and_then(|n| n.image.clone());
-        self.apply(name, Transition::Announce { target })?;
+        self.apply(name, Transition::Announce { target, direct })?;
         let node = self.node(name)?.clone();
-        if node.direct {
+        if direct {
             return self.rebuild_directly(&node);
         }
-        let outcome = match self.rollout.options.strategy {
-            _ if node.elastic => {
-                let reason = format!("{REASON}rollout {}", self.rollout.id);
-                self.slurm.power_down_asap(name, &reason).await.map(|()| Transition::Drain)
-            }
-            Strategy::Drain if !self.rollout.options.no_reboot => {
-                let reason = format!("{REASON}rollout {}", self.rollout.id);
-                self.slurm.reboot_asap(name, &reason).await.map(|()| Transition::Drain)
-            }
-            _ => {
-                let reboot = !self.rollout.options.no_reboot || node.rolling_back;
-                let submission = self.submission(&node, reboot, self.script(&node));
-                self.slurm.submit(&submission).await.map(|job| Transition::Queue { job, remark: None })
-            }
+        let reason = format!("{REASON}rollout {}", self.rollout.id);
+        let outcome = if node.elastic {
+            self.slurm.power_down_asap(name, &reason).await.map(|()| Transition::Drain)
+        } else if drains {
+            self.slurm.reboot_asap(name, &reason).await.map(|()| Transition::Drain)
+        } else {
+            let reboot = !self.rollout.options.no_reboot || node.rolling_back;
+            let submission = self.submission(&node, reboot, self.script(&node)).await?;
+            self.slurm.submit(&submission).await.map(|job| Transition::Queue { job, remark: None })
         };
         self.submitted(name, outcome)
     }
 
-    /// A node that somebody drained since the rollout began. A job in the rebuild partition waits for the end of that; what
-    /// Slurm reboots or powers down by itself would be put back into service with it.
-    async fn foreign_drain(&self, name: &str) -> Result<Option<String>> {
-        let drains = self.rollout.options.strategy == Strategy::Drain && !self.rollout.options.no_reboot;
-        let node = self.rollout.nodes.iter().find(|n| n.node == name);
-        if !node.is_some_and(|node| !node.direct && (node.elastic || drains)) {
-            return Ok(None);
+    /// The node waits for its turn, for this reason.
+    fn put_off(&mut self, name: &str, why: String) -> Result<()> {
+        let transition = Transition::HandBack { remark: Some(why) };
+        let node = self.node(name)?;
+        if node.begun.is_none() && !transition.changes(node) {
+            return Ok(());
         }
-        let seen = self.slurm.node(name).await?;
-        Ok(seen.as_ref().and_then(Node::foreign_drain))
+        self.apply(name, transition)
     }
 
     async fn submit_check(&mut self, name: &str) -> Result<()> {
         let node = self.node(name)?.clone();
         let check = self.rollout.options.check.clone().unwrap_or_default();
-        let submission = self.submission(&node, false, check);
+        let submission = self.submission(&node, false, check).await?;
         let outcome = self.slurm.submit(&submission).await.map(|job| Transition::Check { job });
         self.submitted(name, outcome)
     }
@@ -163,6 +182,15 @@ impl Executor<'_> {
             Ok(transition) => self.apply(name, transition),
             // Slurm could not be asked: the whole rollout waits.
             Err(error @ kiln_slurm::Error::Unreachable { .. }) => Err(error.into()),
+            // It is asked again in the next round, for one job.
+            Err(error @ kiln_slurm::Error::Limit { .. }) => {
+                let why = format!("Slurm takes no more jobs just now: {}", chain(&error));
+                self.full = Some(why.clone());
+                match self.node(name)?.step {
+                    NodeStep::Pending => self.put_off(name, why),
+                    _ => self.apply(name, Transition::Remark(Some(why))),
+                }
+            }
             Err(error) => {
                 let reason = format!("Slurm did not take it: {}", chain(&error));
                 self.apply(name, Transition::Fail { reason })
@@ -170,20 +198,32 @@ impl Executor<'_> {
         }
     }
 
-    fn submission(&self, node: &RolloutNode, reboot: bool, script: String) -> Submission {
+    async fn submission(&mut self, node: &RolloutNode, reboot: bool, script: String) -> Result<Submission> {
+        let time = self.time(&node.partition).await?;
         let options = &self.rollout.options;
-        Submission {
+        Ok(Submission {
             name: options.job_name.replace("NODE", &node.node),
             node: node.node.clone(),
             partition: node.partition.clone(),
             reboot,
+            time,
             license: self.fleet.file.license.clone(),
             options: options.sbatch_options.clone(),
             // On the way back the job has to reboot the node, which not everybody may.
             user: options.user.clone().filter(|_| !node.rolling_back),
             comment: self.comment(node),
             script,
+        })
+    }
+
+    /// How long a job may run: as long as its partition allows.
+    async fn time(&mut self, partition: &str) -> Result<String> {
+        if let Some(time) = self.times.get(partition) {
+            return Ok(time.clone());
         }
+        let time = self.slurm.max_time(partition).await?.unwrap_or_else(|| TIME.into());
+        self.times.insert(partition.into(), time.clone());
+        Ok(time)
     }
 
     /// The command, then the check. On the way back the check, which may be about the new image, is left out.
@@ -197,18 +237,13 @@ impl Executor<'_> {
         }
     }
 
-    fn take_back(&mut self, name: &str, image: String, direct: bool) -> Result<()> {
+    fn take_back(&mut self, name: &str, image: String) -> Result<()> {
         let from = self.node(name)?.target.clone();
         if let Some(from) = &from {
             self.store.pin(name, &image, from)?;
         }
         self.store.log(name, "take back", &from.unwrap_or_default(), &image)?;
-        self.apply(name, Transition::TakeBack { image: image.clone(), direct })?;
-        if direct {
-            let request = NewRequest::new(RequestKind::Rebuild, name, self.node(name)?.since);
-            self.store.enqueue(&[NewRequest { image: Some(image), ..request }])?;
-        }
-        Ok(())
+        self.apply(name, Transition::TakeBack { image })
     }
 
     /// Rebuilds a node without Slurm, which cannot run a job there.

@@ -4,10 +4,12 @@
 //! all open rollouts, then plans and executes one after the other. [`transitions`] has the graph of the steps of a node.
 
 mod execute;
+mod licenses;
 mod observe;
 mod plan;
 mod start;
 mod transitions;
+mod turn;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,8 +44,9 @@ impl Controller for Rollouts {
             return Ok(());
         }
         let observation = Observation::read(store, slurm, fleet, &open).await?;
+        licenses::take_from_others(store, slurm, &fleet.file, &open, &observation.jobs).await?;
         for mut rollout in open {
-            let mut executor = Executor { store, slurm, fleet, rollout: &mut rollout };
+            let mut executor = Executor::new(store, slurm, fleet, &mut rollout);
             executor.find_lost_jobs(&observation.jobs)?;
             let seen = observation.nodes_of(slurm, executor.rollout).await?;
             let limits = Limits {

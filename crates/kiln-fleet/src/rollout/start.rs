@@ -6,6 +6,8 @@ use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::{Node, Release, Slurm};
 use kiln_spec::hostlist;
 
+use super::transitions::Order;
+use super::turn::KILN_DRAINED;
 use crate::cloud_view;
 use crate::cloud_view::image_of;
 use crate::error::{Error, Result};
@@ -13,8 +15,7 @@ use crate::fleet::Fleet;
 use crate::store::{Store, now};
 use kiln_wire::FleetFile;
 use kiln_wire::rollout::{
-    HAS_IMAGE, IS_OFF, NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, RolloutState,
-    Strategy,
+    HAS_IMAGE, IS_OFF, NodeStep, Options, Rollout, RolloutId, RolloutNode, RolloutReport, Strategy,
 };
 
 /// Records a rollout; the daemon carries it out.
@@ -36,12 +37,12 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
             let broken =
                 instances.get(&name).is_some_and(|i| matches!(i.status, InstanceStatus::Error { .. }));
             let state = states.get(&name);
-            // Kiln may bring back a node that Kiln drained. Slurm runs no job there.
             let elastic = file.elastic_group(&name).is_some();
-            let direct = !elastic && !options.no_reboot && state.is_some_and(Node::is_drained_by_kiln);
+            // Kiln may bring back a node that Kiln drained; whether it still is one is seen when it has its turn.
+            let ours = !elastic && !options.no_reboot && state.is_some_and(Node::is_drained_by_kiln);
             let skipped = if elastic {
                 elastic_skip(&options, target.as_deref(), instances.get(&name), state)
-            } else if broken && !direct {
+            } else if broken && !ours {
                 Some("its instance is broken; `kiln up` recreates it".to_string())
             } else {
                 reason_to_skip(&options, target.as_deref(), previous.as_deref(), state)
@@ -51,7 +52,6 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
                 target,
                 finished: skipped.is_some().then(now),
                 step: skipped.map_or(NodeStep::Pending, |reason| NodeStep::Skipped { reason }),
-                direct,
                 elastic,
                 ..RolloutNode::pending(&name, &partition, now())
             }
@@ -191,7 +191,7 @@ fn reason_to_skip(
         return None;
     }
     if let Some(node) = slurm.filter(|n| n.is_drained_by_kiln()) {
-        return (!node.state.is_empty()).then(|| "Kiln has drained it, and jobs still run there".into());
+        return (!node.state.is_empty()).then(|| KILN_DRAINED.into());
     }
     if !options.force && target.is_none() {
         return Some("no image is recorded for it".into());
@@ -214,30 +214,24 @@ pub fn list(store: &Store) -> Result<Vec<RolloutReport>> {
 
 /// Jobs that wait are cancelled; what has begun goes on.
 pub fn pause(store: &Store, id: RolloutId) -> Result<()> {
-    change(store, id, "paused", |state| (*state == RolloutState::Running).then_some(RolloutState::Paused))
+    change(store, id, Order::Pause)
 }
 
 pub fn resume(store: &Store, id: RolloutId) -> Result<()> {
-    change(store, id, "resumed", |state| (*state == RolloutState::Paused).then_some(RolloutState::Running))
+    change(store, id, Order::Resume)
 }
 
 /// Nothing new begins, nothing is taken back.
 pub fn abort(store: &Store, id: RolloutId) -> Result<()> {
-    change(store, id, "aborted", |state| {
-        (state.is_open() && *state != RolloutState::Aborting).then_some(RolloutState::Aborting)
-    })
+    change(store, id, Order::Abort)
 }
 
-fn change(
-    store: &Store,
-    id: RolloutId,
-    word: &str,
-    next: impl Fn(&RolloutState) -> Option<RolloutState>,
-) -> Result<()> {
+fn change(store: &Store, id: RolloutId, order: Order) -> Result<()> {
     // The daemon may change it between looking and writing.
     loop {
         let state = get(store, id)?.state;
-        let Some(to) = next(&state) else {
+        let word = order.past_tense();
+        let Some(to) = order.applied_to(&state) else {
             return Err(Error::Refused(format!("rollout {id} cannot be {word}: it is {}", state.message())));
         };
         if store.change_rollout(id, &state, &to)? {

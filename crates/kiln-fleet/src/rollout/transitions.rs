@@ -14,22 +14,24 @@
 //!                             |            |                     |              |               |     skip
 //!                             +<-----------+---------------------+--------------+---------------+
 //!                                                        retry, hand_back
-//! Done, Failed, Skipped ---------------> Pending or Rebuilding (take_back), or Failed (refuse_take_back)
+//! Done, Failed, Skipped ---------------> Pending (take_back), or Failed (refuse_take_back)
 //! ```
 //! Between `Pending` and its end a node follows what was observed, which may be an earlier step: Slurm requeues jobs, and a
 //! node that was checked may have to boot again.
 
 use jiff::Timestamp;
-use kiln_wire::rollout::{NodeStep, RolloutNode};
+use kiln_wire::rollout::{NodeStep, RolloutNode, RolloutState};
 
 use crate::error::{Error, Result};
 
 /// A change of one node, as the plan names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transition {
-    /// It is about to be handed to Slurm. `target`: the image it is to have, if the fleet file names one.
+    /// It is about to be handed to Slurm, or `direct`ly to the cloud. `target`: the image it is to have, if the fleet file
+    /// names one.
     Announce {
         target: Option<String>,
+        direct: bool,
     },
     Queue {
         job: u64,
@@ -55,10 +57,11 @@ pub enum Transition {
     Retry {
         why: String,
     },
-    HandBack,
+    HandBack {
+        remark: Option<String>,
+    },
     TakeBack {
         image: String,
-        direct: bool,
     },
     RefuseTakeBack {
         reason: String,
@@ -72,12 +75,11 @@ impl Transition {
         match self {
             Transition::Announce { .. }
             | Transition::Retry { .. }
-            | Transition::HandBack
-            | Transition::TakeBack { direct: false, .. } => NodeStep::Pending,
+            | Transition::HandBack { .. }
+            | Transition::TakeBack { .. } => NodeStep::Pending,
             Transition::Queue { job, .. } => NodeStep::Submitted { job: *job },
             Transition::Drain => NodeStep::Draining,
             Transition::Rebuild { job } => NodeStep::Rebuilding { job: *job },
-            Transition::TakeBack { direct: true, .. } => NodeStep::Rebuilding { job: None },
             Transition::Boot { job } => NodeStep::Booting { job: *job },
             Transition::Check { job } => NodeStep::Checking { job: *job },
             Transition::Finish => NodeStep::Done,
@@ -92,7 +94,9 @@ impl Transition {
     /// Whether it would change anything of the node.
     pub fn changes(&self, node: &RolloutNode) -> bool {
         let remark = match self {
-            Transition::Queue { remark, .. } | Transition::Remark(remark) => remark.as_deref(),
+            Transition::Queue { remark, .. }
+            | Transition::HandBack { remark }
+            | Transition::Remark(remark) => remark.as_deref(),
             _ => None,
         };
         self.step(&node.step) != node.step || remark != node.remark.as_deref()
@@ -105,7 +109,7 @@ pub trait Transitions {
 
     /// Its turn has come. Written down before Slurm is asked: a daemon that is ended in between finds the job again by the
     /// number of the try.
-    fn announce(&mut self, target: Option<String>, now: Timestamp) -> Result<()>;
+    fn announce(&mut self, target: Option<String>, direct: bool, now: Timestamp) -> Result<()>;
 
     /// Its job waits in Slurm's queue.
     fn queue(&mut self, job: u64, remark: Option<String>, now: Timestamp) -> Result<()>;
@@ -132,11 +136,11 @@ pub trait Transitions {
     /// It is handed to Slurm once more.
     fn retry(&mut self, why: &str, now: Timestamp) -> Result<()>;
 
-    /// Its job was cancelled before it began: as if it had never been submitted.
-    fn hand_back(&mut self, now: Timestamp) -> Result<()>;
+    /// Its job never began, or Slurm did not even take it: as if it had never been submitted.
+    fn hand_back(&mut self, remark: Option<String>, now: Timestamp) -> Result<()>;
 
-    /// It goes back to the image it had. `direct`: without Slurm, which cannot run a job there.
-    fn take_back(&mut self, image: String, direct: bool, now: Timestamp) -> Result<()>;
+    /// It is to go back to the image it had, when it has its turn.
+    fn take_back(&mut self, image: String, now: Timestamp) -> Result<()>;
 
     /// It stays on its new image although the rollout goes back.
     fn refuse_take_back(&mut self, reason: String, now: Timestamp) -> Result<()>;
@@ -148,7 +152,7 @@ pub trait Transitions {
 impl Transitions for RolloutNode {
     fn apply(&mut self, transition: Transition, now: Timestamp) -> Result<()> {
         match transition {
-            Transition::Announce { target } => self.announce(target, now),
+            Transition::Announce { target, direct } => self.announce(target, direct, now),
             Transition::Queue { job, remark } => self.queue(job, remark, now),
             Transition::Drain => self.drain(now),
             Transition::Rebuild { job } => self.rebuild(job, now),
@@ -158,20 +162,21 @@ impl Transitions for RolloutNode {
             Transition::Fail { reason } => self.fail(reason, now),
             Transition::Skip { reason } => self.skip(reason, now),
             Transition::Retry { why } => self.retry(&why, now),
-            Transition::HandBack => self.hand_back(now),
-            Transition::TakeBack { image, direct } => self.take_back(image, direct, now),
+            Transition::HandBack { remark } => self.hand_back(remark, now),
+            Transition::TakeBack { image } => self.take_back(image, now),
             Transition::RefuseTakeBack { reason } => self.refuse_take_back(reason, now),
             Transition::Remark(remark) => self.remark(remark),
         }
     }
 
-    fn announce(&mut self, target: Option<String>, now: Timestamp) -> Result<()> {
+    fn announce(&mut self, target: Option<String>, direct: bool, now: Timestamp) -> Result<()> {
         allow(self, "announced", self.step == NodeStep::Pending)?;
         // A pending node with a time was announced before: it is the same try.
         if self.begun.is_none() {
             self.tries += 1;
         }
-        self.begun = self.begun.filter(|_| self.direct).or(Some(now));
+        self.begun = self.begun.filter(|_| self.direct && direct).or(Some(now));
+        self.direct = direct;
         // The reboot hook goes by the fleet file as it is then.
         if !self.rolling_back && target.is_some() {
             self.target = target;
@@ -234,22 +239,22 @@ impl Transitions for RolloutNode {
         Ok(())
     }
 
-    fn hand_back(&mut self, now: Timestamp) -> Result<()> {
-        allow(self, "handed back", self.step.is_in_flight())?;
-        enter(self, NodeStep::Pending, None, now);
-        self.begun = None;
-        self.tries = self.tries.saturating_sub(1);
+    fn hand_back(&mut self, remark: Option<String>, now: Timestamp) -> Result<()> {
+        allow(self, "handed back", !self.step.is_over())?;
+        enter(self, NodeStep::Pending, remark, now);
+        if self.begun.take().is_some() {
+            self.tries = self.tries.saturating_sub(1);
+        }
         Ok(())
     }
 
-    fn take_back(&mut self, image: String, direct: bool, now: Timestamp) -> Result<()> {
+    fn take_back(&mut self, image: String, now: Timestamp) -> Result<()> {
         allow(self, "taken back", self.step.is_over())?;
-        let step = if direct { NodeStep::Rebuilding { job: None } } else { NodeStep::Pending };
-        enter(self, step, None, now);
+        enter(self, NodeStep::Pending, None, now);
         self.previous = self.target.replace(image);
         self.rolling_back = true;
-        self.begun = direct.then_some(now);
-        self.direct = direct;
+        self.begun = None;
+        self.direct = false;
         self.tries = 0;
         Ok(())
     }
@@ -264,6 +269,35 @@ impl Transitions for RolloutNode {
         allow(self, "remarked on", self.step.is_in_flight())?;
         self.remark = remark;
         Ok(())
+    }
+}
+
+/// What an administrator may ask of a whole rollout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Pause,
+    Resume,
+    Abort,
+}
+
+impl Order {
+    /// `None`: not in this state.
+    pub fn applied_to(self, state: &RolloutState) -> Option<RolloutState> {
+        match (self, state) {
+            (Order::Pause, RolloutState::Running) => Some(RolloutState::Paused),
+            (Order::Resume, RolloutState::Paused) => Some(RolloutState::Running),
+            (Order::Abort, RolloutState::Aborting) => None,
+            (Order::Abort, state) if state.is_open() => Some(RolloutState::Aborting),
+            _ => None,
+        }
+    }
+
+    pub fn past_tense(self) -> &'static str {
+        match self {
+            Order::Pause => "paused",
+            Order::Resume => "resumed",
+            Order::Abort => "aborted",
+        }
     }
 }
 
@@ -318,7 +352,7 @@ mod tests {
         ];
         // One letter for each of the steps above, those that it starts from.
         let rows = [
-            (Transition::Announce { target: None }, "P........"),
+            (Transition::Announce { target: None, direct: false }, "P........"),
             (Transition::Queue { job: 2, remark: None }, "PSDRBC..."),
             (Transition::Drain, "P.D......"),
             (Transition::Rebuild { job: None }, "PSDRBC..."),
@@ -328,9 +362,8 @@ mod tests {
             (Transition::Fail { reason: reason() }, "PSDRBC..."),
             (Transition::Skip { reason: reason() }, "PSDRBC..."),
             (Transition::Retry { why: reason() }, ".SDRBC..."),
-            (Transition::HandBack, ".SDRBC..."),
-            (Transition::TakeBack { image: reason(), direct: true }, "......DFS"),
-            (Transition::TakeBack { image: reason(), direct: false }, "......DFS"),
+            (Transition::HandBack { remark: None }, "PSDRBC..."),
+            (Transition::TakeBack { image: reason() }, "......DFS"),
             (Transition::RefuseTakeBack { reason: reason() }, "......DFS"),
             (Transition::Remark(Some(reason())), ".SDRBC..."),
         ];
@@ -352,14 +385,32 @@ mod tests {
     }
 
     #[test]
+    fn orders_are_taken_where_they_make_sense() {
+        use RolloutState::{Aborted, Aborting, Paused, Running};
+        let halting = || RolloutState::Halting { why: "w".into() };
+        // State, then what it becomes when paused, resumed, aborted.
+        let rows = [
+            (Running, [Some(Paused), None, Some(Aborting)]),
+            (Paused, [None, Some(Running), Some(Aborting)]),
+            (halting(), [None, None, Some(Aborting)]),
+            (Aborting, [None, None, None]),
+            (Aborted, [None, None, None]),
+        ];
+        for (state, expected) in rows {
+            let orders = [Order::Pause, Order::Resume, Order::Abort].map(|order| order.applied_to(&state));
+            assert_eq!(orders, expected, "{state:?}");
+        }
+    }
+
+    #[test]
     fn tries_count_what_was_handed_to_slurm() {
-        let announce = || Transition::Announce { target: Some("newer".into()) };
+        let announce = || Transition::Announce { target: Some("newer".into()), direct: false };
         let first = after(node(NodeStep::Pending), announce()).unwrap();
         assert_eq!((first.tries, first.begun, first.target.as_deref()), (1, Some(second(9)), Some("newer")));
         let same_try = after(first, announce()).unwrap();
         assert_eq!(same_try.tries, 1);
         let queued = after(same_try, Transition::Queue { job: 7, remark: None }).unwrap();
-        let back = after(queued.clone(), Transition::HandBack).unwrap();
+        let back = after(queued.clone(), Transition::HandBack { remark: None }).unwrap();
         assert_eq!((back.tries, back.begun, back.step), (0, None, NodeStep::Pending));
         let again = after(queued, Transition::Retry { why: "lost".into() }).unwrap();
         assert_eq!((again.tries, again.begun, again.remark.as_deref()), (1, None, Some("once more: lost")));
@@ -379,19 +430,28 @@ mod tests {
 
     #[test]
     fn on_its_way_back_a_node_has_its_images_the_other_way_round() {
+        let back = Transition::TakeBack { image: "old".into() };
+        let node = after(RolloutNode { finished: Some(second(5)), tries: 2, ..node(NodeStep::Done) }, back);
+        let node = node.unwrap();
+        assert_eq!((node.previous.as_deref(), node.target.as_deref()), (Some("new"), Some("old")));
+        assert_eq!((node.rolling_back, node.tries, node.finished, node.begun), (true, 0, None, None));
+        // A later change of the fleet file does not turn it round again.
         for direct in [false, true] {
-            let back = Transition::TakeBack { image: "old".into(), direct };
-            let node =
-                after(RolloutNode { finished: Some(second(5)), tries: 2, ..node(NodeStep::Done) }, back);
-            let node = node.unwrap();
-            assert_eq!((node.previous.as_deref(), node.target.as_deref()), (Some("new"), Some("old")));
-            assert_eq!((node.rolling_back, node.tries, node.finished), (true, 0, None));
-            assert_eq!(node.begun, direct.then_some(second(9)));
-            // A later change of the fleet file does not turn it round again.
-            if !direct {
-                let announced = after(node, Transition::Announce { target: Some("newer".into()) }).unwrap();
-                assert_eq!(announced.target.as_deref(), Some("old"));
-            }
+            let announce = Transition::Announce { target: Some("newer".into()), direct };
+            let announced = after(node.clone(), announce).unwrap();
+            assert_eq!((announced.target.as_deref(), announced.direct), (Some("old"), direct));
         }
+    }
+
+    #[test]
+    fn a_node_that_is_put_off_counts_no_try() {
+        let announce = Transition::Announce { target: None, direct: false };
+        let announced = after(node(NodeStep::Pending), announce).unwrap();
+        let remark = Some("no more jobs just now".to_string());
+        let off = after(announced, Transition::HandBack { remark: remark.clone() }).unwrap();
+        assert_eq!((off.tries, off.begun, &off.remark), (0, None, &remark));
+        let again = Transition::HandBack { remark: remark.clone() };
+        assert!(!again.changes(&off));
+        assert_eq!(after(off, again).unwrap().tries, 0);
     }
 }

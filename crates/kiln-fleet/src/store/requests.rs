@@ -1,6 +1,6 @@
 //! The queue between hooks and the daemon.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -46,6 +46,8 @@ words!(
         Suspend = "suspend",
         /// Slurm has given up waiting for the node: what came too late is to go.
         GiveUp = "give-up",
+        /// The node is up, or about to be, for jobs that cannot have all their nodes: it is to be powered down.
+        TakeBack = "take-back",
     }
 );
 words!(RequestState { Queued = "queued", Working = "working", Done = "done", Failed = "failed", });
@@ -88,6 +90,7 @@ pub struct Request {
     pub state: RequestState,
     /// How often it was taken up; to power a node up, how many instances were ordered.
     pub attempts: u32,
+    /// What went wrong last; of a request that is done, why nothing was done.
     pub error: Option<String>,
     pub next_try: Timestamp,
     /// Written before the cloud is asked, so that a restart knows what may have happened.
@@ -101,6 +104,11 @@ pub struct Request {
 impl Request {
     pub fn is_open(&self) -> bool {
         matches!(self.state, RequestState::Queued | RequestState::Working)
+    }
+
+    /// Why it ended without anything being done, if it did.
+    pub fn called_off(&self) -> Option<&str> {
+        self.error.as_deref().filter(|_| self.state == RequestState::Done)
     }
 }
 
@@ -123,7 +131,7 @@ const DUE: &str = "(next_try <= ?1 OR next_try > ?2)";
 const COLUMNS: &str =
     "id, kind, node, image, received, state, attempts, error, next_try, deed, began, finished, jobs";
 /// Powering nodes up and down is done in bulk, see [`Store::power_requests`].
-const POWER: &str = "kind IN ('resume', 'suspend', 'give-up')";
+const POWER: &str = "kind IN ('resume', 'suspend', 'give-up', 'take-back')";
 /// Finished requests are of use to rollouts and to people, for a while.
 const KEEP_FINISHED: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -192,9 +200,17 @@ impl Store {
         Ok(requests)
     }
 
-    /// Called when the daemon starts: requests that the last one had in work are queued again.
-    pub fn requeue_unfinished(&self) -> Result<usize> {
-        Ok(self.lock().execute("UPDATE requests SET state = 'queued' WHERE state = 'working'", [])?)
+    /// Queues requests again that nobody works on: those of a daemon that is gone, and those whose end could not be written
+    /// down, because the disk was full for a while. `owned`: what this daemon has in work.
+    pub fn requeue_unowned(&self, owned: &HashSet<i64>, wait: Duration) -> Result<usize> {
+        let working = self.requests("state = 'working'")?;
+        let mut requeued = 0;
+        for request in working.iter().filter(|request| !owned.contains(&request.id)) {
+            let query =
+                "UPDATE requests SET state = 'queued', next_try = ? WHERE id = ? AND state = 'working'";
+            requeued += self.lock().execute(query, params![millis(now() + wait), request.id])?;
+        }
+        Ok(requeued)
     }
 
     pub fn begin(&self, id: i64, operation: CloudOperation) -> Result<()> {
@@ -224,6 +240,16 @@ impl Store {
         self.lock().execute(
             "UPDATE requests SET state = 'done', error = NULL, finished = ? WHERE id = ?",
             params![millis(now()), id],
+        )?;
+        self.settled.send_modify(|count| *count += 1);
+        Ok(())
+    }
+
+    /// Ends a request without anything having been done, because nobody waits for it any more.
+    pub fn call_off(&self, id: i64, why: &str) -> Result<()> {
+        self.lock().execute(
+            "UPDATE requests SET state = 'done', error = ?, finished = ? WHERE id = ?",
+            params![why, millis(now()), id],
         )?;
         self.settled.send_modify(|count| *count += 1);
         Ok(())
@@ -435,12 +461,13 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_queues_what_was_in_work() {
+    fn what_nobody_works_on_is_queued_again() {
         let (_dir, store) = store();
         store.enqueue(&[reboot("a")]).unwrap();
         let id = store.claim(1).unwrap()[0].id;
         store.begin(id, CloudOperation::Reboot).unwrap();
-        assert_eq!(store.requeue_unfinished().unwrap(), 1);
+        assert_eq!(store.requeue_unowned(&HashSet::from([id]), Duration::ZERO).unwrap(), 0);
+        assert_eq!(store.requeue_unowned(&HashSet::new(), Duration::ZERO).unwrap(), 1);
         let again = &store.claim(1).unwrap()[0];
         assert_eq!((again.attempts, again.operation), (2, Some(CloudOperation::Reboot)));
     }

@@ -82,7 +82,11 @@ impl Lab {
         tokio::time::timeout(Duration::from_secs(5), task).await.unwrap().unwrap();
     }
 
+    /// Slurm has the nodes rebooted.
     pub fn hook(&self, nodes: &str) {
+        for node in kiln_spec::hostlist::expand(nodes).unwrap() {
+            self.slurm.waits_for_boot(&node);
+        }
         self.call(|paths| hooks::reboot(paths, nodes));
     }
 

@@ -103,3 +103,63 @@ async fn a_reboot_that_slurm_gave_up_waiting_for_is_passed_over() {
     assert_eq!(lab.cloud.calls(), ["rebuild n-1 new"]);
     lab.stop().await;
 }
+
+/// The cloud was busy for long; meanwhile Slurm gave the node up, it came back, and a user's job runs there.
+#[tokio::test]
+async fn a_rebuild_that_was_put_off_spares_a_node_that_is_at_work_again() {
+    let mut lab = Lab::new();
+    lab.cloud.refuse("rebuild", Error::busy(None));
+    lab.start();
+    lab.hook("n-0");
+    // The other kind: of a rollout, without Slurm, for a node that Kiln had drained.
+    lab.slurm.node("n-1", "IDLE+DRAIN", "2020-01-01T00:00:00 Reason=kiln: x [slurm@2020-01-01T00:00:00]");
+    let direct = NewRequest::new(RequestKind::Rebuild, "n-1", jiff::Timestamp::now());
+    lab.store.enqueue(&[NewRequest { image: Some("new".into()), ..direct }]).unwrap();
+    until("both have been put off", || {
+        let open = lab.store.open_requests().unwrap();
+        open.len() == 2 && open.iter().all(|r| r.operation.is_some() && r.error.is_some())
+    })
+    .await;
+    lab.slurm.node("n-0", "ALLOCATED", "2020-01-01T00:00:00");
+    lab.slurm.node("n-1", "MIXED", "2020-01-01T00:00:00");
+    lab.cloud.heal("rebuild");
+    let words = |request: &kiln_fleet::store::Request| request.called_off().map(String::from);
+    let reboot = lab.settled("n-0").await;
+    assert_eq!(
+        words(&reboot).as_deref(),
+        Some("skipped: Slurm does not wait for this reboot any more"),
+        "{reboot:?}"
+    );
+    let rebuild = lab.settled("n-1").await;
+    assert_eq!(
+        words(&rebuild).as_deref(),
+        Some("not rebuilt: it is back in service, or jobs run there"),
+        "{rebuild:?}"
+    );
+    for node in ["n-0", "n-1"] {
+        assert_eq!(lab.cloud.instance(node).image.as_deref(), Some("old"));
+    }
+    assert!(lab.slurm.calls("scontrol update").is_empty());
+    lab.stop().await;
+}
+
+/// The store refuses to write down that a request is done, as a full disk does.
+#[tokio::test]
+async fn a_request_whose_end_is_not_written_down_is_taken_up_again() {
+    let mut lab = Lab::new();
+    let store = rusqlite::Connection::open(lab.path("store.db")).unwrap();
+    store.busy_timeout(Duration::from_secs(5)).unwrap();
+    let full = "CREATE TRIGGER full BEFORE UPDATE ON requests WHEN NEW.state = 'done'
+                BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END";
+    store.execute_batch(full).unwrap();
+    lab.start();
+    lab.hook("n-0");
+    until("it is taken up again", || {
+        lab.store.open_requests().unwrap().first().is_some_and(|request| request.attempts > 1)
+    })
+    .await;
+    store.execute_batch("DROP TRIGGER full").unwrap();
+    assert_eq!(lab.settled("n-0").await.state, RequestState::Done);
+    assert_eq!(lab.cloud.calls(), ["rebuild n-0 new"]);
+    lab.stop().await;
+}

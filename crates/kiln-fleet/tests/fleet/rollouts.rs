@@ -56,6 +56,8 @@ async fn a_canary_then_the_others_then_nothing_left() {
         line.contains("--job-name=rebuild-n-0 --partition=rebuild") && line.contains("--reboot"),
         "{line}"
     );
+    // As long as the partition allows: sites may refuse jobs that do not say how long they take.
+    assert!(line.contains(" --time=00:20:00 "), "{line}");
 
     let again = begin(&lab, Options::default()).await;
     assert_eq!(ended(&lab, again).await.skipped, 3);
@@ -199,4 +201,93 @@ async fn a_node_that_is_drained_meanwhile_is_skipped() {
         assert!(touched.iter().all(|call| !call.contains("n-1")), "{touched:?}");
         lab.stop().await;
     }
+}
+
+/// Kiln had drained it when the rollout began; before its turn an administrator resumed it, and a job runs there.
+#[tokio::test]
+async fn a_node_that_is_resumed_meanwhile_is_rebuilt_through_slurm() {
+    let mut lab = Lab::new();
+    lab.slurm.node("n-1", "IDLE+DRAIN", "2020-01-01T00:00:00 Reason=kiln: x [slurm@2020-01-01T00:00:00]");
+    lab.start();
+    let nodes = vec!["n-0".into(), "n-1".into()];
+    let id = begin(&lab, Options { max_unavailable: 1, nodes, ..Options::default() }).await;
+    let first = jobs(&lab, 1).await[0].0;
+    lab.slurm.node("n-1", "MIXED", "2020-01-01T00:00:00");
+    play(&lab, first, "n-0", "COMPLETED").await;
+    let second = jobs(&lab, 2).await[1].0;
+    assert_eq!(lab.cloud.calls(), ["rebuild n-0 new"]);
+    play(&lab, second, "n-1", "COMPLETED").await;
+    assert_eq!(ended(&lab, id).await.done, 2);
+    lab.stop().await;
+}
+
+/// The same, but it stays drained.
+#[tokio::test]
+async fn a_node_that_kiln_drained_is_rebuilt_without_a_job() {
+    let mut lab = Lab::new();
+    lab.slurm.node("n-1", "IDLE+DRAIN", "2020-01-01T00:00:00 Reason=kiln: x [slurm@2020-01-01T00:00:00]");
+    lab.start();
+    let id = begin(&lab, Options { nodes: vec!["n-1".into()], ..Options::default() }).await;
+    until("it is rebuilt", || lab.cloud.instance("n-1").image.as_deref() == Some("new")).await;
+    until("it is there", || lab.cloud.instance("n-1").status == InstanceStatus::Active).await;
+    lab.slurm.registers("n-1");
+    let report = ended(&lab, id).await;
+    assert!(report.done == 1 && report.rollout.nodes[0].direct, "{report:?}");
+    assert!(lab.slurm.jobs().is_empty());
+    lab.stop().await;
+}
+
+#[tokio::test]
+async fn a_limit_on_jobs_means_later() {
+    let mut lab = Lab::new();
+    lab.slurm.is_full(true);
+    lab.start();
+    let id = begin(&lab, Options { halt_after: 1, ..Options::default() }).await;
+    let all_wait = || {
+        let nodes = report(&lab.store, id).unwrap().rollout.nodes;
+        let says = |remark: &String| remark.contains("AssocMaxSubmitJobLimit");
+        nodes.iter().all(|n| n.step == NodeStep::Pending && n.remark.as_ref().is_some_and(says))
+    };
+    until("all nodes say what they wait for", all_wait).await;
+    until("it is tried again", || lab.slurm.calls("sbatch").len() > 2).await;
+    assert_eq!(report(&lab.store, id).unwrap().rollout.state, RolloutState::Running);
+    lab.slurm.is_full(false);
+    assert_eq!(jobs(&lab, 3).await.len(), 3);
+    let nodes = report(&lab.store, id).unwrap().rollout.nodes;
+    assert!(nodes.iter().all(|n| n.tries <= 1), "{nodes:?}");
+    lab.stop().await;
+}
+
+#[tokio::test]
+async fn a_preempted_job_is_submitted_again() {
+    let mut lab = Lab::new();
+    lab.start();
+    let id = begin(&lab, Options { nodes: vec!["n-0".into()], halt_after: 1, ..Options::default() }).await;
+    // As often as Slurm likes.
+    for many in 1..4 {
+        let job = jobs(&lab, many).await[many - 1].0;
+        lab.slurm.job_becomes(job, "PREEMPTED");
+    }
+    let last = jobs(&lab, 4).await[3].0;
+    play(&lab, last, "n-0", "COMPLETED").await;
+    let report = ended(&lab, id).await;
+    assert_eq!((report.done, report.rollout.nodes[0].tries), (1, 1), "{report:?}");
+    assert!(lab.slurm.calls("scontrol update").is_empty());
+    lab.stop().await;
+}
+
+/// Slurm gives licences to whoever asks.
+#[tokio::test]
+async fn a_user_cannot_keep_the_licence_of_rebuild_jobs() {
+    let mut lab = Lab::new();
+    lab.fleet_file("new", r#","license":"rebuild","concurrency":2"#);
+    lab.slurm.licenses("98|rebuild|rebuild:1\n99|standard|matlab:1,rebuild:2\n1|rebuild|rebuild\n");
+    lab.start();
+    begin(&lab, Options { nodes: vec!["n-0".into()], ..Options::default() }).await;
+    let job = jobs(&lab, 1).await[0].0;
+    lab.slurm.job_waits_for(job, "Licenses");
+    until("it is taken from the user", || !lab.slurm.calls("scontrol update").is_empty()).await;
+    let expected = "scontrol update jobid=99 licenses=matlab:1";
+    assert!(lab.slurm.calls("scontrol update").iter().all(|call| call == expected));
+    lab.stop().await;
 }

@@ -13,10 +13,15 @@ case "$1 $2" in
     "--version ") echo "slurm-wlm 22.05.8" ;;
     "show partition")
         case $3 in rebuild) only=YES ;; *) only=NO ;; esac
-        echo "PartitionName=$3 Nodes=n-[0-2] RootOnly=$only State=UP" ;;
+        echo "PartitionName=$3 Nodes=n-[0-2] RootOnly=$only MaxTime=00:20:00 State=UP" ;;
     "show node") if [ "$3" = --oneliner ]; then cat "$D"/nodes/*; else cat "$D/nodes/$3"; fi ;;
 esac"#;
 const SBATCH: &str = r#"
+if [ -e "$D/full" ]; then
+    echo "sbatch: error: AssocMaxSubmitJobLimit" >&2
+    echo "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit)" >&2
+    exit 1
+fi
 for argument; do
     case $argument in --comment=*) comment=${argument#*=} ;; esac
 done
@@ -24,6 +29,7 @@ id=$(($(ls "$D/jobs" | wc -l) + 1))
 echo "PENDING|$comment|Resources" >"$D/jobs/$id"
 echo "$id""#;
 const SQUEUE: &str = r#"
+case $* in *%W*) [ ! -e "$D/licenses" ] || cat "$D/licenses"; exit ;; esac
 for job in "$D"/jobs/*; do
     [ ! -e "$job" ] || echo "${job##*/}|$(cat "$job")"
 done"#;
@@ -67,6 +73,33 @@ impl PretendSlurm {
     pub fn node(&self, name: &str, state: &str, booted: &str) {
         let line = format!("NodeName={name} State={state} BootTime={booted}\n");
         replace(&self.dir.join("nodes").join(name), &line);
+    }
+
+    /// Slurm has called the reboot hook and waits for the node.
+    pub fn waits_for_boot(&self, name: &str) {
+        let path = self.dir.join("nodes").join(name);
+        let text = fs::read_to_string(&path).unwrap();
+        if !text.contains("+REBOOT_ISSUED") {
+            replace(&path, &text.replacen(" BootTime=", "+REBOOT_ISSUED BootTime=", 1));
+        }
+    }
+
+    /// From now on `sbatch` is refused because of a limit, or no more.
+    pub fn is_full(&self, full: bool) {
+        let path = self.dir.join("full");
+        if full { fs::write(path, "").unwrap() } else { fs::remove_file(path).unwrap() }
+    }
+
+    /// What `squeue` says of licences: lines of job, partition and licences.
+    pub fn licenses(&self, lines: &str) {
+        fs::write(self.dir.join("licenses"), lines).unwrap();
+    }
+
+    pub fn job_waits_for(&self, id: u64, reason: &str) {
+        let path = self.dir.join("jobs").join(id.to_string());
+        let text = fs::read_to_string(&path).unwrap();
+        let (rest, _) = text.rsplit_once('|').unwrap();
+        replace(&path, &format!("{rest}|{reason}\n"));
     }
 
     /// The node has just booted.

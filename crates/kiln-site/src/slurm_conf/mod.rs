@@ -131,7 +131,7 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
             // Slurm itself holds back rebuild jobs beyond what the cloud builds at a time.
             ("Licenses", format!("rebuild:{concurrency}")),
         ]);
-        // Rebuild jobs go before user jobs by partition factor, not by tier: a tier would suspend running jobs.
+        // Rebuild jobs go before user jobs of their tier by partition factor.
         own.extend([
             ("PriorityType", "priority/multifactor".to_string()),
             ("PriorityWeightPartition", "1000".into()),
@@ -251,16 +251,24 @@ fn partition_lines(spec: &Spec, inventory: &Inventory) -> Vec<String> {
         }
         line
     });
+    let tier = rebuild_tier(spec).map(|tier| format!(" PriorityTier={tier}")).unwrap_or_default();
     let rebuilds = spec.rebuild.iter().map(|partition| {
         format!(
             "PartitionName={} Nodes={} Default=NO Hidden=YES RootOnly=YES DisableRootJobs=NO PreemptMode=OFF \
-             OverSubscribe=EXCLUSIVE PriorityJobFactor=65533 MaxTime={} State=UP",
+             OverSubscribe=EXCLUSIVE PriorityJobFactor=65533{tier} MaxTime={} State=UP",
             partition.name,
             nodes_of(&partition.groups),
             partition.max_time.as_secs().div_ceil(60),
         )
     });
     users.chain(rebuilds).collect()
+}
+
+/// Slurm compares tiers before priorities, so rebuild jobs need the highest of the users' partitions to go before all user jobs.
+/// With preemption a tier would let them end or suspend those of lower ones: they stay in the lowest, and `validate` warns.
+fn rebuild_tier(spec: &Spec) -> Option<u64> {
+    let highest = spec.partitions.iter().filter_map(Partition::priority_tier).max()?;
+    (highest > 1 && !spec.slurm.preempts()).then_some(highest)
 }
 
 /// What the leanest node of a partition has per CPU.

@@ -11,6 +11,8 @@ pub struct Submission {
     pub node: String,
     pub partition: String,
     pub reboot: bool,
+    /// How long it may run, as Slurm writes times. Sites may refuse jobs that do not say it.
+    pub time: String,
     pub license: Option<String>,
     /// The administrator's own.
     pub options: Vec<String>,
@@ -33,6 +35,7 @@ impl Submission {
             "--no-requeue".into(),
             "--output=/dev/null".into(),
             "--chdir=/".into(),
+            format!("--time={}", self.time),
         ];
         arguments.extend(self.license.as_ref().map(|license| format!("--licenses={license}")));
         arguments.extend(self.options.iter().cloned());
@@ -104,8 +107,9 @@ mod tests {
             node: "n-0".into(),
             partition: "rebuild".into(),
             reboot: true,
+            time: "00:30:00".into(),
             license: Some("rebuild".into()),
-            options: vec!["--nodelist=other".into()],
+            options: vec!["--time=5".into(), "--nodelist=other".into()],
             user: None,
             comment: "c".into(),
             script: "sleep 5".into(),
@@ -113,5 +117,7 @@ mod tests {
         let arguments = submission.arguments().join(" ");
         assert!(arguments.ends_with("--nodelist=other --nodelist=n-0 --reboot --comment=c --wrap=sleep 5"));
         assert!(arguments.contains("--licenses=rebuild"));
+        // What an administrator says of the time comes later, and holds.
+        assert!(arguments.find("--time=00:30:00") < arguments.find("--time=5"));
     }
 }

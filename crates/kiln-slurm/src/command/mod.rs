@@ -1,6 +1,7 @@
 //! Slurm's commands, as Kiln needs them. Arguments only, never a shell; programs by absolute path.
 
 mod jobs;
+mod licenses;
 mod nodes;
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::release::Release;
 
 pub use jobs::Submission;
+pub use licenses::LicenseUse;
 
 #[derive(Debug, Clone)]
 pub struct Slurm {

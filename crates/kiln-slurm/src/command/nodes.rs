@@ -15,9 +15,14 @@ impl Slurm {
         Ok(parse_nodes(&self.call("scontrol", &["show", "node", "--oneliner"]).await?))
     }
 
+    /// `None`: Slurm does not know it.
     pub async fn node(&self, name: &str) -> Result<Option<Node>> {
-        let text = self.call("scontrol", &["show", "node", name, "--oneliner"]).await?;
-        Ok(parse_nodes(&text).remove(name))
+        match self.call("scontrol", &["show", "node", name, "--oneliner"]).await {
+            Ok(text) => Ok(parse_nodes(&text).remove(name)),
+            // It says no more than that it failed: nothing is known of the node, unless all can be read without it.
+            Err(Error::Refused { .. }) => Ok(self.nodes().await?.remove(name)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Nodes of a partition.
@@ -29,6 +34,13 @@ impl Slurm {
                 hostlist::expand(list).map_err(|source| Error::Hostlist { list: list.into(), source })
             }
         }
+    }
+
+    /// How long a job may run in a partition, as Slurm writes times; `None`: for as long as it likes.
+    pub async fn max_time(&self, partition: &str) -> Result<Option<String>> {
+        let text = self.call("scontrol", &["show", "partition", partition, "--oneliner"]).await?;
+        let time = text.lines().find_map(|line| field(line, "MaxTime"));
+        Ok(time.filter(|time| !matches!(*time, "UNLIMITED" | "INFINITE")).map(String::from))
     }
 
     /// Whether only root and Slurm's own user may submit to a partition.

@@ -28,6 +28,24 @@ const GIVEN_UP: [&str; 2] = ["reboot timed out", "ResumeTimeout reached"];
 /// How slurmctld says, in all releases, that a node booted without having been asked to.
 const UNEXPECTED_REBOOT: &str = "Node unexpectedly rebooted";
 
+/// Why Slurm's own daemons drain a node, in all releases, for something that happened while it ran. Later releases add which
+/// job it was. What they say of a node that registered with less than slurm.conf has (`Low RealMemory`) is not among them:
+/// the next instance would have as little.
+const DRAINED_BY_DAEMONS: [&str; 10] = [
+    "Kill task failed",
+    "Job step not running",
+    "Epilog error",
+    "Prolog error",
+    "Prolog/Epilog failure",
+    "Job env setup error",
+    "batch job complete failure",
+    "Duplicate jobid",
+    "SlurmdSpoolDir is full",
+    "switch_g_job_postfini failed",
+];
+/// slurmctld drains as Slurm's user, slurmd and slurmstepd as root.
+const DAEMONS: [&str; 2] = [SLURM_USER, "root"];
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Node {
     pub name: String,
@@ -58,6 +76,12 @@ impl Node {
     /// The drain is someone else's: it is not Kiln's to change.
     pub fn is_drained_by_others(&self) -> bool {
         self.state.is_drained() && !self.has_reason(REASON)
+    }
+
+    /// One of Slurm's own daemons has drained it, for something that happened on the machine that the node was then.
+    pub fn is_drained_by_daemons(&self) -> bool {
+        let by_daemon = self.reason_by.as_deref().is_some_and(|who| DAEMONS.contains(&who));
+        self.state.is_drained() && by_daemon && DRAINED_BY_DAEMONS.iter().any(|why| self.has_reason(why))
     }
 
     /// The drain of someone else in words, if there is one.
@@ -97,6 +121,12 @@ impl Node {
     pub fn needs_instance_for_jobs(&self) -> bool {
         let off_or_on_the_way = self.state.is_powering_down_or_off() || self.state.is_powering_up();
         self.carries_jobs() && !self.state.is_down() && !off_or_on_the_way
+    }
+
+    /// Jobs run there, or Slurm may start one at any moment: whoever takes its instance away takes it from users. A node that
+    /// Slurm waits for, because it was rebooted or powered up, is nobody's yet.
+    pub fn is_in_use(&self) -> bool {
+        !self.state.is_booting() && (self.state.in_service() || self.needs_instance_for_jobs())
     }
 
     /// In service with jobs on it, except that it has not answered just now.
@@ -178,6 +208,20 @@ mod tests {
     }
 
     #[test]
+    fn drains_by_slurms_daemons_are_known_by_their_words() {
+        for reason in ["Kill task failed [root@1]", "Kill task failed (JobId=7 StepId=0) [root@1]"] {
+            assert!(node(&format!("State=IDLE+DRAIN Reason={reason}")).is_drained_by_daemons(), "{reason}");
+        }
+        assert!(node("State=IDLE+DRAIN Reason=Epilog error [slurm@1]").is_drained_by_daemons());
+        for reason in
+            ["bad fan [root@1]", "Kill task failed [alice@1]", "Low RealMemory (reported:1 < 2) [slurm@1]"]
+        {
+            assert!(!node(&format!("State=IDLE+DRAIN Reason={reason}")).is_drained_by_daemons(), "{reason}");
+        }
+        assert!(!node("State=IDLE Reason=Epilog error [slurm@1]").is_drained_by_daemons());
+    }
+
+    #[test]
     fn reasons_for_being_down_are_told_apart() {
         assert!(node("State=DOWN Reason=reboot timed out [slurm@1]").is_given_up());
         assert!(
@@ -188,24 +232,35 @@ mod tests {
         assert!(!node("State=DOWN").is_set_down_by_others());
     }
 
-    /// State, then: carries jobs, runs jobs, needs its instance for them, is silent with them.
+    /// State, then: carries jobs, runs jobs, needs its instance for them, is silent with them, is in use.
     #[test]
     fn jobs_on_a_node() {
         let rows = [
-            ("IDLE", [false; 4]),
-            ("MIXED", [true, true, true, false]),
-            ("IDLE CPUAlloc=1", [true, true, true, false]),
-            ("ALLOCATED*", [true, true, true, true]),
-            ("ALLOCATED+POWERING_UP", [true, false, false, false]),
-            ("ALLOCATED+POWER_UP", [true, false, true, false]),
-            ("MIXED+POWER_DOWN", [true, true, true, false]),
-            ("MIXED+POWERING_DOWN", [true, true, false, false]),
-            ("DOWN CPUAlloc=1", [true, false, false, false]),
+            ("IDLE", [false, false, false, false, true]),
+            ("IDLE+DRAIN", [false; 5]),
+            ("IDLE+REBOOT_ISSUED", [false; 5]),
+            ("IDLE+NOT_RESPONDING", [false; 5]),
+            ("MIXED", [true, true, true, false, true]),
+            ("MIXED+DRAIN", [true, true, true, false, true]),
+            ("MIXED+FAIL", [true, true, true, false, true]),
+            ("MIXED+REBOOT_REQUESTED", [true, true, true, false, true]),
+            ("IDLE CPUAlloc=1", [true, true, true, false, true]),
+            ("ALLOCATED*", [true, true, true, true, true]),
+            ("ALLOCATED+POWERING_UP", [true, false, false, false, false]),
+            ("ALLOCATED+POWER_UP", [true, false, true, false, true]),
+            ("MIXED+POWER_DOWN", [true, true, true, false, true]),
+            ("MIXED+POWERING_DOWN", [true, true, false, false, false]),
+            ("DOWN CPUAlloc=1", [true, false, false, false, false]),
         ];
         for (text, expected) in rows {
             let n = node(&format!("State={text}"));
-            let answers =
-                [n.carries_jobs(), n.runs_jobs(), n.needs_instance_for_jobs(), n.is_silent_with_jobs()];
+            let answers = [
+                n.carries_jobs(),
+                n.runs_jobs(),
+                n.needs_instance_for_jobs(),
+                n.is_silent_with_jobs(),
+                n.is_in_use(),
+            ];
             assert_eq!(answers, expected, "{text}");
         }
     }

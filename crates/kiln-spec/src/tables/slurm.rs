@@ -8,7 +8,7 @@ use crate::slurm_parameters::{PARAMETERS, is_known};
 use crate::validate::names::check_one_line;
 use crate::written::table::table;
 use crate::written::{At, Named, Scalar, Text};
-use crate::{ConfigValue, SlurmSpec};
+use crate::{ConfigValue, Partition, SlurmSpec};
 
 table! {
     /// Slurm's own configuration.
@@ -102,8 +102,44 @@ fn check_rebuild_needs(written: &SlurmTable, findings: &mut Findings<'_>) {
     }
 }
 
+/// With preemption a tier for rebuild jobs would let them end user jobs, so they have none, and may wait behind those that have.
+fn warn_preemption(
+    written: &SlurmTable,
+    spec: &SlurmSpec,
+    partitions: &[Partition],
+    findings: &mut Findings<'_>,
+) {
+    let preempt = written.config.iter().find(|(key, _)| key.value.eq_ignore_ascii_case("PreemptType"));
+    let Some((_, At { value: ConfigValue::Set(kind), span })) = preempt.filter(|_| spec.preempts()) else {
+        return;
+    };
+    let highest = (partitions.iter())
+        .filter_map(|partition| Some((partition.priority_tier()?, partition)))
+        .filter(|(tier, _)| *tier > 1)
+        .max_by_key(|(tier, _)| *tier);
+    let by_qos = kind.eq_ignore_ascii_case("preempt/qos");
+    let message = match highest {
+        Some((tier, partition)) => format!(
+            "with preemption, jobs in partition `{}` (PriorityTier={tier}) go before rebuild jobs",
+            partition.name
+        ),
+        None if by_qos => {
+            "with preemption, jobs of a higher QOS may end rebuild jobs, which are then submitted again"
+                .into()
+        }
+        None => return,
+    };
+    (findings.warning("preempts-rebuild", span.clone(), message))
+        .hint("a rollout may wait as long as such jobs come; `kiln rebuild --strategy drain` needs no jobs");
+}
+
 /// `rebuilds`: the cluster has a rebuild partition.
-pub(crate) fn validate(written: &SlurmTable, rebuilds: bool, findings: &mut Findings<'_>) -> SlurmSpec {
+pub(crate) fn validate(
+    written: &SlurmTable,
+    rebuilds: bool,
+    partitions: &[Partition],
+    findings: &mut Findings<'_>,
+) -> SlurmSpec {
     let entries = &written.config;
     if rebuilds {
         check_rebuild_needs(written, findings);
@@ -126,9 +162,13 @@ pub(crate) fn validate(written: &SlurmTable, rebuilds: bool, findings: &mut Find
             );
         }
     }
-    SlurmSpec {
+    let spec = SlurmSpec {
         config: entries.iter().map(|(key, value)| (key.value.clone(), value.value.clone())).collect(),
+    };
+    if rebuilds {
+        warn_preemption(written, &spec, partitions, findings);
     }
+    spec
 }
 
 /// slurmctld does not start with a parameter it does not know.

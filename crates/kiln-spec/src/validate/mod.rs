@@ -46,7 +46,7 @@ pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Sp
     image::check_use(&merged, &images, findings);
     let partitions = partition::validate(&merged, findings);
     let rebuild = rebuild::validate(&merged, &compute, findings);
-    let slurm = slurm::validate(&merged.slurm, !rebuild.is_empty(), findings);
+    let slurm = slurm::validate(&merged.slurm, !rebuild.is_empty(), &partitions, findings);
     let users = user::validate(&merged.users, findings);
     let reconcile = reconcile::validate(&merged.reconcile, findings);
     let roles = role::validate(&merged.roles, findings);

@@ -28,8 +28,7 @@ impl Up {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let outcome = cluster::with(context, async |deployment| {
             deployment.secrets.ensure()?;
-            let observed = deployment.observe().await?;
-            deployment.build_missing_images(&observed).await?;
+            deployment.build_missing_images().await?;
             let plan = deployment.plan().await?;
             apply::carry_out(context, deployment, &plan, self.yes).await?;
             let configured = deployment.configure(false).await?;

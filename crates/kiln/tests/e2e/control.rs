@@ -3,6 +3,34 @@
 use crate::lab::{Lab, wait};
 use crate::reconcile::cloud;
 
+/// From Debian 12 to 13 is further than Slurm reaches. Said before an image is built, and nothing is touched.
+pub fn too_far(lab: &mut Lab) {
+    let file = lab.read_file();
+    let seen = |lab: &mut Lab| (lab.json(&["inventory"]), lab.json(&["image", "list"]));
+    let before = seen(lab);
+    lab.edit("source = \"bookworm\"", "source = \"trixie\"");
+    for words in [&["up", "--yes"][..], &["plan"]] {
+        let refused = lab.try_kiln(words);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success(), "{said}");
+        assert!(said.contains("control runs Slurm 22.05"), "{said}");
+        assert!(said.contains("Slurm 23.11 is the newest that can"), "{said}");
+    }
+    lab.write_file(&file);
+    assert_eq!(before, seen(lab));
+    assert!(lab.kiln(&["plan"]).contains("Nothing to do"));
+}
+
+/// The node says which Slurm it runs.
+pub fn image_deleted(lab: &mut Lab) {
+    let image = lab.host("control")["image_id"].as_str().expect("an image").to_string();
+    lab.kiln(&["image", "delete", &image, "--yes", "--force"]);
+    assert!(!lab.kiln(&["--json", "image", "list"]).contains(&image), "it is gone");
+    lab.edit("KillWait = 30", "KillWait = 31");
+    lab.kiln(&["configure"]);
+    assert!(lab.on("control", &["scontrol", "show", "config"]).contains("KillWait                = 31"));
+}
+
 /// A new image on a living cluster: control and login at once, compute left to Slurm.
 pub fn rebuilt(lab: &mut Lab) {
     let running = lab.submit("--nodes=2 --exclusive --output=running.%j", "sleep 45; echo survived");

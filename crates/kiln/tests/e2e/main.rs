@@ -72,6 +72,7 @@ const TROUBLE: &[Scenario] = &[
 const RECONCILE: &[Scenario] = &[
     ("fixed and elastic nodes side by side", reconcile::raise),
     ("an instance is deleted behind Slurm's back", reconcile::instance_gone),
+    ("a list that lacks instances", reconcile::incomplete_list),
     ("instances that are no node's", reconcile::strays),
     ("nodes that are down without an instance", reconcile::down_without_instance),
     ("instances of nodes that are off", reconcile::left_running),
@@ -142,6 +143,7 @@ const SUITES: &[Suite] = &[
                 ("the share tells a reader nothing", secrecy::sealed_share),
                 ("up again changes nothing", raise::up_again),
                 ("commands show the cluster", raise::commands),
+                ("a jump too far for Slurm is refused", control::too_far),
                 ("services that are down are seen", services::down),
                 ("a doctor examines the whole cluster", services::examined),
                 ("a failed image build leaves nothing", raise::failed_build),
@@ -163,6 +165,7 @@ const SUITES: &[Suite] = &[
                 ("a lost control node comes back", control::lost),
                 ("the cluster shrinks and grows", change::resize),
                 ("a rebooted compute node comes back configured", change::reboot),
+                ("control's image is deleted from the cloud", control::image_deleted),
             ],
         ],
     },

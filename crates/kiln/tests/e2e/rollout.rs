@@ -143,11 +143,15 @@ pub fn worked_with_rebuild(lab: &mut Lab) {
     }
 }
 
-/// User jobs run and wait all the while: none fails, none starts again, none sees two images.
+/// User jobs run and wait all the while: none fails, none starts again, none sees two images. One of them has asked for the
+/// licences that rebuild jobs need, which delays nobody.
 pub fn under_load(lab: &mut Lab) {
     // Half of the nodes have to wait for the other half.
     lab.edit("name = \"e2e\"\n", "name = \"e2e\"\nconcurrency = 2\n");
     use_image(lab, "third");
+    let taker = lab.submit("--licenses=rebuild:2 --nodelist=standard-0 --time=30", "sleep 900");
+    lab.wait_job(&taker, "RUNNING");
+    assert_eq!(lab.job(&taker, "Licenses"), "rebuild:2");
     let script = "srun cat /etc/which-image; sleep 2";
     let mut jobs = Vec::new();
     for partition in ["standard", "extra"] {
@@ -160,7 +164,15 @@ pub fn under_load(lab: &mut Lab) {
             );
         }
     }
-    lab.kiln(&["rebuild"]);
+    lab.kiln(&["rebuild", "--detach"]);
+    wait("nodes are rebuilt although a user took the licences", || {
+        steps(lab).values().any(|step| matches!(step.as_str(), "booting" | "checking" | "done"))
+    });
+    assert_eq!(lab.job(&taker, "JobState"), "RUNNING", "it lost a licence and nothing else");
+    assert!(!lab.job(&taker, "Licenses").contains("rebuild"));
+    lab.as_user("login-0", &format!("scancel {taker}"));
+    let report = lab.watch();
+    assert_eq!((&report["done"], &report["failed"]), (&4.into(), &0.into()), "{report}");
     for node in COMPUTE {
         assert_eq!(which_image(lab, node), "third");
     }
@@ -192,20 +204,59 @@ pub fn nothing_to_do(lab: &mut Lab) {
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(words.contains("all 4 nodes have their image; there is nothing to do"), "{words}");
 
-    // To the same image: a reboot, which keeps the disk. Also where nobody may submit without an account.
-    lab.edit("KillWait = 30\n", "KillWait = 30\nAccountingStorageEnforce = \"associations\"\n");
+    // To the same image: a reboot, which keeps the disk. Also where nobody may submit without an account, or without
+    // saying how long a job takes.
+    let file = lab.read_file();
+    lab.edit("KillWait = 30\n", &format!("KillWait = 30\nAccountingStorageEnforce = \"limits\"\n{PLUGIN}\n"));
+    lab.edit("[login.login]\n", &format!("{TIME_REQUIRED}\n[login.login]\n"));
     lab.kiln(&["configure"]);
     let refused = lab.try_as_user("login-0", "sbatch --wrap true");
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && words.contains("say how long your job takes"), "{words}");
+    let refused = lab.try_as_user("login-0", "sbatch --time=1 --wrap true");
     assert!(!refused.status.success(), "the user has no account");
     let before = images(lab);
     lab.on("extra-1", &["touch", "/root/on-this-disk", "/run/in-this-boot"]);
-    lab.kiln(&["rebuild", "--force", "--nodes", "extra-1"]);
+    // A limit on how many jobs Slurm's user may have puts the rollout off, and no more.
+    let most = |lab: &mut Lab, jobs: &str| {
+        let limit = format!("MaxSubmitJobs={jobs}");
+        lab.on("control", &["sacctmgr", "--immediate", "modify", "user", "slurm", "set", &limit]);
+    };
+    most(lab, "0");
+    lab.kiln(&["rebuild", "--detach", "--force", "--nodes", "extra-1"]);
+    wait("the rollout says that it is put off", || {
+        let node = lab.json(&["rebuild", "status"])["nodes"][0].clone();
+        let remark = node["remark"].as_str().unwrap_or_default().to_string();
+        node["step"] == "pending" && remark.starts_with("Slurm takes no more jobs just now: ")
+    });
+    most(lab, "-1");
+    let report = lab.watch();
+    assert_eq!((&report["done"], &report["failed"]), (&1.into(), &0.into()), "{report}");
     assert_eq!(before, images(lab));
     lab.on("extra-1", &["test", "-e", "/root/on-this-disk"]);
     lab.on("extra-1", &["test", "!", "-e", "/run/in-this-boot"]);
-    lab.edit("AccountingStorageEnforce = \"associations\"\n", "");
+    lab.write_file(&file);
     lab.kiln(&["configure"]);
 }
+
+const PLUGIN: &str = "JobSubmitPlugins = \"lua\"";
+/// The script of docs/cluster-file.md.
+const TIME_REQUIRED: &str = r#"[[role.control.file]]
+path = "/etc/slurm/job_submit.lua"
+content = """
+function slurm_job_submit(job, partition, uid)
+  if job.time_limit == slurm.NO_VAL then
+    slurm.log_user("say how long your job takes: --time")
+    return slurm.ERROR
+  end
+  return slurm.SUCCESS
+end
+
+function slurm_job_modify(job, record, partition, uid)
+  return slurm.SUCCESS
+end
+"""
+"#;
 
 /// A canary that fails its check: everybody else stays as they are, and it goes back.
 pub fn canary(lab: &mut Lab) {

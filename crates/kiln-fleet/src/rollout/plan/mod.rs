@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kiln_slurm::{JobState, REASON};
+use kiln_slurm::{JobState, Node, REASON};
 use kiln_wire::rollout::{NodeStep, Options, Rollout, RolloutNode, RolloutState, Strategy};
 
 use super::observe::{JobObservation, NodeObservation};
@@ -51,11 +51,10 @@ pub enum Action {
     Undrain {
         node: String,
     },
-    /// Take the node back to the image it had. `direct`: Slurm cannot run a job there.
+    /// The node is to go back to the image it had.
     TakeBack {
         node: String,
         image: String,
-        direct: bool,
     },
     Become(RolloutState),
 }
@@ -129,6 +128,9 @@ fn act_on(rollout: &Rollout, node: &RolloutNode, plan: NodePlan, actions: &mut V
             untouched(rollout, node).unwrap_or_else(|| again(rollout, node, "its job was cancelled"))
         }
         NodePlan::Again(why) => again(rollout, node, &why),
+        NodePlan::NotBegun(why) => {
+            untouched(rollout, node).unwrap_or(Transition::HandBack { remark: Some(why) })
+        }
         NodePlan::Fail { reason, drain } => {
             actions.extend(node.step.job().map(|job| Action::Cancel { node: name(), job }));
             if drain {
@@ -148,12 +150,12 @@ fn act_on(rollout: &Rollout, node: &RolloutNode, plan: NodePlan, actions: &mut V
 /// For a node whose job Kiln itself cancelled, because the rollout is paused or ends.
 fn untouched(rollout: &Rollout, node: &RolloutNode) -> Option<Transition> {
     let reason = match &rollout.state {
-        RolloutState::Paused => return Some(Transition::HandBack),
+        RolloutState::Paused => return Some(Transition::HandBack { remark: None }),
         RolloutState::Halting { .. } => "the rollout was halted",
         RolloutState::Aborting => "the rollout was aborted",
         // Paused and resumed at once: Slurm's answer comes late.
         RolloutState::Running if node.remark.as_deref() == Some(CANCELLED) => {
-            return Some(Transition::HandBack);
+            return Some(Transition::HandBack { remark: None });
         }
         _ => return None,
     };
@@ -168,7 +170,7 @@ fn again(rollout: &Rollout, node: &RolloutNode, why: &str) -> Transition {
         rollout.state,
         RolloutState::Running | RolloutState::Paused | RolloutState::RollingBack { .. }
     );
-    if goes_on && node.tries < TRIES && !node.direct {
+    if goes_on && node.tries < TRIES {
         return Transition::Retry { why: why.to_string() };
     }
     let times = if node.tries > 1 { format!(" (tried {} times)", node.tries) } else { String::new() };
@@ -313,17 +315,11 @@ impl After<'_> {
 
 fn take_back(node: &RolloutNode, image: &str, seen: &NodeObservation) -> Action {
     let name = node.node.clone();
-    let back = |name, direct| Action::TakeBack { node: name, image: image.to_string(), direct };
-    match &seen.slurm {
-        Some(slurm) if slurm.is_drained_by_others() => {
-            let reason = "not taken back: somebody else has drained it".to_string();
-            Action::Change { node: name, transition: Transition::RefuseTakeBack { reason } }
-        }
-        // There may be user jobs: Slurm has to let them end.
-        _ if node.elastic => back(name, false),
-        Some(slurm) if slurm.state.in_service() || slurm.is_silent_with_jobs() => back(name, false),
-        _ => back(name, true),
+    if seen.slurm.as_ref().is_some_and(Node::is_drained_by_others) {
+        let reason = "not taken back: somebody else has drained it".to_string();
+        return Action::Change { node: name, transition: Transition::RefuseTakeBack { reason } };
     }
+    Action::TakeBack { node: name, image: image.to_string() }
 }
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ pub enum NodePlan {
     Again(String),
     /// The job was cancelled while it waited: the node was not touched.
     Untouched,
+    /// Slurm itself ended the job before it did anything: it is submitted again, and that counts no try.
+    NotBegun(String),
     Fail {
         reason: String,
         drain: bool,
@@ -88,6 +90,8 @@ fn powered_down(node: &RolloutNode, seen: &NodeObservation, now: Timestamp) -> N
 
 struct Facts<'a> {
     request: Option<&'a Request>,
+    /// Why the node was left alone after all.
+    called_off: Option<&'a str>,
     slurm: Option<&'a Node>,
     /// The cloud is at work on the instance, or about to be.
     at_work: bool,
@@ -103,7 +107,9 @@ struct Facts<'a> {
 impl<'a> Facts<'a> {
     fn new(node: &RolloutNode, seen: &'a NodeObservation, terms: Terms) -> Self {
         let begun = node.begun.unwrap_or(node.since) - BOOT_TIME_ROUNDING;
-        let request = seen.request.as_ref().filter(|r| r.received >= begun);
+        let of_this_try = |r: &&Request| r.received >= begun;
+        let request = seen.request.as_ref().filter(of_this_try).filter(|r| r.called_off().is_none());
+        let called_off = seen.request.as_ref().filter(|r| r.received >= begun + BOOT_TIME_ROUNDING);
         let slurm = seen.slurm.as_ref();
         let booted = slurm.and_then(|n| n.booted);
         let at_work = seen.building || request.is_some_and(Request::is_open);
@@ -116,6 +122,7 @@ impl<'a> Facts<'a> {
         let since = request.and_then(|r| r.began).map_or(begun, |began| began - BOOT_TIME_ROUNDING);
         Facts {
             request,
+            called_off: called_off.and_then(Request::called_off),
             slurm,
             at_work,
             given_up: slurm.is_some_and(Node::is_given_up),
@@ -152,15 +159,25 @@ fn with_job(
         JobState::Completed if facts.registered && facts.in_service => to(Transition::Finish),
         JobState::Cancelled if facts.request.is_none() => NodePlan::Untouched,
         JobState::Cancelled => NodePlan::Again("its job was cancelled".into()),
-        JobState::NodeFail if facts.in_service && facts.registered => {
+        JobState::Preempted if facts.request.is_none() => {
+            NodePlan::NotBegun(format!("job {job} was preempted before its turn"))
+        }
+        JobState::Preempted if facts.in_service && facts.registered => {
+            NodePlan::Again("its job was preempted".into())
+        }
+        JobState::NodeFail if facts.in_service && (facts.registered || facts.request.is_none()) => {
             NodePlan::Again("Slurm lost the node while its job ran".into())
         }
-        JobState::Completed | JobState::NodeFail if is_overdue(facts, terms, waited) => {
+        JobState::Completed | JobState::NodeFail | JobState::Preempted
+            if is_overdue(facts, terms, waited) =>
+        {
             did_not_return(facts, terms)
         }
-        JobState::Configuring | JobState::Running | JobState::Completed | JobState::NodeFail => {
-            to(Transition::Boot { job: some })
-        }
+        JobState::Configuring
+        | JobState::Running
+        | JobState::Completed
+        | JobState::NodeFail
+        | JobState::Preempted => to(Transition::Boot { job: some }),
         JobState::TimedOut => job_failed(job, "ran out of time", state),
         JobState::Failed => job_failed(job, "failed: its command or check did not succeed", state),
         JobState::Other(_) => job_failed(job, "did not end well", state),
@@ -176,6 +193,9 @@ fn without_job(node: &RolloutNode, facts: &Facts<'_>, terms: Terms, waited: Dura
     let drained_by_kiln = facts.slurm.is_some_and(Node::is_drained_by_kiln);
     if facts.at_work {
         return to(Transition::Rebuild { job: None });
+    }
+    if let Some(why) = facts.called_off {
+        return NodePlan::Again(why.to_string());
     }
     if !facts.rebuilt {
         return match (&node.step, facts.request) {

@@ -53,7 +53,7 @@ fn request(state: RequestState) -> Option<Request> {
         received: second(START + 10),
         state,
         attempts: 1,
-        error: Some("the cloud has no image new".into()),
+        error: (state == RequestState::Failed).then(|| "the cloud has no image new".into()),
         next_try: second(START + 10),
         operation: None,
         began: Some(second(START + 11)),
@@ -167,6 +167,41 @@ fn what_went_wrong_is_tried_once_more() {
     }
 }
 
+/// Slurm itself ended the job: its node is as it was.
+#[test]
+fn a_job_that_slurm_ended_before_its_turn_drains_no_node() {
+    let submitted = || NodeStep::Submitted { job: 7 };
+    let mut rollout = rollout(Options::default(), vec![submitted()]);
+    rollout.nodes[0].tries = 2;
+    let remark = Some("job 7 was preempted before its turn".to_string());
+    let preempted = act(&rollout, &[old(JobState::Preempted)]);
+    assert_eq!(preempted[0], change("n-0", Transition::HandBack { remark }));
+    // Once more, and after that no drain.
+    for seen in [old(JobState::NodeFail), new(JobState::Preempted)] {
+        for (tries, fails) in [(1, false), (2, true)] {
+            rollout.nodes[0].tries = tries;
+            let actions = act(&rollout, from_ref(&seen));
+            assert!(!actions.iter().any(|a| matches!(a, Action::Drain { .. })), "{actions:?}");
+            let Action::Change { transition, .. } = &actions[0] else { panic!("{actions:?}") };
+            assert_eq!(matches!(transition, Transition::Fail { .. }), fails, "{seen:?}");
+        }
+    }
+}
+
+/// It was put back into service before the cloud was asked.
+#[test]
+fn a_request_that_was_called_off_is_tried_again() {
+    let mut rollout = rollout(Options::default(), vec![NodeStep::Rebuilding { job: None }]);
+    rollout.nodes[0].direct = true;
+    let why = "not rebuilt: it is back in service".to_string();
+    let called_off = NodeObservation {
+        request: request(RequestState::Done).map(|r| Request { error: Some(why.clone()), ..r }),
+        job: None,
+        ..old(JobState::Completed)
+    };
+    assert_eq!(act(&rollout, &[called_off])[0], change("n-0", Transition::Retry { why }));
+}
+
 #[test]
 fn a_job_without_a_rebuild_is_named() {
     let mut rollout = rollout(Options::default(), vec![NodeStep::Submitted { job: 7 }]);
@@ -270,7 +305,7 @@ fn pausing_calls_off_what_waits_only() {
     assert!(actions.contains(&Action::CancelPending { node: "n-0".into(), job: 1 }));
     assert!(submits(&actions).is_empty());
     let actions = act(&rollout, &[old(JobState::Cancelled), building]);
-    assert_eq!(actions, [change("n-0", Transition::HandBack)]);
+    assert_eq!(actions, [change("n-0", Transition::HandBack { remark: None })]);
 }
 
 #[test]
@@ -305,26 +340,18 @@ fn changed_nodes_are_taken_back() {
     assert_eq!(
         actions,
         [
-            // User jobs may run there: through Slurm.
-            Action::TakeBack { node: "n-0".into(), image: "old".into(), direct: false },
-            Action::TakeBack { node: "n-1".into(), image: "old".into(), direct: true },
+            Action::TakeBack { node: "n-0".into(), image: "old".into() },
+            Action::TakeBack { node: "n-1".into(), image: "old".into() },
             Action::Become(RolloutState::RollingBack { why: "w".into() }),
         ]
     );
-    // It does not answer just now, but has jobs on it.
-    let mute = |state: &str| NodeObservation { slurm: slurm(state, START + 20), ..new(JobState::Completed) };
-    let direct = |state: &str| match act(
-        &rollout,
-        &[mute(state), old(JobState::Completed), old(JobState::Completed), old(JobState::Completed)],
-    )
-    .first()
-    {
-        Some(Action::TakeBack { direct, .. }) => *direct,
-        other => panic!("{other:?}"),
+    let foreign = |seen: NodeObservation| {
+        let drained = seen.slurm.map(|node| Node { reason: Some("bad fan".into()), ..node });
+        NodeObservation { slurm: drained, ..seen }
     };
-    assert!(!direct("ALLOCATED+NOT_RESPONDING"));
-    assert!(direct("ALLOCATED+NOT_RESPONDING+POWERING_UP"));
-    assert!(direct("IDLE+NOT_RESPONDING"));
+    let drained = NodeObservation { slurm: slurm("IDLE+DRAIN", START + 20), ..new(JobState::Completed) };
+    let actions = act(&rollout, &[foreign(drained)]);
+    assert!(matches!(&actions[0], Action::Change { transition: Transition::RefuseTakeBack { .. }, .. }));
     rollout.state = RolloutState::RollingBack { why: "w".into() };
     assert_eq!(act(&rollout, &[]), [Action::Become(RolloutState::RolledBack { why: "w".into() })]);
 }

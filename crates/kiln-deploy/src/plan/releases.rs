@@ -1,0 +1,53 @@
+//! Slurm's rules for releases: the control node is never older than what talks to it, never too far ahead of it, and reads
+//! only what a release within its reach has written. A plan that would break them is refused before anything is touched.
+
+use kiln_image::{Manifest, Recipe};
+use kiln_slurm::Release;
+use kiln_spec::{Node, Role, Spec};
+
+use super::node::group_label;
+use crate::error::{Error, Result};
+use crate::observe::Observed;
+use crate::targets::Targets;
+
+pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
+    let Some(control) = spec.nodes().find(|node| node.role == Role::Control) else { return Ok(()) };
+    let present = present(&control, observed);
+    // What is not known is not judged: an image that was not made by Kiln, a node that does not answer.
+    let Some(future) = target(spec, &control, observed, targets).or(present) else { return Ok(()) };
+    if let Some(present) = present
+        && !future.can_convert(present)
+    {
+        let node = control.name.to_string();
+        return Err(Error::SlurmConversion { node, present, future });
+    }
+    for node in spec.nodes().filter(|node| node.role != Role::Control) {
+        let target = target(spec, &node, observed, targets);
+        // A node that is rebuilt at once has its new image by the time that it talks to slurmctld again.
+        let stays =
+            (node.image_update == kiln_spec::ImageUpdate::Slurm).then(|| self::present(&node, observed));
+        let refused = |release: &Release| !future.can_serve(*release);
+        if let Some(release) = [target, stays.flatten()].into_iter().flatten().find(refused) {
+            return Err(Error::SlurmDistance { group: group_label(&node), release, control: future });
+        }
+    }
+    Ok(())
+}
+
+/// What the node runs now.
+fn present(node: &Node<'_>, observed: &Observed) -> Option<Release> {
+    let instance = observed.nodes().get(node.name).copied()?;
+    let image = observed.images.iter().find(|image| Some(&image.id) == instance.image.as_ref());
+    let of_image = image.and_then(Manifest::of).and_then(|manifest| manifest.slurm());
+    of_image.or_else(|| observed.releases.get(node.name).copied())
+}
+
+/// What the image that the file gives to the node has. One that is not built yet gets what its system brings.
+fn target(spec: &Spec, node: &Node<'_>, observed: &Observed, targets: &Targets) -> Option<Release> {
+    let id = targets.get(node.image).and_then(Option::as_ref);
+    let built = id.and_then(|id| observed.images.iter().find(|image| image.id == *id));
+    match built {
+        Some(image) => Manifest::of(image)?.slurm(),
+        None => Recipe::of(spec, node.image)?.slurm(),
+    }
+}
