@@ -291,6 +291,7 @@ fn judge(ids: &[String], seen: &[Instance]) -> Result<Option<Vec<String>>> {
             InstanceStatus::Building
             | InstanceStatus::Rebuilding
             | InstanceStatus::Stopped
+            | InstanceStatus::Held { .. }
             | InstanceStatus::Deleting => {
                 waiting.push(format!("{} ({})", instance.name, instance.status.word()));
             }

@@ -65,6 +65,10 @@ pub enum InstanceStatus {
     Rebuilding,
     Active,
     Stopped,
+    /// Somebody has set it aside, in the cloud's word for it: paused, suspended, shelved, rescue. It is not Kiln's to end that.
+    Held {
+        how: String,
+    },
     Deleting,
     /// With the cloud's own words.
     Error {
@@ -74,12 +78,13 @@ pub enum InstanceStatus {
 
 impl InstanceStatus {
     /// As people say it.
-    pub fn word(&self) -> &'static str {
+    pub fn word(&self) -> &str {
         match self {
             InstanceStatus::Building => "building",
             InstanceStatus::Rebuilding => "rebuilding",
             InstanceStatus::Active => "active",
             InstanceStatus::Stopped => "stopped",
+            InstanceStatus::Held { how } => how,
             InstanceStatus::Deleting => "deleting",
             InstanceStatus::Error { .. } => "error",
         }

@@ -171,7 +171,7 @@ impl From<FleetHealth> for ControlAnswer {
             Some(at) => format!("kilnd last checked at {}", at.strftime("%Y-%m-%d %H:%M:%S UTC")),
             None => "kilnd has never checked".into(),
         });
-        let blind = health.cloud_problem.map(|problem| format!("kilnd cannot ask the cloud: {problem}"));
+        let blind = health.cloud_problem.map(|problem| format!("kilnd cannot rely on the cloud: {problem}"));
         let says = |n: &NodeHealth| {
             let short = n.slurm.clone()?;
             let off = n.in_order && State::parse(&short).is_off_and_available();

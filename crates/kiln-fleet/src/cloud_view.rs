@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use kiln_cloud::Instance;
+use kiln_cloud::{Instance, InstanceStatus};
 use kiln_wire::labels;
 
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
+use crate::store::Store;
 
 /// All of the cluster, by node name.
 pub async fn instances(fleet: &Fleet) -> kiln_cloud::Result<BTreeMap<String, Instance>> {
@@ -25,14 +26,20 @@ pub async fn by_node(fleet: &Fleet) -> kiln_cloud::Result<BTreeMap<String, Vec<I
 }
 
 /// The only way in which kilnd deletes an instance: only one with the labels of a compute node of its cluster, which are read
-/// right before.
-pub async fn delete(fleet: &Fleet, id: &str) -> Result<()> {
+/// right before, and none that somebody has set aside.
+pub async fn delete(store: &Store, fleet: &Fleet, id: &str) -> Result<()> {
     match fleet.cloud.instance(id).await {
-        Ok(instance) if is_ours(&instance, &fleet.file.cluster) => Ok(fleet.cloud.delete(id).await?),
-        Ok(_) => Err(Error::Refused(format!("instance {id} has other labels now"))),
-        Err(error) if error.is_not_found() => Ok(()),
-        Err(error) => Err(error.into()),
+        Ok(instance) if !is_ours(&instance, &fleet.file.cluster) => {
+            return Err(Error::Refused(format!("instance {id} has other labels now")));
+        }
+        Ok(Instance { status: InstanceStatus::Held { how }, .. }) => {
+            return Err(Error::Refused(format!("instance {id} is left as it is: {how}")));
+        }
+        Ok(_) => fleet.cloud.delete(id).await?,
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(error.into()),
     }
+    store.forget_instance(id)
 }
 
 /// It has the labels of a compute node of this cluster: Kiln may delete it.
@@ -46,6 +53,6 @@ pub fn image_of(instance: &Instance) -> Option<&str> {
     instance.image.as_deref().or_else(|| instance.labels.get(labels::IMAGE).map(String::as_str))
 }
 
-fn node_of(instance: &Instance) -> &str {
+pub fn node_of(instance: &Instance) -> &str {
     instance.labels.get(labels::NODE).map_or(instance.name.as_str(), String::as_str)
 }

@@ -39,7 +39,7 @@ pub fn pause_text(group: &str, record: &FailureRecord) -> String {
     format!("{group} is paused{until}: {}", record.problem)
 }
 
-/// Groups whose nodes come up again, each with a node that proves it: it is in service, on an instance created since the last
+/// Groups whose nodes come up again, each with a node that proves it: it is in service, on an instance that came after the last
 /// failure. A new instance alone proves nothing: it has to join. Pure.
 pub fn recovered<'a>(
     nodes: &'a [NodeObservation],
@@ -47,7 +47,7 @@ pub fn recovered<'a>(
 ) -> BTreeMap<&'a str, &'a str> {
     let proves = |o: &&NodeObservation| {
         let Some(record) = records.get(&o.group) else { return false };
-        let since = |i: &kiln_cloud::Instance| i.created > record.last_failure;
+        let since = |i: &kiln_cloud::Instance| o.first_seen(i) > record.last_failure;
         o.state().is_some_and(kiln_slurm::State::in_service)
             && o.instance().is_some_and(|i| i.status == InstanceStatus::Active && since(i))
     };

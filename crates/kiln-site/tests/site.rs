@@ -260,6 +260,11 @@ fn a_slurm_conf_that_is_refused_leaves_slurmctld_and_its_restart_alone() {
         _ => false,
     };
     assert!(needs("file:/etc/kiln/slurmctld-restart") && needs("service:slurmctld.service"));
+    // Else kilnd would take nodes for removed ones that Slurm still gives jobs to.
+    assert!(needs("file:/etc/kiln/fleet.json") && needs("file:/etc/kiln/nodes"));
+    let at = |id: &str| control.resources.iter().position(|r| r.id() == id).unwrap();
+    assert!(at("command:slurm reconfigured") < at("file:/etc/kiln/fleet.json"));
+    assert!(at("file:/etc/kiln/fleet.json") < at("service:kilnd.service"));
 }
 
 /// Numbers that packages give change from image to image, and files on volumes belong to numbers.

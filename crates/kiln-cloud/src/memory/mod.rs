@@ -127,6 +127,12 @@ impl Memory {
         self.world().build_time = time;
     }
 
+    /// Has room for this many more instances, and no others.
+    pub fn room_for(&self, more: usize) {
+        let mut world = self.world();
+        world.room = Some(world.list().len() + more);
+    }
+
     /// What is built from now on ends in the error state, for this reason; `None`: it does not.
     pub fn break_builds(&self, reason: Option<&str>) {
         self.world().breaks = reason.map(String::from);

@@ -29,6 +29,8 @@ pub(super) struct World {
     pub held: BTreeSet<String>,
     pub build_time: Duration,
     pub breaks: Option<String>,
+    /// For how many instances; `None`: for any number.
+    pub room: Option<usize>,
     made: u64,
 }
 
@@ -49,6 +51,7 @@ impl Default for World {
             held: BTreeSet::new(),
             build_time: Duration::from_millis(300),
             breaks: None,
+            room: None,
             made: 0,
         }
     }
@@ -115,6 +118,9 @@ impl World {
     pub fn create(&mut self, new: NewInstance) -> Result<Instance> {
         if self.instances.contains_key(&new.name) {
             return Err(Error::conflict(format!("there is an instance {} already", new.name)));
+        }
+        if self.room.is_some_and(|room| self.instances.len() >= room) {
+            return Err(Error::no_room("quota of instances exceeded"));
         }
         let instance = Instance {
             id: new.name.clone(),

@@ -87,8 +87,10 @@ impl Server {
             "ERROR" => InstanceStatus::Error { reason: self.reason() },
             // On its way up again.
             _ if task == "powering-on" => InstanceStatus::Building,
-            "SHUTOFF" | "STOPPED" | "SUSPENDED" | "PAUSED" | "SHELVED" | "SHELVED_OFFLOADED" | "RESCUE" => {
-                InstanceStatus::Stopped
+            "SHUTOFF" | "STOPPED" => InstanceStatus::Stopped,
+            "SHELVED_OFFLOADED" => InstanceStatus::Held { how: "shelved".into() },
+            "PAUSED" | "SUSPENDED" | "SHELVED" | "RESCUE" => {
+                InstanceStatus::Held { how: self.status.to_lowercase() }
             }
             "UNKNOWN" => InstanceStatus::Error { reason: "its hypervisor does not answer".into() },
             _ if task.starts_with("rebuild") => InstanceStatus::Rebuilding,
@@ -237,7 +239,8 @@ mod tests {
 
     #[test]
     fn novas_states_are_understood() {
-        use InstanceStatus::{Active, Building, Deleting, Rebuilding, Stopped};
+        use InstanceStatus::{Active, Building, Deleting, Held, Rebuilding, Stopped};
+        let held = |how: &str| Held { how: how.into() };
         let rows = [
             ("BUILD", Some("spawning"), Building),
             ("BUILD", Some("deleting"), Deleting),
@@ -249,6 +252,11 @@ mod tests {
             ("SHUTOFF", None, Stopped),
             ("SHUTOFF", Some("powering-on"), Building),
             ("ERROR", Some("deleting"), Deleting),
+            // An administrator's doing: neither off nor broken.
+            ("PAUSED", None, held("paused")),
+            ("SUSPENDED", None, held("suspended")),
+            ("RESCUE", None, held("rescue")),
+            ("SHELVED_OFFLOADED", None, held("shelved")),
         ];
         for (status, task, expected) in rows {
             assert_eq!(server(status, task, "").status(), expected, "{status} {task:?}");

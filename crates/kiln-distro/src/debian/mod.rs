@@ -15,7 +15,7 @@ pub const DEBIAN: Family = Family {
         ("slurm-pam-adopt", &["libpam-slurm-adopt"]),
         ("slurmdbd", &["slurmdbd", "slurm-wlm-mysql-plugin"]),
     ],
-    units: &[("sshd.service", "ssh.service")],
+    units: &[("chronyd.service", "chrony.service"), ("sshd.service", "ssh.service")],
     system_groups: &[
         "adm",
         "audio",

@@ -1,6 +1,6 @@
 //! Carries out what was planned for requests to power nodes up and down.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use kiln_wire::labels;
 use tokio::sync::{Semaphore, TryAcquireError};
 
 use super::plan::left_alone;
-use crate::cloud_view;
+use crate::cloud_view::{self, node_of};
 use crate::control_loop::retry::{self, Failure};
 use crate::error::{Error, Result, chain};
 use crate::fleet::Fleet;
 use crate::group_pause;
-use crate::store::{CloudOperation, Request, RequestKind, Store, now};
+use crate::store::{CloudOperation, NewRequest, Request, RequestKind, RequestState, Store, now};
 use kiln_wire::{FleetNode, InstanceDefaults, LaunchOption};
 
 /// Between two attempts, which go on for as long as Slurm waits for the node.
@@ -68,7 +68,7 @@ impl Executor {
         let _permit = permit;
         self.store.begin(request.id, CloudOperation::Delete)?;
         for id in ids {
-            if let Err(error) = cloud_view::delete(&self.fleet, id).await {
+            if let Err(error) = cloud_view::delete(&self.store, &self.fleet, id).await {
                 return self.later(request, None, &error.chain());
             }
         }
@@ -90,7 +90,7 @@ impl Executor {
     ) -> Result<()> {
         let _permit = limit.acquire().await;
         self.store.log(&request.node, "build", problem, "once more")?;
-        match cloud_view::delete(&self.fleet, id).await {
+        match cloud_view::delete(&self.store, &self.fleet, id).await {
             Ok(()) => Ok(()),
             Err(error) => self.later(request, None, &error.chain()),
         }
@@ -102,12 +102,13 @@ impl Executor {
         // Later requests may have come while this batch waited for its turn.
         let requests = self.still_wanted(requests)?;
         if let Some(record) = self.store.failure_records()?.get(group).filter(|record| record.is_paused()) {
-            return self.fail(&requests, &group_pause::pause_text(group, record)).await;
+            return self.refuse(&requests, &group_pause::pause_text(group, record)).await;
         }
         let options =
             self.fleet.file.elastic.get(group).map(|g| g.launch_options.clone()).unwrap_or_default();
         let Some(defaults) = self.fleet.file.instance_defaults.clone() else {
-            return self.fail(&requests, "the fleet file does not say where to create instances").await;
+            let problem = "the fleet file does not say where to create instances";
+            return self.fail(&requests, problem).await.map(drop);
         };
         let mut waiting = requests;
         for request in &waiting {
@@ -143,10 +144,11 @@ impl Executor {
                             refused.push(request);
                         }
                         Failure::Temporary { wait, problem } => self.later(&request, wait, &problem)?,
-                        Failure::Final(problem) => self.fail(&[request], &problem).await?,
+                        Failure::Final(problem) => drop(self.fail(&[request], &problem).await?),
                     },
                 }
             }
+            self.store.note_instances(created.iter().map(|i| (node_of(i), i)))?;
             self.tell_addresses(&created).await;
             waiting = refused;
         }
@@ -154,7 +156,49 @@ impl Executor {
             return Ok(());
         }
         group_pause::pause(&self.store, &self.fleet.file, group, &no_room)?;
-        self.fail(&waiting, &no_room).await
+        self.refuse(&waiting, &no_room).await
+    }
+
+    /// Gives requests up that the cloud has no room for at present. Jobs that want their nodes cannot start: what was, or is
+    /// about to be, created for them alone is taken back, and does not wait for nothing.
+    pub async fn refuse(&self, requests: &[Request], problem: &str) -> Result<()> {
+        if !self.fail(requests, problem).await? {
+            return Ok(());
+        }
+        let asked_since = requests.iter().map(|r| r.received).min();
+        let (Some(asked_since), lost) = (asked_since, jobs_of(requests)) else { return Ok(()) };
+        // Slurm powers up the nodes of a large job over some time.
+        let asked_since = asked_since - Duration::from_secs(self.fleet.file.resume_timeout);
+        let in_vain: Vec<NewRequest> = (self.store.latest_requests()?.iter())
+            .filter(|r| r.kind == RequestKind::Resume && r.received >= asked_since)
+            .filter(|r| {
+                !matches!(r.state, RequestState::Failed) && !requests.iter().any(|own| own.id == r.id)
+            })
+            .filter(|r| r.jobs.is_some() && jobs_of([*r]).is_subset(&lost))
+            .map(|r| NewRequest {
+                jobs: r.jobs.clone(),
+                ..NewRequest::new(RequestKind::TakeBack, &r.node, now())
+            })
+            .collect();
+        self.store.enqueue(&in_vain).map(drop)
+    }
+
+    /// Drained first, so that no job comes in between.
+    pub async fn power_down(&self, request: &Request) -> Result<()> {
+        let node = request.node.as_str();
+        let why = format!(
+            "{REASON}the cloud has no room for all nodes of job {}",
+            request.jobs.as_deref().unwrap_or("?")
+        );
+        self.slurm.power_down_asap(node, &why).await?;
+        let is_free = self.slurm.node(node).await?.is_none_or(|n| !n.carries_jobs());
+        if is_free {
+            self.slurm.power_down_force(node).await?;
+        }
+        let outcome = if is_free { "powered down" } else { "powered down when its job is over" };
+        tracing::info!(node, why, outcome, "taken back");
+        self.store.log(node, request.kind.word(), why.trim_start_matches(REASON), outcome)?;
+        self.store.finish(request.id)
     }
 
     /// Those that no later request of their node has superseded.
@@ -227,8 +271,9 @@ impl Executor {
     }
 
     /// Gives requests of one group up: Slurm is told that the nodes are down, and runs their jobs elsewhere without waiting.
-    pub async fn fail(&self, requests: &[Request], problem: &str) -> Result<()> {
-        let Some(first) = requests.first() else { return Ok(()) };
+    /// `false`: Slurm could not be told.
+    pub async fn fail(&self, requests: &[Request], problem: &str) -> Result<bool> {
+        let Some(first) = requests.first() else { return Ok(true) };
         let nodes: Vec<&str> = requests.iter().map(|request| request.node.as_str()).collect();
         tracing::error!(?nodes, problem, "cannot power up");
         if let Err(error) = self.slurm.down(&nodes, &format!("{REASON}{problem}")).await {
@@ -236,13 +281,14 @@ impl Executor {
             for request in requests {
                 self.later(request, None, &chain(&error))?;
             }
-            return Ok(());
+            return Ok(false);
         }
         for request in requests {
             self.log(request, &format!("failed: {problem}"))?;
             self.store.fail(request.id, problem)?;
         }
-        group_pause::count(&self.store, &self.fleet.file, self.group(first), requests.len(), problem)
+        group_pause::count(&self.store, &self.fleet.file, self.group(first), requests.len(), problem)?;
+        Ok(true)
     }
 
     fn group(&self, request: &Request) -> &str {
@@ -267,6 +313,11 @@ impl Executor {
         };
         self.store.log(&request.node, request.kind.word(), &why, outcome)
     }
+}
+
+/// Those that wait for the nodes of these requests.
+fn jobs_of<'r>(requests: impl IntoIterator<Item = &'r Request>) -> BTreeSet<&'r str> {
+    requests.into_iter().filter_map(|r| r.jobs.as_deref()).flat_map(|jobs| jobs.split(',')).collect()
 }
 
 /// The older the request, the longer until the next attempt.

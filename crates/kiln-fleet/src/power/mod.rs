@@ -117,6 +117,7 @@ impl Power {
         let limit = self.tasks.limit(at_a_time);
         let mut to_create: BTreeMap<String, Vec<Request>> = BTreeMap::new();
         let mut failed: BTreeMap<(String, String), Vec<Request>> = BTreeMap::new();
+        let mut refused: BTreeMap<String, (String, Vec<Request>)> = BTreeMap::new();
         let mut done: BTreeMap<&'static str, Vec<Request>> = BTreeMap::new();
         let group = |request: &Request| {
             fleet.file.nodes.get(&request.node).map(|node| node.group.clone()).unwrap_or_default()
@@ -126,6 +127,13 @@ impl Power {
                 Action::Wait => {}
                 Action::Create => to_create.entry(group(&request)).or_default().push(request),
                 Action::Fail(problem) => failed.entry((group(&request), problem)).or_default().push(request),
+                Action::Refuse(problem) => {
+                    refused.entry(group(&request)).or_insert((problem, Vec::new())).1.push(request);
+                }
+                Action::PowerDown => self.tasks.spawn(vec![request.node.clone()], {
+                    let executor = executor.clone();
+                    async move { executor.power_down(&request).await }
+                }),
                 Action::Done(outcome) => done.entry(outcome).or_default().push(request),
                 Action::Delete(ids) => self.tasks.spawn(vec![request.node.clone()], {
                     let (executor, limit) = (executor.clone(), limit.clone());
@@ -149,7 +157,12 @@ impl Power {
         }
         for ((_, problem), requests) in failed {
             let executor = executor.clone();
-            self.tasks.spawn(names(&requests), async move { executor.fail(&requests, &problem).await });
+            self.tasks
+                .spawn(names(&requests), async move { executor.fail(&requests, &problem).await.map(drop) });
+        }
+        for (problem, requests) in refused.into_values() {
+            let executor = executor.clone();
+            self.tasks.spawn(names(&requests), async move { executor.refuse(&requests, &problem).await });
         }
         // As many in one call as are created at a time: Slurm is told of the first before the last are asked for.
         for (group, requests) in to_create {

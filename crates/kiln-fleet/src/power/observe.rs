@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kiln_cloud::Instance;
 use kiln_slurm::{Node, Slurm};
 
@@ -11,25 +11,33 @@ use crate::cloud_view;
 use crate::error::Result;
 use crate::fleet::Fleet;
 use crate::group_pause::pause_text;
-use crate::store::{PowerTimes, Request, RequestKind, Store, now};
+use crate::store::{KnownInstance, PowerTimes, Request, RequestKind, Store, now};
 use kiln_wire::health::FailureRecord;
+
+/// How long after Slurm kilnd may hear of a new node.
+const FLEET_FILE_LAG: SignedDuration = SignedDuration::from_secs(60);
 
 /// Everything that was observed in one round.
 pub struct Observation {
     instances: BTreeMap<String, Vec<Instance>>,
+    known: BTreeMap<String, KnownInstance>,
     nodes: BTreeMap<String, Node>,
     asked: BTreeMap<String, PowerTimes>,
     records: BTreeMap<String, FailureRecord>,
-    /// By group: when the youngest instance was created whose node is in service.
+    /// By group: when the youngest instance was first seen whose node is in service.
     proven: BTreeMap<String, Timestamp>,
 }
 
 impl Observation {
+    /// Notes which instances there are.
     pub async fn read(store: &Store, slurm: &Slurm, fleet: &Fleet, due: &[Request]) -> Result<Observation> {
         let (nodes, instances) = tokio::join!(slurm.nodes(), async { cloud_view::by_node(fleet).await });
         let (nodes, instances) = (nodes?, instances?);
+        let seen = instances.iter().flat_map(|(node, all)| all.iter().map(move |i| (node.as_str(), i)));
+        let known = store.note_instances(seen)?;
         Ok(Observation {
-            proven: proven(fleet, &nodes, &instances),
+            proven: proven(fleet, &nodes, &instances, &known),
+            known,
             nodes,
             instances,
             asked: store.power_times(due.iter().map(|request| request.node.as_str()))?,
@@ -46,7 +54,9 @@ impl Observation {
 
     pub fn plan(&self, request: &Request, fleet: &Fleet) -> Action {
         let Some(node) = fleet.file.nodes.get(&request.node) else {
-            return Action::Done("not a node of this fleet");
+            // `kiln configure` tells Slurm of new nodes a moment before it tells kilnd.
+            let young = now().duration_since(request.received) < FLEET_FILE_LAG;
+            return if young { Action::Wait } else { Action::Done("not a node of this fleet") };
         };
         let group = fleet.file.elastic.get(&node.group);
         let paused = self
@@ -56,6 +66,7 @@ impl Observation {
             .map(|record| pause_text(&node.group, record));
         let seen = NodeObservation {
             instances: self.instances.get(&request.node).into_iter().flatten().collect(),
+            known: &self.known,
             slurm: self.nodes.get(&request.node),
             asked: self.asked.get(&request.node).copied().unwrap_or_default(),
             paused,
@@ -70,31 +81,38 @@ impl Observation {
 pub struct NodeObservation<'a> {
     /// All of this node.
     pub instances: Vec<&'a Instance>,
+    /// All instances that are known, by id.
+    pub known: &'a BTreeMap<String, KnownInstance>,
     pub slurm: Option<&'a Node>,
     pub asked: PowerTimes,
     /// Why the node's group is paused, if it is.
     pub paused: Option<String>,
     /// How many places (flavor and zone) the group may use.
     pub places: usize,
-    /// When the youngest instance of the group was created whose node is in service.
+    /// When the youngest instance of the group was first seen whose node is in service.
     pub proven: Option<Timestamp>,
+}
+
+impl NodeObservation<'_> {
+    /// By this host's clock, as are the times of requests; the cloud's own may be another.
+    pub fn first_seen(&self, instance: &Instance) -> Timestamp {
+        self.known.get(&instance.id).map_or(instance.created, |known| known.first_seen)
+    }
 }
 
 fn proven(
     fleet: &Fleet,
     nodes: &BTreeMap<String, Node>,
     instances: &BTreeMap<String, Vec<Instance>>,
+    known: &BTreeMap<String, KnownInstance>,
 ) -> BTreeMap<String, Timestamp> {
     let mut youngest = BTreeMap::new();
     for (name, node) in fleet.file.nodes.iter().filter(|(_, n)| fleet.file.elastic.contains_key(&n.group)) {
         let serves = nodes.get(name).is_some_and(|n| n.state.in_service());
-        let Some(created) =
-            instances.get(name).filter(|_| serves).and_then(|all| all.first()).map(|i| i.created)
-        else {
-            continue;
-        };
-        let known = youngest.entry(node.group.clone()).or_insert(created);
-        *known = created.max(*known);
+        let instance = instances.get(name).filter(|_| serves).and_then(|all| all.first());
+        let Some(known) = instance.and_then(|i| known.get(&i.id)) else { continue };
+        let latest = youngest.entry(node.group.clone()).or_insert(known.first_seen);
+        *latest = known.first_seen.max(*latest);
     }
     youngest
 }

@@ -7,6 +7,10 @@ use kiln_slurm::{BOOT_TIME_ROUNDING, Node};
 use super::observe::NodeObservation;
 use crate::store::{Request, RequestKind};
 
+/// Slurm gives a node whose job cannot start to other jobs that wait, if there are any.
+const OTHER_JOBS: SignedDuration = SignedDuration::from_secs(5);
+/// A job that is cancelled leaves its nodes in less.
+const LONGEST_COMPLETION: SignedDuration = SignedDuration::from_secs(300);
 /// Slurm shows that it waits for a node some time before or after it calls the hook.
 const SETTLING: SignedDuration = SignedDuration::from_secs(10);
 /// A build that ends in error is tried this many times, and at least once in each place.
@@ -25,13 +29,18 @@ pub enum Action {
         id: String,
         problem: String,
     },
+    /// Nothing is created in its group at present, for this reason.
+    Refuse(String),
     Fail(String),
+    /// Have Slurm power the node down, unless a job has it.
+    PowerDown,
     Wait,
 }
 
 pub fn plan(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> Action {
     match request.kind {
         RequestKind::Resume => resume(request, seen, now),
+        RequestKind::TakeBack => take_back(request, seen, now),
         _ => suspend(request, seen),
     }
 }
@@ -46,8 +55,9 @@ fn resume(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> Acti
         _ => {}
     }
     let is_unwanted = |i: &Instance| {
-        let old = seen.asked.down.is_some_and(|down| i.created < down);
-        old || i.status == InstanceStatus::Stopped || has_booted_before(request, seen.slurm, i)
+        let old = seen.asked.down.is_some_and(|down| seen.first_seen(i) < down);
+        let unwanted = old || i.status == InstanceStatus::Stopped || has_booted_before(request, seen, i);
+        unwanted && !is_held(i)
     };
     let to_delete: Vec<&Instance> = seen.instances.iter().filter(|i| is_unwanted(i)).copied().collect();
     if !to_delete.is_empty() {
@@ -55,7 +65,7 @@ fn resume(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> Acti
     }
     let Some(instance) = seen.instances.first() else {
         return match &seen.paused {
-            Some(why) => Action::Fail(why.clone()),
+            Some(why) => Action::Refuse(why.clone()),
             // Only a cloud that boots in a second or two has to be waited for.
             None if now < request.received + BOOT_TIME_ROUNDING => Action::Wait,
             None => Action::Create,
@@ -63,6 +73,9 @@ fn resume(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> Acti
     };
     match &instance.status {
         InstanceStatus::Active => Action::Done("created"),
+        InstanceStatus::Held { how } => {
+            Action::Fail(format!("somebody has set its instance aside: it is {how}"))
+        }
         InstanceStatus::Error { reason } => {
             let most = BUILDS.max(u32::try_from(seen.places).unwrap_or(u32::MAX));
             if request.attempts >= most {
@@ -78,10 +91,10 @@ fn resume(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> Acti
 
 /// Some releases call the resume hook for a job that wants its node rebooted. Slurm then waits for a boot that is younger than
 /// its request, which a node of an elastic group gets as a new instance.
-fn has_booted_before(request: &Request, node: Option<&Node>, instance: &Instance) -> bool {
-    let Some(booted) = node.and_then(|node| node.booted) else { return false };
+fn has_booted_before(request: &Request, seen: &NodeObservation<'_>, instance: &Instance) -> bool {
+    let Some(booted) = seen.slurm.and_then(|node| node.booted) else { return false };
     // Slurm still has the boot time of an instance that went before.
-    let of_this_one = booted >= instance.created - BOOT_TIME_ROUNDING;
+    let of_this_one = booted >= seen.first_seen(instance) - BOOT_TIME_ROUNDING;
     of_this_one && booted < request.received - BOOT_TIME_ROUNDING
 }
 
@@ -92,7 +105,7 @@ fn suspend(request: &Request, seen: &NodeObservation<'_>) -> Action {
     }
     // A younger instance was created for a later request, if there was one; else it was being created when this one came.
     let asked_since = seen.asked.up.is_some_and(|up| up > request.received);
-    let is_kept = |i: &Instance| asked_since && i.created > request.received;
+    let is_kept = |i: &Instance| (asked_since && seen.first_seen(i) > request.received) || is_held(i);
     let to_delete: Vec<&Instance> = seen.instances.iter().filter(|i| !is_kept(i)).copied().collect();
     if to_delete.is_empty() {
         return Action::Done(if request.operation.is_some() {
@@ -102,7 +115,7 @@ fn suspend(request: &Request, seen: &NodeObservation<'_>) -> Action {
         });
     }
     // Where a younger instance came up, the group is not at fault. Nor is it where kilnd was away and created none.
-    let none_came_up = to_delete.iter().all(|i| seen.proven.is_none_or(|proven| proven < i.created));
+    let none_came_up = to_delete.iter().all(|i| seen.proven.is_none_or(|proven| proven < seen.first_seen(i)));
     match delete(&to_delete) {
         Action::Delete(ids)
             if request.kind == RequestKind::GiveUp && request.operation.is_none() && none_came_up =>
@@ -111,6 +124,23 @@ fn suspend(request: &Request, seen: &NodeObservation<'_>) -> Action {
         }
         action => action,
     }
+}
+
+/// A node that came up, or is about to, for jobs alone that cannot have all their nodes.
+fn take_back(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> Action {
+    let age = now.duration_since(request.received);
+    let Some(node) = seen.slurm else { return Action::Done("skipped: Slurm does not know the node") };
+    if node.state.is_powering_down_or_off() {
+        return Action::Done("powered down already");
+    }
+    if age < OTHER_JOBS || (node.state.is_ending_jobs() && age < LONGEST_COMPLETION) {
+        return Action::Wait;
+    }
+    if node.carries_jobs() { Action::Done("left alone: a job has the node") } else { Action::PowerDown }
+}
+
+fn is_held(instance: &Instance) -> bool {
+    matches!(instance.status, InstanceStatus::Held { .. })
 }
 
 /// Why a node keeps its instance, whatever was asked for before.
@@ -129,8 +159,10 @@ fn delete(to_delete: &[&Instance]) -> Action {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-    use crate::store::{PowerTimes, RequestState};
+    use crate::store::{KnownInstance, PowerTimes, RequestState};
     use kiln_cloud::testing;
 
     fn second(n: i64) -> Timestamp {
@@ -155,8 +187,17 @@ mod tests {
         }
     }
 
-    fn instance(status: InstanceStatus, created: i64) -> Instance {
-        Instance { id: "i".into(), status, created: second(created), ..testing::instance("e-0") }
+    /// The cloud's clock is an hour behind.
+    fn instance(status: InstanceStatus, first_seen: i64) -> Instance {
+        Instance { id: "i".into(), status, created: second(first_seen - 3600), ..testing::instance("e-0") }
+    }
+
+    fn known(instance: Option<&Instance>) -> BTreeMap<String, KnownInstance> {
+        let known = |i: &Instance| {
+            let first_seen = i.created + SignedDuration::from_secs(3600);
+            (i.id.clone(), KnownInstance { node: "e-0".into(), first_seen })
+        };
+        instance.map(known).into_iter().collect()
     }
 
     fn node(state: &str) -> Node {
@@ -215,6 +256,7 @@ mod tests {
             let slurm = node(state);
             let seen = NodeObservation {
                 instances: instance.iter().collect(),
+                known: &known(instance.as_ref()),
                 slurm: Some(&slurm),
                 asked: PowerTimes { up: Some(second(100)), down: down.map(second) },
                 paused: None,
@@ -246,6 +288,7 @@ mod tests {
             let slurm = Node { booted: booted.map(second), ..node(UP) };
             let seen = NodeObservation {
                 instances: vec![&instance],
+                known: &known(Some(&instance)),
                 slurm: Some(&slurm),
                 asked: PowerTimes { up: Some(second(100)), down: None },
                 paused: None,
@@ -299,6 +342,7 @@ mod tests {
             let slurm = node(state);
             let seen = NodeObservation {
                 instances: instance.iter().collect(),
+                known: &known(instance.as_ref()),
                 slurm: Some(&slurm),
                 asked: PowerTimes { up: Some(second(30)), down: Some(second(100)) },
                 paused: None,
@@ -317,6 +361,7 @@ mod tests {
             let instance = instance(InstanceStatus::Active, created);
             let seen = NodeObservation {
                 instances: vec![&instance],
+                known: &known(Some(&instance)),
                 slurm: Some(&slurm),
                 asked: PowerTimes { up: Some(second(up)), down: Some(second(100)) },
                 paused: None,
@@ -337,6 +382,7 @@ mod tests {
         let asked = |operation, proven: Option<i64>| {
             let seen = NodeObservation {
                 instances: vec![&late],
+                known: &known(Some(&late)),
                 slurm: Some(&slurm),
                 asked: PowerTimes::default(),
                 paused: None,
@@ -357,6 +403,7 @@ mod tests {
         let slurm = node(UP);
         let seen = NodeObservation {
             instances: vec![],
+            known: &known(None),
             slurm: Some(&slurm),
             asked: PowerTimes::default(),
             paused: Some("no room".into()),
@@ -365,7 +412,61 @@ mod tests {
         };
         assert_eq!(
             plan(&request(RequestKind::Resume, 0), &seen, second(101)),
-            Action::Fail("no room".into())
+            Action::Refuse("no room".into())
         );
+    }
+
+    #[test]
+    fn what_a_person_has_set_aside_is_neither_used_nor_deleted() {
+        let held = instance(InstanceStatus::Held { how: "rescue".into() }, 40);
+        for (kind, state, action) in [
+            (
+                RequestKind::Resume,
+                UP,
+                Action::Fail("somebody has set its instance aside: it is rescue".into()),
+            ),
+            (RequestKind::Suspend, "IDLE+CLOUD+POWERING_DOWN", Action::Done("there was nothing to delete")),
+            (RequestKind::GiveUp, "DOWN+CLOUD", Action::Done("there was nothing to delete")),
+        ] {
+            let slurm = node(state);
+            let seen = NodeObservation {
+                instances: vec![&held],
+                known: &known(Some(&held)),
+                slurm: Some(&slurm),
+                asked: PowerTimes { up: Some(second(100)), down: Some(second(50)) },
+                paused: None,
+                places: 1,
+                proven: None,
+            };
+            assert_eq!(plan(&request(kind, 0), &seen, second(102)), action, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn every_row_of_taking_back() {
+        let rows = [
+            // Slurm may have another job for it.
+            ("IDLE+CLOUD+POWERING_UP", 101, Action::Wait),
+            ("IDLE+CLOUD+POWERING_UP", 106, Action::PowerDown),
+            ("IDLE+CLOUD", 106, Action::PowerDown),
+            ("ALLOCATED+CLOUD+POWERING_UP", 106, Action::Done("left alone: a job has the node")),
+            ("MIXED+CLOUD", 106, Action::Done("left alone: a job has the node")),
+            ("IDLE+CLOUD+COMPLETING", 106, Action::Wait),
+            ("IDLE+CLOUD+COMPLETING", 500, Action::Done("left alone: a job has the node")),
+            ("IDLE+CLOUD+POWERED_DOWN", 106, Action::Done("powered down already")),
+        ];
+        for (state, at, action) in rows {
+            let slurm = node(state);
+            let seen = NodeObservation {
+                instances: vec![],
+                known: &known(None),
+                slurm: Some(&slurm),
+                asked: PowerTimes::default(),
+                paused: None,
+                places: 1,
+                proven: None,
+            };
+            assert_eq!(plan(&request(RequestKind::TakeBack, 0), &seen, second(at)), action, "{state}");
+        }
     }
 }

@@ -42,6 +42,9 @@ pub fn plan(request: &Request, target: Option<&str>, seen: &Observation) -> Acti
         let problem = "the cloud has no such instance; `kiln apply` and `kiln configure` recreate it";
         return Action::Fail(problem.into());
     };
+    if let InstanceStatus::Held { how } = &instance.status {
+        return Action::Fail(format!("somebody has set its instance aside: it is {how}"));
+    }
     let asked = (request.kind == RequestKind::Reboot).then_some(request.received);
     let done = seen.begun.or(seen.done_before);
     let needed = match (needed(instance, target, asked), target) {
@@ -91,7 +94,13 @@ fn needed(instance: &Instance, target: Option<&str>, reboot_asked: Option<Timest
     let other_image = target.filter(|target| image != Some(*target));
     let rebuild = |image: &str| Needed::Rebuild { image: image.to_string() };
     match (&instance.status, other_image) {
-        (InstanceStatus::Building | InstanceStatus::Rebuilding | InstanceStatus::Deleting, _) => Needed::Time,
+        (
+            InstanceStatus::Building
+            | InstanceStatus::Rebuilding
+            | InstanceStatus::Held { .. }
+            | InstanceStatus::Deleting,
+            _,
+        ) => Needed::Time,
         (_, Some(target)) => rebuild(target),
         // An instance that the cloud left broken gets a fresh root.
         (InstanceStatus::Error { .. }, None) => image.map_or(Needed::Reboot, rebuild),
@@ -202,9 +211,11 @@ mod tests {
     #[test]
     fn what_was_done_is_not_done_twice() {
         use CloudOperation::{Reboot, Rebuild};
-        use InstanceStatus::{Active, Error, Rebuilding};
+        use InstanceStatus::{Active, Error, Held, Rebuilding};
         use RequestKind as Kind;
         let broken = || Error { reason: "no host".into() };
+        let held = || Held { how: "paused".into() };
+        let aside = "somebody has set its instance aside: it is paused".to_string();
         let to = |image: &str| Action::Rebuild { image: image.into() };
         let failed = "the cloud could not rebuild the instance: no host";
         let last = format!("{failed} (tried 3 times)");
@@ -222,6 +233,9 @@ mod tests {
             // A fresh root of the same image.
             (Kind::Rebuild, 1, Active, "new", None, None, to("new")),
             (Kind::Rebuild, 1, Active, "new", Some(Rebuild), None, Action::Finish("rebuilt")),
+            // Not Kiln's to start, or to build over.
+            (Kind::Reboot, 1, held(), "new", None, None, Action::Fail(aside.clone())),
+            (Kind::Rebuild, 1, held(), "old", None, None, Action::Fail(aside)),
         ];
         for (kind, attempts, status, image, begun, done_before, action) in rows {
             let instance = Some(instance(status, Some(image), Some(5)));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use kiln_slurm::Slurm;
 
-use super::observe::node::NodeObservation;
+use super::observe::node::{NodeObservation, Stray};
 use super::plan::Finding;
-use super::plan::rules::{Action, diagnose};
-use crate::cloud_view;
+use super::plan::rules::{Action, diagnose, diagnose_stray};
+use crate::cloud_view::{self, node_of};
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::group_pause;
@@ -20,12 +20,15 @@ pub struct Executor {
     pub fleet: Arc<Fleet>,
 }
 
+/// What a finding is about, as it was when the plan was made.
+pub enum Subject {
+    Node(Box<NodeObservation>),
+    Stray(Box<Stray>),
+}
+
 impl Executor {
-    /// `seen`: the node as it was when the plan was made; `None` for an instance that belongs to no node.
-    pub async fn execute(&self, finding: &Finding, seen: Option<NodeObservation>) -> Result<()> {
-        if let Some(seen) = seen
-            && !self.still_holds(finding, seen).await?
-        {
+    pub async fn execute(&self, finding: &Finding, seen: Subject) -> Result<()> {
+        if !self.still_holds(finding, seen).await? {
             return Ok(());
         }
         let subject = finding.subject.as_str();
@@ -45,10 +48,19 @@ impl Executor {
     }
 
     /// The node may have changed since: by a hook, a job that Slurm gave it, an administrator.
-    async fn still_holds(&self, finding: &Finding, mut seen: NodeObservation) -> Result<bool> {
-        seen.slurm = self.slurm.node(&seen.node).await?;
-        seen.request = self.store.open_requests()?.into_iter().find(|r| r.node == seen.node).map(|r| r.kind);
-        let now = diagnose(&seen);
+    async fn still_holds(&self, finding: &Finding, seen: Subject) -> Result<bool> {
+        let now = match seen {
+            Subject::Node(mut seen) => {
+                seen.slurm = self.slurm.node(&seen.node).await?;
+                let requests = self.store.open_requests()?;
+                seen.request = requests.into_iter().find(|r| r.node == seen.node).map(|r| r.kind);
+                diagnose(&seen)
+            }
+            Subject::Stray(mut seen) => {
+                seen.is_known_to_slurm = self.slurm.nodes().await?.contains_key(node_of(&seen.instance));
+                diagnose_stray(&seen)
+            }
+        };
         Ok(now
             .is_some_and(|(rule, found)| rule.name == finding.rule.name && found.actions == finding.actions))
     }
@@ -68,7 +80,7 @@ impl Executor {
                 self.store.note_operation(subject, CloudOperation::Start)?;
                 Ok(self.fleet.cloud.start(instance).await.map(drop)?)
             }
-            Action::Delete { instance } => cloud_view::delete(&self.fleet, instance).await,
+            Action::Delete { instance } => cloud_view::delete(&self.store, &self.fleet, instance).await,
         }
     }
 }

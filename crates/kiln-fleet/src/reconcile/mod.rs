@@ -24,10 +24,12 @@ use crate::fleet::Fleet;
 use crate::group_pause;
 use crate::store::{FindingRecord, Store, now};
 
+use execute::Subject;
 pub use observe::node::{NodeObservation, Pause, Stray};
 pub use observe::{Observation, PartialObservation};
 pub use plan::rules::{Action, RULES, Times, table};
-pub use plan::{Finding, plan};
+use plan::stray_subject;
+pub use plan::{Finding, brake, plan};
 
 /// Requests are often settled in groups; one round serves them all.
 const BATCH: Duration = Duration::from_secs(5);
@@ -95,8 +97,12 @@ impl Reconciler {
         let at = now();
         let findings = plan(&observation, &before, &Times::of(&fleet.file), at);
         self.keep(&before, &findings, at)?;
-        let mut nodes: HashMap<String, NodeObservation> =
-            observation.nodes.into_iter().map(|o| (o.node.clone(), o)).collect();
+        if let Some(problem) = brake(&observation) {
+            return Err(Error::Refused(format!("the cloud cannot be relied on: {problem}")));
+        }
+        let nodes = observation.nodes.into_iter().map(|o| (o.node.clone(), Subject::Node(Box::new(o))));
+        let strays = observation.strays.into_iter().map(|s| (stray_subject(&s), Subject::Stray(Box::new(s))));
+        let mut subjects: HashMap<String, Subject> = nodes.chain(strays).collect();
         let executor =
             execute::Executor { store: self.store.clone(), slurm: self.slurm.clone(), fleet: fleet.clone() };
         let limit = self.tasks.limit(fleet.file.concurrency);
@@ -105,8 +111,8 @@ impl Reconciler {
             if self.tasks.is_busy_with(&finding.subject) {
                 continue;
             }
-            let (executor, limit) = (executor.clone(), limit.clone());
-            let (seen, stop) = (nodes.remove(&finding.subject), self.stop.clone());
+            let Some(seen) = subjects.remove(&finding.subject) else { continue };
+            let (executor, limit, stop) = (executor.clone(), limit.clone(), self.stop.clone());
             self.tasks.spawn(vec![finding.subject.clone()], async move {
                 // The semaphore is never closed.
                 let _permit = limit.acquire().await;
@@ -151,11 +157,14 @@ pub async fn inspect(
     fleet: &Fleet,
     share: &Path,
 ) -> Result<(PartialObservation, Vec<Finding>)> {
-    let partial = PartialObservation::read(store, slurm, fleet, share).await?;
-    let findings = if partial.is_whole() {
-        plan(&partial.observation, &store.findings()?, &Times::of(&fleet.file), now())
-    } else {
-        Vec::new()
-    };
-    Ok((partial, findings))
+    let mut partial = PartialObservation::read(store, slurm, fleet, share).await?;
+    if !partial.is_whole() {
+        return Ok((partial, Vec::new()));
+    }
+    let findings = plan(&partial.observation, &store.findings()?, &Times::of(&fleet.file), now());
+    partial.cloud_problem = brake(&partial.observation);
+    if partial.is_whole() {
+        return Ok((partial, findings));
+    }
+    Ok((partial, findings.into_iter().map(Finding::reported_only).collect()))
 }

@@ -7,6 +7,7 @@ mod cloud_operations;
 mod events;
 mod failures;
 mod findings;
+mod instances;
 mod requests;
 mod rollouts;
 mod schema;
@@ -23,6 +24,7 @@ use tokio::sync::watch;
 use crate::error::{Error, Result};
 
 pub use findings::FindingRecord;
+pub use instances::KnownInstance;
 pub use requests::{CloudOperation, NewRequest, PowerTimes, Request, RequestKind, RequestState};
 
 pub struct Store {

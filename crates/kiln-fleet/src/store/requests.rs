@@ -46,6 +46,8 @@ words!(
         Suspend = "suspend",
         /// Slurm has given up waiting for the node: what came too late is to go.
         GiveUp = "give-up",
+        /// The node is up, or about to be, for jobs that cannot have all their nodes: it is to be powered down.
+        TakeBack = "take-back",
     }
 );
 words!(RequestState { Queued = "queued", Working = "working", Done = "done", Failed = "failed", });
@@ -129,7 +131,7 @@ const DUE: &str = "(next_try <= ?1 OR next_try > ?2)";
 const COLUMNS: &str =
     "id, kind, node, image, received, state, attempts, error, next_try, deed, began, finished, jobs";
 /// Powering nodes up and down is done in bulk, see [`Store::power_requests`].
-const POWER: &str = "kind IN ('resume', 'suspend', 'give-up')";
+const POWER: &str = "kind IN ('resume', 'suspend', 'give-up', 'take-back')";
 /// Finished requests are of use to rollouts and to people, for a while.
 const KEEP_FINISHED: Duration = Duration::from_secs(30 * 24 * 3600);
 

@@ -89,6 +89,13 @@ const MIGRATIONS: &[&str] = &["
     -- A success counts only if it is younger.
     ALTER TABLE troubles ADD COLUMN last_failure INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX requests_by_kind ON requests (node, kind, received);
+", "
+    -- Instances of compute nodes that were seen, or created, and are not known to be gone. Times are of this host's clock.
+    CREATE TABLE instances (
+        id TEXT PRIMARY KEY,
+        node TEXT NOT NULL,
+        first_seen INTEGER NOT NULL
+    ) STRICT;
 "];
 
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

@@ -1,5 +1,7 @@
 //! Powering nodes up and down: what is asked of the cloud, and what Slurm is told.
 
+use std::time::Duration;
+
 use kiln_cloud::Error;
 use kiln_fleet::hooks;
 use kiln_fleet::store::{CloudOperation, NewRequest, RequestKind, RequestState};
@@ -87,6 +89,41 @@ async fn a_cloud_without_room_is_asked_in_each_place_and_then_left_alone() {
     let second = lab.settled("e-1").await;
     assert!(second.error.unwrap().contains("e is paused until"), "{:?}", second.state);
     assert_eq!(lab.cloud.calls().len(), 2);
+    lab.stop().await;
+}
+
+/// All or nothing: a job that cannot have all its nodes does not keep those that it could have.
+#[tokio::test]
+async fn what_was_made_for_a_job_that_cannot_start_is_taken_back() {
+    let mut lab = lab(5);
+    lab.cloud.room_for(4);
+    let file = lab.path("resume.json");
+    std::fs::write(
+        &file,
+        r#"{"jobs":[{"job_id":7,"nodes":"e-[0-2,4]"},{"job_id":8,"nodes":"e-[2-3]"}],"all_nodes":"e-[0-4]"}"#,
+    )
+    .unwrap();
+    lab.call(|paths| hooks::resume(paths, "e-[0-4]", Some(&file)));
+    lab.start();
+    let told = |node: &str, state: &str| {
+        let all = lab.slurm.calls("scontrol update");
+        all.iter().any(|call| call.contains(&format!("nodename={node} state={state}")))
+    };
+    until("the last one is given up", || told("e-4", "down")).await;
+    // What Slurm makes of it: job 7 waits again, and another one has e-1.
+    for (node, state) in [("e-0", "IDLE+CLOUD+POWERING_UP"), ("e-1", UP), ("e-2", UP), ("e-3", UP)] {
+        lab.slurm.node(node, state, "None");
+    }
+    until("the node that nobody needs is powered down", || told("e-0", "POWER_DOWN_FORCE")).await;
+    lab.settled("e-1").await;
+    for kept in ["e-1", "e-2", "e-3"] {
+        assert!(!told(kept, "power_down_asap") && !told(kept, "POWER_DOWN_FORCE"), "{kept}");
+    }
+    let event =
+        |node: &str| lab.store.events(Some(node), 9).unwrap().into_iter().find(|e| e.what == "take-back");
+    assert!(event("e-0").unwrap().why.ends_with("no room for all nodes of job 7"));
+    assert_eq!(event("e-1").unwrap().outcome, "left alone: a job has the node");
+    assert_eq!(event("e-3"), None, "job 8 has all its nodes");
     lab.stop().await;
 }
 
@@ -230,7 +267,7 @@ async fn a_group_whose_nodes_never_come_up_pauses_until_one_does() {
     assert_eq!(records()["e"].failures, 5, "what is not tried does not fail");
     // One from before proves nothing either; one that was made since does.
     lab.slurm.node("e-6", "IDLE+CLOUD", "None");
-    lab.cloud.put("e-5", |i| i.created = jiff::Timestamp::now());
+    lab.store.forget_instance("e-5").unwrap();
     lab.slurm.node("e-5", "IDLE+CLOUD", "None");
     until("the failures are over", || lab.store.failure_records().unwrap().is_empty()).await;
     let told = lab.store.events(Some(""), 99).unwrap();
@@ -276,9 +313,14 @@ async fn a_cloud_that_is_busy_is_no_reason_to_go_elsewhere() {
 async fn a_node_that_is_up_and_is_to_boot_gets_a_new_instance() {
     let mut lab = lab(1);
     lab.cloud.put("e-0", |_| {});
-    lab.slurm.node("e-0", UP, "2020-01-01T00:00:00");
-    resume(&lab, "e-0");
+    lab.slurm.node("e-0", "IDLE+CLOUD", "2020-01-01T00:00:00");
     lab.start();
+    until("kilnd knows it", || lab.store.known_instances().unwrap().contains_key("e-0")).await;
+    // As exact as Slurm is. It asks for a boot after that one.
+    let booted = lab.store.known_instances().unwrap()["e-0"].first_seen - Duration::from_secs(1);
+    lab.slurm.node("e-0", UP, &booted.to_string()[..19]);
+    until("time has passed", || jiff::Timestamp::now() > booted + Duration::from_secs(2)).await;
+    resume(&lab, "e-0");
     lab.settled("e-0").await;
     lab.stop().await;
     assert_eq!(lab.cloud.calls(), ["delete e-0", "create 1"]);

@@ -7,9 +7,10 @@ use kiln_wire::labels;
 use crate::lab::{Lab, until};
 
 /// A round every second, and a second of grace.
-const QUICK: &str = r#","resume_timeout":1,"patience":{"reconcile":1,"grace":1}"#;
+const QUICK: &str = r#","resume_timeout":1,"patience":{"reconcile":1,"grace":1,"newcomer":1}"#;
 const ELASTIC: &str = r#","elastic":{"g":{"places":[]}}"#;
 const OFF: &str = "IDLE+CLOUD+POWERED_DOWN";
+const SILENT: &str = "ALLOCATED+NOT_RESPONDING";
 const NEVER: &str = "None";
 
 /// All nodes agree with their instances: fixed ones, or an elastic group that is off.
@@ -51,6 +52,7 @@ async fn where_all_agrees_nothing_is_done() {
 async fn while_the_cloud_cannot_be_read_nothing_is_done() {
     let mut lab = lab(false);
     lab.cloud.lose("n-0");
+    lab.slurm.node("n-0", SILENT, NEVER);
     lab.cloud.refuse("list", Error::unanswered("the database is away"));
     lab.start();
     two_rounds(&lab).await;
@@ -80,6 +82,91 @@ async fn a_cloud_that_does_not_show_the_control_node_is_not_believed() {
     lab.stop().await;
 }
 
+/// As Nova does with the servers of a cell that does not answer.
+#[tokio::test]
+async fn an_instance_that_a_list_lacks_is_gone_only_when_the_cloud_says_so() {
+    let mut lab = lab(false);
+    lab.start();
+    two_rounds(&lab).await;
+    lab.slurm.node("n-0", SILENT, NEVER);
+    lab.cloud.hide("n-0");
+    let rule = || lab.store.findings().unwrap().first().map(|f| f.rule.clone());
+    until("it is reported", || rule().as_deref() == Some("unlisted")).await;
+    two_rounds(&lab).await;
+    assert!(updates(&lab).is_empty(), "it is there");
+    lab.cloud.refuse("show", Error::failed("the cell does not answer"));
+    lab.cloud.lose("n-0");
+    two_rounds(&lab).await;
+    two_rounds(&lab).await;
+    assert!(updates(&lab).is_empty(), "nobody knows");
+    lab.cloud.heal("show");
+    until("it is set down", || updates(&lab).iter().any(|call| call.contains("n-0 state=down"))).await;
+    lab.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_slurm_hears_from_is_left_alone_whatever_the_cloud_says() {
+    let mut lab = lab(false);
+    lab.start();
+    two_rounds(&lab).await;
+    lab.cloud.lose("n-0");
+    lab.cloud.put("n-1", |i| i.status = InstanceStatus::Stopped);
+    lab.slurm.node("n-0", "ALLOCATED", NEVER);
+    lab.slurm.node("n-1", "ALLOCATED", NEVER);
+    until("both are reported", || lab.store.findings().unwrap().len() == 2).await;
+    two_rounds(&lab).await;
+    two_rounds(&lab).await;
+    assert!(updates(&lab).is_empty() && lab.cloud.calls().is_empty());
+    lab.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_that_lacks_many_instances_stops_everything_until_they_are_accounted_for() {
+    let mut lab = lab(false);
+    let text = std::fs::read_to_string(lab.path("fleet.json")).unwrap();
+    let node = r#""n-3":{"group":"g","image":"old","user_data":"u","ssh_key":"k"},"n-0":"#;
+    std::fs::write(lab.path("fleet.json"), text.replace(r#""n-0":"#, node)).unwrap();
+    lab.cloud.put("n-3", |_| {});
+    for node in ["n-0", "n-1", "n-2", "n-3"] {
+        lab.slurm.node(node, SILENT, NEVER);
+    }
+    lab.start();
+    two_rounds(&lab).await;
+    for node in ["n-0", "n-1", "n-2", "n-3"] {
+        lab.cloud.hide(node);
+    }
+    lab.cloud.put("stray", |_| {});
+    let problem = || lab.store.last_look().unwrap().unwrap().1.unwrap_or_default();
+    until("it is said", || problem().contains("lacks the instances of 4 of 4 nodes (n-[0-3])")).await;
+    two_rounds(&lab).await;
+    two_rounds(&lab).await;
+    assert!(updates(&lab).is_empty() && lab.cloud.has("stray"));
+    let told = lab.store.events(Some(""), 9).unwrap();
+    assert_eq!(told.iter().filter(|e| e.outcome.contains("lacks the instances")).count(), 1, "{told:?}");
+    // The cloud answers for each of them: one is gone, the others are still missing.
+    lab.cloud.lose("n-0");
+    until("that one is set down", || updates(&lab).iter().any(|call| call.contains("n-0 state=down"))).await;
+    until("the stray one is gone", || !lab.cloud.has("stray")).await;
+    assert!(updates(&lab).iter().all(|call| call.contains("nodename=n-0 ")), "{:?}", updates(&lab));
+    lab.stop().await;
+}
+
+/// slurm.conf was refused, or the fleet file is ahead of it.
+#[tokio::test]
+async fn an_instance_of_a_node_that_slurm_still_knows_is_no_stray() {
+    let mut lab = lab(false);
+    lab.cloud.put("removed-0", |_| {});
+    lab.slurm.node("removed-0", "ALLOCATED", NEVER);
+    lab.start();
+    until("it is reported", || !lab.store.findings().unwrap().is_empty()).await;
+    two_rounds(&lab).await;
+    two_rounds(&lab).await;
+    assert!(lab.cloud.has("removed-0") && lab.cloud.calls().is_empty());
+    std::fs::remove_file(lab.slurm.dir.join("nodes/removed-0")).unwrap();
+    until("it goes with its node", || !lab.cloud.has("removed-0")).await;
+    lab.stop().await;
+}
+
 #[tokio::test]
 async fn while_slurm_cannot_be_read_nothing_is_done() {
     let mut lab = lab(true);
@@ -100,7 +187,12 @@ async fn while_slurm_cannot_be_read_nothing_is_done() {
 #[tokio::test]
 async fn an_instance_without_a_node_is_deleted_once_and_others_stay() {
     let mut lab = lab(false);
-    lab.cloud.put("stray", |_| {});
+    // kilnd has seen it before `kiln configure` came: whatever the cloud's clock says, it is not for a node to come.
+    lab.cloud.put("stray", |i| i.created = jiff::Timestamp::now() + std::time::Duration::from_secs(3600));
+    lab.store.note_instances([("stray", &lab.cloud.instance("stray"))].into_iter()).unwrap();
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(1);
+    let file = std::fs::File::options().append(true).open(lab.path("fleet.json")).unwrap();
+    file.set_modified(later).unwrap();
     lab.cloud.put("login", |i| _ = i.labels.insert(labels::ROLE.into(), "login".into()));
     lab.cloud.put("unlabelled", |i| _ = i.labels.remove(labels::ROLE));
     lab.cloud.put("another-clusters", |i| _ = i.labels.insert(labels::CLUSTER.into(), "d".into()));
@@ -163,6 +255,7 @@ async fn of_a_rollouts_nodes_only_those_in_work_are_left_alone() {
     for node in &nodes {
         lab.store.save_rollout_node(id, node).unwrap();
         lab.cloud.lose(&node.node);
+        lab.slurm.node(&node.node, SILENT, NEVER);
     }
     lab.start();
     until("both are set down", || updates(&lab).len() >= 2).await;
@@ -188,6 +281,7 @@ async fn a_node_that_somebody_drained_is_left_alone() {
 async fn an_instance_that_was_shut_off_is_started_and_its_node_forgiven() {
     let mut lab = lab(false);
     lab.cloud.put("n-0", |i| i.status = InstanceStatus::Stopped);
+    lab.slurm.node("n-0", SILENT, NEVER);
     lab.start();
     until("it is started", || lab.cloud.calls() == ["start n-0"]).await;
     assert_eq!(lab.store.cloud_operations().unwrap()["n-0"].0, CloudOperation::Start);

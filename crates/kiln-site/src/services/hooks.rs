@@ -5,19 +5,19 @@ use kiln_wire::bundle::Link;
 use kiln_wire::make::{directory, file};
 use kiln_wire::{NodeNames, Resource, paths};
 
+use super::slurm::SLURM_CONF;
 use super::{Context, Service};
 
 pub const HOOKS: Service = Service { name: "hooks", resources, ..Service::EMPTY };
 
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     let hook = |path: &str| Resource::Link(Link { path: path.into(), target: paths::KILN.into() });
-    let fleet_file = file(paths::FLEET_FILE, &context.secrets.fleet_file);
     vec![
         directory(paths::STORE_DIRECTORY, "slurm", 0o700),
         directory(paths::SPOOL, "slurm", 0o700),
-        // The fleet's names alone: a hook has no time to read the whole file.
-        Resource::File(file(paths::NODE_NAMES, node_names(context.spec))),
-        Resource::File(fleet_file.owned_by("slurm", 0o600).secret()),
+        // The fleet's names alone: a hook has no time to read the whole file. As long as Slurm refuses the new slurm.conf, it
+        // calls the hooks for the nodes of the old one.
+        Resource::File(file(paths::NODE_NAMES, node_names(context.spec)).needs(SLURM_CONF)),
         // For `kiln rebuild --user`. Slurm's user runs jobs in any user's name as it is; as root it submits itself.
         Resource::File(
             file(

@@ -1,10 +1,11 @@
 //! kilnd, which answers Slurm's hooks and drives rollouts.
 
 use kiln_spec::Spec;
-use kiln_wire::Resource;
 use kiln_wire::make::{command, file, service};
+use kiln_wire::{Resource, paths};
 
-use super::{Context, Service, Unit};
+use super::slurm::SLURM_CONF;
+use super::{Context, Service, Unit, slurmctld};
 use crate::secret::{Form, Secret};
 use crate::service_users;
 use crate::volumes::Purpose;
@@ -32,6 +33,7 @@ const UNIT: &str = "kilnd.service";
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     let mut resources: Vec<Resource> = account_of_slurm(context.spec).into_iter().collect();
     resources.extend([
+        fleet_file(context),
         Resource::File(file("/etc/kiln/kilnd-restart", format!("{}\n", context.inventory.kiln))),
         Resource::File(file(
             "/etc/systemd/system/kilnd.service",
@@ -47,6 +49,13 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         )),
     ]);
     resources
+}
+
+/// Nodes that the file no longer has are none of kilnd's, so it must not know them for longer than Slurm, nor for less
+/// long: the file waits for slurmctld to have taken the slurm.conf that goes with it.
+fn fleet_file(context: &Context<'_>) -> Resource {
+    let fleet_file = file(paths::FLEET_FILE, &context.secrets.fleet_file).owned_by("slurm", 0o600).secret();
+    Resource::File(fleet_file.needs(SLURM_CONF).needs(slurmctld::SERVICE).needs(slurmctld::RECONFIGURED))
 }
 
 /// Where only users with an account may submit, rebuild jobs need one too: Slurm's own user is no exception.

@@ -21,6 +21,7 @@ mod slurmctld;
 mod slurmd;
 mod sshd;
 mod storage;
+mod time;
 mod users;
 
 use std::collections::BTreeSet;
@@ -42,6 +43,7 @@ const CONTROL: &[&Service] = &[
     &base::BASE,
     &hosts::HOSTS,
     &journal::JOURNAL,
+    &time::TIME,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
     &nfs_server::NFS_SERVER,
@@ -64,6 +66,7 @@ const LOGIN: &[&Service] = &[
     &base::BASE,
     &hosts::HOSTS,
     &journal::JOURNAL,
+    &time::TIME,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
     &munge::MUNGE,
@@ -80,6 +83,7 @@ const COMPUTE: &[&Service] = &[
     &base::BASE,
     &hosts::HOSTS,
     &journal::JOURNAL,
+    &time::TIME,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
     &munge::MUNGE,

@@ -24,6 +24,9 @@ pub const SLURMCTLD: Service = Service {
 };
 
 const UNIT: &str = "slurmctld.service";
+/// That it runs, and that it has read the present slurm.conf.
+pub const SERVICE: &str = "service:slurmctld.service";
+pub const RECONFIGURED: &str = "command:slurm reconfigured";
 
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     let spec = context.spec;

@@ -33,12 +33,24 @@ fn an_image_has_the_software_of_its_roles() {
 }
 
 #[test]
-fn nfs_is_installed_where_volumes_are_not_shared() {
+fn what_only_some_clouds_need_is_installed_there_alone() {
     let (local, openstack) = (spec(LOCAL), spec(OPENSTACK));
     let on_top = |spec: &Spec, role| list(packages(spec, debian(), &[role], true));
     assert_eq!(on_top(&local, Role::Control), "");
-    assert_eq!(on_top(&openstack, Role::Control), "nfs-common nfs-kernel-server");
-    assert_eq!(on_top(&openstack, Role::Compute), "libpam-slurm-adopt nfs-common");
+    assert_eq!(on_top(&openstack, Role::Control), "chrony nfs-common nfs-kernel-server");
+    assert_eq!(on_top(&openstack, Role::Compute), "chrony libpam-slurm-adopt nfs-common");
+}
+
+#[test]
+fn nodes_with_clocks_keep_them_in_step() {
+    let check = |cloud: &str, role| {
+        checks(&spec(cloud), role, debian()).into_iter().find(|check| check.service == "time")
+    };
+    for role in Role::ALL {
+        assert!(check(LOCAL, role).is_none(), "{role:?}");
+        let check = check(OPENSTACK, role).unwrap();
+        assert_eq!((check.units, check.questions.len()), (vec!["chrony.service".to_string()], 1));
+    }
 }
 
 #[test]

@@ -28,6 +28,24 @@ const GIVEN_UP: [&str; 2] = ["reboot timed out", "ResumeTimeout reached"];
 /// How slurmctld says, in all releases, that a node booted without having been asked to.
 const UNEXPECTED_REBOOT: &str = "Node unexpectedly rebooted";
 
+/// Why Slurm's own daemons drain a node, in all releases, for something that happened while it ran. Later releases add which
+/// job it was. What they say of a node that registered with less than slurm.conf has (`Low RealMemory`) is not among them:
+/// the next instance would have as little.
+const DRAINED_BY_DAEMONS: [&str; 10] = [
+    "Kill task failed",
+    "Job step not running",
+    "Epilog error",
+    "Prolog error",
+    "Prolog/Epilog failure",
+    "Job env setup error",
+    "batch job complete failure",
+    "Duplicate jobid",
+    "SlurmdSpoolDir is full",
+    "switch_g_job_postfini failed",
+];
+/// slurmctld drains as Slurm's user, slurmd and slurmstepd as root.
+const DAEMONS: [&str; 2] = [SLURM_USER, "root"];
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Node {
     pub name: String,
@@ -58,6 +76,12 @@ impl Node {
     /// The drain is someone else's: it is not Kiln's to change.
     pub fn is_drained_by_others(&self) -> bool {
         self.state.is_drained() && !self.has_reason(REASON)
+    }
+
+    /// One of Slurm's own daemons has drained it, for something that happened on the machine that the node was then.
+    pub fn is_drained_by_daemons(&self) -> bool {
+        let by_daemon = self.reason_by.as_deref().is_some_and(|who| DAEMONS.contains(&who));
+        self.state.is_drained() && by_daemon && DRAINED_BY_DAEMONS.iter().any(|why| self.has_reason(why))
     }
 
     /// The drain of someone else in words, if there is one.
@@ -181,6 +205,20 @@ mod tests {
         assert_eq!(node("State=IDLE Reason=bad fan [root@1]").foreign_drain(), None);
         let drained = node("State=IDLE+DRAIN Reason=bad fan [root@1]").foreign_drain();
         assert_eq!(drained.as_deref(), Some("drained by others: bad fan"));
+    }
+
+    #[test]
+    fn drains_by_slurms_daemons_are_known_by_their_words() {
+        for reason in ["Kill task failed [root@1]", "Kill task failed (JobId=7 StepId=0) [root@1]"] {
+            assert!(node(&format!("State=IDLE+DRAIN Reason={reason}")).is_drained_by_daemons(), "{reason}");
+        }
+        assert!(node("State=IDLE+DRAIN Reason=Epilog error [slurm@1]").is_drained_by_daemons());
+        for reason in
+            ["bad fan [root@1]", "Kill task failed [alice@1]", "Low RealMemory (reported:1 < 2) [slurm@1]"]
+        {
+            assert!(!node(&format!("State=IDLE+DRAIN Reason={reason}")).is_drained_by_daemons(), "{reason}");
+        }
+        assert!(!node("State=IDLE Reason=Epilog error [slurm@1]").is_drained_by_daemons());
     }
 
     #[test]

@@ -197,6 +197,19 @@ impl State {
         !self.flags.has(&Flag::NotResponding)
     }
 
+    /// Slurm hears from it: it has registered, and answers. Whatever else is said of such a node, it runs.
+    pub fn is_heard_from(&self) -> bool {
+        const AWAY: [Flag; 5] = [
+            Flag::NotResponding,
+            Flag::PoweredDown,
+            Flag::PoweringDown,
+            Flag::PoweringUp,
+            Flag::RebootIssued,
+        ];
+        let serves = matches!(self.base, Base::Idle | Base::Allocated | Base::Mixed | Base::Completing);
+        serves && !self.flags.has_any(&AWAY)
+    }
+
     /// Slurm knows that the node is to come up. Until [`State::is_powering_up`] it takes its time: up to
     /// `power_save_interval`, and longer where `ResumeRate` bounds it.
     pub fn is_coming_up(&self) -> bool {
@@ -270,6 +283,12 @@ impl State {
         matches!(self.base, Base::Idle | Base::Down) && !self.flags.has(&Flag::Completing)
     }
 
+    /// Jobs that are over have yet to leave it, and no other has it.
+    pub fn is_ending_jobs(&self) -> bool {
+        let ending = self.flags.has(&Flag::Completing) || self.base == Base::Completing;
+        ending && !matches!(self.base, Base::Allocated | Base::Mixed)
+    }
+
     /// Jobs have some of the node.
     pub fn is_allocated(&self) -> bool {
         let allocated = matches!(self.base, Base::Allocated | Base::Mixed | Base::Completing);
@@ -338,6 +357,17 @@ mod tests {
             let answers =
                 [s.in_service(), s.is_empty(), s.is_up(), s.is_off(), s.is_coming_up(), s.is_going_down()];
             assert_eq!(answers, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_answers_is_heard_from_whatever_is_planned_for_it() {
+        for text in ["IDLE", "MIXED+DRAIN", "ALLOCATED+REBOOT_REQUESTED", "MIXED+CLOUD+POWER_DOWN"] {
+            assert!(State::parse(text).is_heard_from(), "{text}");
+        }
+        let silent = ["IDLE*", "DOWN", "ALLOCATED+CLOUD+POWERING_UP", "IDLE+CLOUD+POWERED_DOWN"];
+        for text in silent.into_iter().chain(["IDLE+REBOOT_ISSUED", "IDLE+CLOUD+POWERING_DOWN", "UNKNOWN"]) {
+            assert!(!State::parse(text).is_heard_from(), "{text}");
         }
     }
 

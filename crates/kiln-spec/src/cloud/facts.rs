@@ -9,6 +9,8 @@ pub struct CloudFacts {
     pub shares_volumes: bool,
     /// Instances can delegate cgroups to Slurm.
     pub delegates_cgroups: bool,
+    /// Instances have a clock of their own, which they can set. Elsewhere it is their host's.
+    pub has_clocks: bool,
     /// Kiln makes images of plain systems itself. Elsewhere a build starts from an image of the cloud, which has
     /// cloud-init in it.
     pub makes_source_images: bool,

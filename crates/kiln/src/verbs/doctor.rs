@@ -75,7 +75,7 @@ fn page(d: &NodeDossier) -> String {
     let mut lines = vec![format!("{} of group {} ({kind})", health.node, health.group), String::new()];
     lines.push(format!("Slurm    {}", slurm(d)));
     match &d.cloud_problem {
-        Some(problem) => lines.push(format!("cloud    cannot be reached: {problem}")),
+        Some(problem) => lines.push(format!("cloud    cannot be relied on: {problem}")),
         None if health.instances.is_empty() => lines.push("cloud    no instance".into()),
         None => {}
     }

@@ -72,6 +72,7 @@ const TROUBLE: &[Scenario] = &[
 const RECONCILE: &[Scenario] = &[
     ("fixed and elastic nodes side by side", reconcile::raise),
     ("an instance is deleted behind Slurm's back", reconcile::instance_gone),
+    ("a list that lacks instances", reconcile::incomplete_list),
     ("instances that are no node's", reconcile::strays),
     ("nodes that are down without an instance", reconcile::down_without_instance),
     ("instances of nodes that are off", reconcile::left_running),

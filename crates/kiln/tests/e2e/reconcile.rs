@@ -196,12 +196,55 @@ pub fn instance_gone(lab: &mut Lab) {
     cloud(async |cloud| cloud.delete(&id).await);
     healed("the fixed node is set down in words", || {
         lab.on("control", &["sinfo", "-hN", "-n", "standard-0", "-o", "%T %E"])
-            .starts_with("down kiln: its instance is gone; kiln apply recreates it")
+            .starts_with("down* kiln: its instance is gone; kiln apply recreates it")
     });
     lab.kiln(&["up", "--yes"]);
     healed("the fixed node with a new instance is in service", || is_in(lab, "standard-0", "IDLE"));
     assert!(acted(lab, "standard-0", "instance-back"));
     healthy(lab);
+}
+
+/// Leaves instances out of the cloud's lists from now on.
+fn hide(nodes: &[&str]) {
+    let faults: Vec<String> =
+        nodes.iter().map(|node| format!(r#""hide {node}": {{"fail": 1000000}}"#)).collect();
+    order(&format!("{{{}}}", faults.join(",")));
+}
+
+/// The cloud's list lacks instances that are there, one of them with a user's job on it.
+pub fn incomplete_list(lab: &mut Lab) {
+    let job = lab.submit("--partition=burst --nodelist=burst-0 --output=/dev/null", "sleep 600");
+    lab.wait_job(&job, "RUNNING");
+    looked(lab);
+    hide(&["burst-0"]);
+    reported_as(lab, "burst-0", "unlisted");
+    assert!(verdict(lab, "burst-0").starts_with("the cloud's list lacks its instance, which is there"));
+    looked(lab);
+    assert_eq!(lab.job(&job, "JobState"), "RUNNING");
+
+    // Most of the cluster, and an instance that would be deleted otherwise.
+    hide(&["burst-0", "kept-0", "standard-0", "standard-1"]);
+    let lacks = "its list lacks the instances of 4 of 4 nodes (burst-0,kept-0,standard-[0-1])";
+    wait("kilnd says that it does nothing", || {
+        let all = lab.json(&["events", "--since", "5m"]);
+        let said =
+            |e: &Value| e["what"] == "look" && e["outcome"].as_str().is_some_and(|o| o.contains(lacks));
+        all.as_array().expect("events").iter().any(said)
+    });
+    let status = lab.json(&["status"]);
+    assert!(status["kilnd_error"].as_str().is_some_and(|e| e.contains(lacks)), "{status}");
+    let page = lab.kiln(&["doctor", "standard-0"]);
+    assert!(page.contains("cloud    cannot be relied on: its list lacks"), "{page}");
+    looked(lab);
+    for node in ["burst-0", "kept-0", "standard-0", "standard-1"] {
+        assert!(!acted(lab, node, "no-instance"), "{node}");
+    }
+    no_more_faults();
+    healthy(lab);
+    assert_eq!((lab.job(&job, "JobState").as_str(), lab.job(&job, "Restarts").as_str()), ("RUNNING", "0"));
+    lab.on("control", &["scancel", &job]);
+    update(lab, "root", "burst-0", &["state=POWER_DOWN_FORCE"]);
+    wait("it is off", || is_in(lab, "burst-0", OFF));
 }
 
 pub fn strays(lab: &mut Lab) {
@@ -213,6 +256,8 @@ pub fn strays(lab: &mut Lab) {
     healed("the instance whose node never came is gone", || !is_there(&newcomer.id));
 
     let stray = make("ghost-1", &compute("ghost-1"));
+    // kilnd knows it from before the next file.
+    wait("kilnd sees it", || lab.json(&["status"])["strays"][0]["rule"] == "newcomer");
     lab.edit("pause = \"20s\"", "pause = \"21s\"");
     lab.kiln(&["configure"]);
     healed("the stray instance is gone", || !is_there(&stray.id));
@@ -243,6 +288,10 @@ pub fn down_without_instance(lab: &mut Lab) {
     // What 22.05 makes of this: powered down, not responding, for ever.
     update(lab, "root", "burst-1", &["state=resume"]);
     healed("what an administrator resumed is free again", || is_in(lab, "burst-1", OFF));
+    // As slurmstepd and slurmctld drain, for what happened on an instance that is gone by now.
+    update(lab, "slurm", "burst-1", &["state=drain", "reason=Kill task failed"]);
+    healed("a drain by Slurm's own daemons ends with the instance", || is_in(lab, "burst-1", OFF));
+    assert!(acted(lab, "burst-1", "outlived-drain"));
     update(lab, "root", "burst-1", &["state=noresp"]);
     healed("a node that is stuck off is free again", || is_in(lab, "burst-1", OFF));
     assert!(acted(lab, "burst-1", "stuck-off"));
@@ -371,6 +420,26 @@ pub fn no_room(lab: &mut Lab) {
     });
     lab.on("control", &["scancel", &job]);
     healthy(lab);
+    room_for_three_of_four(lab);
+}
+
+/// Nodes that came for a job that cannot have all of its nodes do not stay for an hour.
+fn room_for_three_of_four(lab: &mut Lab) {
+    order(r#"{"create burst-3": {"fail": 99, "status": 403, "message": "quota of instances exceeded"}}"#);
+    let job = lab.submit("--partition=burst --nodes=4 --requeue --output=/dev/null", "true");
+    let others = ["burst-0", "burst-1", "burst-2"];
+    wait("the others come", || others.iter().all(|node| !instances(node).is_empty()));
+    healed("the job waits again", || lab.job(&job, "JobState") == "PENDING");
+    healed("what came for it is gone", || others.iter().all(|node| instances(node).is_empty()));
+    for node in others {
+        assert!(events(lab, node).iter().any(|e| e["what"] == "take-back"), "{node}");
+    }
+    lab.on("control", &["scancel", &job]);
+    no_more_faults();
+    healed("after the pause all nodes are free again", || {
+        others.iter().chain(&["burst-3"]).all(|node| is_in(lab, node, OFF))
+    });
+    healthy(lab);
 }
 
 pub fn unreadable(lab: &mut Lab) {
@@ -468,6 +537,9 @@ pub fn never_comes_up(lab: &mut Lab) {
     healthy(lab);
 }
 
+/// Rules about what the local cloud does not have: its instances cannot be paused.
+const ELSEWHERE: [&str; 1] = ["held-instance"];
+
 /// No row of the table went without being provoked.
 pub fn every_rule(lab: &mut Lab) {
     let mut at_work = REPORTED.lock().expect("no panic in between").clone();
@@ -475,7 +547,7 @@ pub fn every_rule(lab: &mut Lab) {
     let idle: Vec<&str> = kiln_fleet::reconcile::RULES
         .iter()
         .map(|rule| rule.name)
-        .filter(|name| !at_work.contains(*name))
+        .filter(|name| !at_work.contains(*name) && !ELSEWHERE.contains(name))
         .collect();
     assert_eq!(idle, Vec::<&str>::new());
 }

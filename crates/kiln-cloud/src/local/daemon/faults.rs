@@ -3,7 +3,8 @@
 //! `{"create": {"fail": 2, "status": 429, "retry_after": 1}}` lets the next two creations be throttled.
 //! Operations are named after the API's verbs; `build` fails the making of an instance after its creation
 //! was accepted, which leaves it in the error state; `zone NAME` fails creations in that zone. `boot` fails nothing: the instance is on, but its system
-//! hangs. `build NAME` and `boot NAME` are about the instance of that name alone. A method and path, as in `POST /v1/networks`, lets the
+//! hangs. `create NAME`, `build NAME` and `boot NAME` are about the instance of that name alone. `hide NAME` fails nothing either: lists leave the
+//! instance out. A method and path, as in `POST /v1/networks`, lets the
 //! operation succeed and only its answer get lost.
 
 use std::collections::BTreeMap;

@@ -48,7 +48,8 @@ impl Daemon {
             .take(limit)
             .cloned()
             .collect();
-        records.iter().map(|record| self.show(record)).collect()
+        let is_shown = |record: &&InstanceRecord| self.fault(&format!("hide {}", record.name)).is_ok();
+        records.iter().filter(is_shown).map(|record| self.show(record)).collect()
     }
 
     pub fn record(&self, caller: &Caller, id: &str) -> Result<InstanceRecord> {

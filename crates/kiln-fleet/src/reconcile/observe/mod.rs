@@ -1,5 +1,6 @@
 //! What a round reads: Slurm once, the cloud once, the store.
 
+mod missing;
 pub mod node;
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,11 +15,12 @@ use kiln_wire::labels;
 
 use kiln_wire::FleetNode;
 
-use crate::cloud_view::is_ours;
+use crate::cloud_view::{is_ours, node_of};
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
-use crate::store::{CloudOperation, RequestKind, Store, now};
+use crate::store::{CloudOperation, KnownInstance, RequestKind, Store, now};
 use kiln_wire::rollout::RolloutNode;
+use missing::Missing;
 use node::{NodeObservation, Pause, Stray};
 
 /// How long either side may take to answer when somebody waits for it.
@@ -37,6 +39,7 @@ struct Records {
     /// Nodes that one has in work.
     rollouts: HashMap<String, i64>,
     operations: BTreeMap<String, (CloudOperation, Timestamp)>,
+    known: BTreeMap<String, KnownInstance>,
     pauses: BTreeMap<String, Pause>,
     /// By node: the image it was taken back to, and instead of which.
     pins: HashMap<String, (String, String)>,
@@ -44,10 +47,14 @@ struct Records {
 }
 
 impl Observation {
-    /// Fails if either side cannot be read, or cannot be complete.
+    /// Fails if either side cannot be read, or cannot be complete. Notes which instances there are.
     pub async fn read(store: &Store, slurm: &Slurm, fleet: &Fleet, share: &Path) -> Result<Observation> {
-        let (nodes, instances) = tokio::try_join!(slurm_side(slurm), cloud_side(fleet))?;
-        Observation::of(store, fleet, share, nodes, instances).await
+        let known = store.known_instances()?;
+        let (nodes, cloud) = tokio::try_join!(slurm_side(slurm), CloudSide::read(fleet, known))?;
+        cloud.missing.gone.iter().try_for_each(|id| store.forget_instance(id))?;
+        let ours = cloud.instances.iter().filter(|i| is_ours(i, &fleet.file.cluster));
+        store.note_instances(ours.map(|i| (node_of(i), i)))?;
+        Observation::of(store, fleet, share, nodes, cloud).await
     }
 
     async fn of(
@@ -55,11 +62,11 @@ impl Observation {
         fleet: &Fleet,
         share: &Path,
         nodes: BTreeMap<String, Node>,
-        instances: Vec<Instance>,
+        cloud: CloudSide,
     ) -> Result<Observation> {
         // Last: a hook that came meanwhile has left its request.
         let records = Records::read(store, share)?;
-        Ok(assemble(fleet, nodes, instances, &records).resolved().await)
+        Ok(assemble(fleet, nodes, cloud, &records).resolved().await)
     }
 
     /// Slurm's addresses are mostly names; which instance is meant only matters where there are several.
@@ -89,10 +96,11 @@ impl PartialObservation {
         fleet: &Fleet,
         share: &Path,
     ) -> Result<PartialObservation> {
-        let (nodes, instances) = tokio::join!(soon(slurm_side(slurm)), soon(cloud_side(fleet)));
+        let known = store.known_instances()?;
+        let (nodes, cloud) = tokio::join!(soon(slurm_side(slurm)), soon(CloudSide::read(fleet, known)));
         let (nodes, slurm_problem) = half(nodes);
-        let (instances, cloud_problem) = half(instances);
-        let observation = Observation::of(store, fleet, share, nodes, instances).await?;
+        let (cloud, cloud_problem) = half(cloud);
+        let observation = Observation::of(store, fleet, share, nodes, cloud).await?;
         Ok(PartialObservation { observation, slurm_problem, cloud_problem })
     }
 
@@ -122,14 +130,26 @@ async fn slurm_side(slurm: &Slurm) -> Result<BTreeMap<String, Node>> {
     Ok(nodes)
 }
 
-async fn cloud_side(fleet: &Fleet) -> Result<Vec<Instance>> {
-    let instances = fleet.cloud.instances(&fleet.file.cluster).await?;
-    let is_control = |i: &Instance| i.labels.get(labels::ROLE).is_some_and(|role| role == "control");
-    if !instances.iter().any(is_control) {
-        let text = "the cloud does not list the control node: its answer is not complete";
-        return Err(Error::Refused(text.into()));
+/// What the cloud says.
+#[derive(Default)]
+struct CloudSide {
+    /// As it lists them.
+    instances: Vec<Instance>,
+    /// What it said of those that were there before and are not in its list.
+    missing: Missing,
+}
+
+impl CloudSide {
+    async fn read(fleet: &Fleet, known: BTreeMap<String, KnownInstance>) -> Result<CloudSide> {
+        let instances = fleet.cloud.instances(&fleet.file.cluster).await?;
+        let is_control = |i: &Instance| i.labels.get(labels::ROLE).is_some_and(|role| role == "control");
+        if !instances.iter().any(is_control) {
+            let text = "the cloud does not list the control node: its answer is not complete";
+            return Err(Error::Refused(text.into()));
+        }
+        let missing = missing::ask_for(fleet, &known, &instances).await;
+        Ok(CloudSide { instances, missing })
     }
-    Ok(instances)
 }
 
 impl Records {
@@ -144,6 +164,7 @@ impl Records {
             rollouts: in_work.collect(),
             requests: store.open_requests()?.into_iter().map(|r| (r.node, r.kind)).collect(),
             operations: store.cloud_operations()?,
+            known: store.known_instances()?,
             pauses: pauses
                 .filter_map(|(group, t)| Some((group, Pause { until: t.paused_until?, problem: t.problem })))
                 .collect(),
@@ -156,18 +177,22 @@ impl Records {
 fn assemble(
     fleet: &Fleet,
     mut slurm: BTreeMap<String, Node>,
-    instances: Vec<Instance>,
+    mut cloud: CloudSide,
     records: &Records,
 ) -> Observation {
     let mut by_node: HashMap<String, Vec<Instance>> = HashMap::new();
     let mut strays = Vec::new();
-    for instance in instances.into_iter().filter(|i| is_ours(i, &fleet.file.cluster)) {
+    let first_seen =
+        |i: &Instance| records.known.get(&i.id).map_or_else(now, |known: &KnownInstance| known.first_seen);
+    let instances = cloud.instances.into_iter().chain(cloud.missing.found);
+    for instance in instances.filter(|i| is_ours(i, &fleet.file.cluster)) {
         let node = instance.labels.get(labels::NODE).filter(|name| fleet.file.nodes.contains_key(*name));
         if let Some(name) = node {
             by_node.entry(name.clone()).or_default().push(instance);
         } else {
-            let is_newer_than_fleet = fleet.written.is_none_or(|written| instance.created > written);
-            strays.push(Stray { instance, is_newer_than_fleet });
+            let is_newer_than_fleet = fleet.written.is_none_or(|written| first_seen(&instance) > written);
+            let is_known_to_slurm = slurm.contains_key(node_of(&instance));
+            strays.push(Stray { instance, is_newer_than_fleet, is_known_to_slurm });
         }
     }
     // Nodes are given the time to apply them, and to say so.
@@ -176,6 +201,7 @@ fn assemble(
     let nodes = fleet.file.nodes.iter().map(|(name, node)| {
         let group = fleet.file.elastic.get(&node.group);
         let slurm = slurm.remove(name);
+        let instances = by_node.remove(name).unwrap_or_default();
         NodeObservation {
             elastic: group.is_some(),
             always_up: group.is_some_and(|g| g.always_up.contains(name)),
@@ -187,7 +213,9 @@ fn assemble(
             rollout: records.rollouts.get(name).copied(),
             operation: records.operations.get(name).copied(),
             pause: records.pauses.get(&node.group).cloned(),
-            instances: by_node.remove(name).unwrap_or_default(),
+            first_seen: instances.iter().map(|i| (i.id.clone(), first_seen(i))).collect(),
+            unlisted: cloud.missing.unlisted.remove(name),
+            instances,
             group: node.group.clone(),
             node: name.clone(),
             slurm,

@@ -1,5 +1,6 @@
 //! What the rules are about: a node as Slurm and the cloud show it, and an instance that belongs to no node.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use jiff::Timestamp;
@@ -20,6 +21,10 @@ pub struct NodeObservation {
     pub slurm: Option<Node>,
     /// All that carry the node's label, oldest first.
     pub instances: Vec<Instance>,
+    /// By id: when kilnd first saw them, by this host's clock.
+    pub first_seen: BTreeMap<String, Timestamp>,
+    /// It had an instance that the cloud's list lacks, and that is not known to be gone.
+    pub unlisted: Option<Unlisted>,
     /// The address that Slurm's `NodeAddr` means. Only looked up where there is more than one instance.
     pub reached_at: Option<IpAddr>,
     /// The image it should have.
@@ -37,6 +42,14 @@ pub struct NodeObservation {
     pub pause: Option<Pause>,
 }
 
+/// What the cloud says of an instance that is not in its list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unlisted {
+    /// It shows the instance, asked for by its id.
+    There,
+    NoAnswer(String),
+}
+
 /// A group that is left alone for a while.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pause {
@@ -49,8 +62,10 @@ pub struct Pause {
 #[derive(Debug, Clone)]
 pub struct Stray {
     pub instance: Instance,
-    /// Created after the fleet file was written: perhaps for a node that the next `kiln configure` adds to it.
+    /// First seen after the fleet file was written: perhaps for a node that the next `kiln configure` adds to it.
     pub is_newer_than_fleet: bool,
+    /// Slurm has a node of its name, and may run jobs there.
+    pub is_known_to_slurm: bool,
 }
 
 impl NodeObservation {
@@ -95,6 +110,15 @@ impl NodeObservation {
         self.is(State::is_responding)
     }
 
+    pub fn is_heard_from(&self) -> bool {
+        self.is(State::is_heard_from)
+    }
+
+    /// Slurm has it neither powered down nor on the way there.
+    pub fn should_have_instance(&self) -> bool {
+        !self.is(State::is_powering_down_or_off) && !self.is_going_down()
+    }
+
     pub fn carries_jobs(&self) -> bool {
         self.slurm.as_ref().is_some_and(Node::carries_jobs)
     }
@@ -118,6 +142,17 @@ impl NodeObservation {
         live.next().filter(|_| live.next().is_none())
     }
 
+    /// By this host's clock; the cloud's own may be another.
+    pub fn first_seen(&self, instance: &Instance) -> Timestamp {
+        self.first_seen.get(&instance.id).copied().unwrap_or(instance.created)
+    }
+
+    /// Slurm's own daemons drained it for what happened on an instance that is gone.
+    pub fn has_outlived_drain(&self) -> bool {
+        let drained = self.slurm.as_ref().is_some_and(Node::is_drained_by_daemons);
+        self.elastic && drained && self.is_off() && self.instances.is_empty() && self.unlisted.is_none()
+    }
+
     /// How Kiln's own drains of this node begin, while its group is paused.
     pub fn pause_reason(&self) -> String {
         format!("{REASON}{} paused until ", self.group)
@@ -137,14 +172,15 @@ impl NodeObservation {
         }
         let node = self.slurm.as_ref()?;
         let who = node.reason_by.as_deref();
+        let outlived = self.has_outlived_drain();
         let reason = node.reason.as_deref().unwrap_or("no reason given");
-        if node.state.is_drained() && !self.is_drained_for_pause() {
+        if node.state.is_drained() && !self.is_drained_for_pause() && !outlived {
             return Some(format!("drained by {}: {reason}", who.unwrap_or("somebody")));
         }
         if let Some(flag) = node.state.taken_out_by() {
             return Some(format!("Slurm has it as {flag}"));
         }
-        if node.is_set_down_by_others() {
+        if node.is_set_down_by_others() && !outlived {
             return Some(format!("set down by {}: {reason}", who.unwrap_or_default()));
         }
         None

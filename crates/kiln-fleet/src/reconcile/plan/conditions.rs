@@ -6,13 +6,15 @@ use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::{BOOT_TIME_ROUNDING, Node, REASON};
 use kiln_wire::bundle_tag;
 
-use super::super::observe::node::{NodeObservation, Stray};
+use super::super::observe::node::{NodeObservation, Stray, Unlisted};
 use super::rules::{Action, Diagnosis};
 use crate::cloud_view::image_of;
 use crate::store::CloudOperation;
 
 /// A node whose instance was deleted by somebody else.
 const GONE: &str = "its instance is gone";
+/// A node that Slurm hears from runs, whatever the cloud says.
+const HEARD: &str = "Slurm still hears from the node";
 /// No boot of Kiln's own takes longer.
 const LONGEST_BOOT: Duration = Duration::from_secs(30 * 60);
 
@@ -33,6 +35,19 @@ pub fn unknown_to_slurm(o: &NodeObservation) -> Option<Diagnosis> {
     unknown.then(|| diagnosis("Slurm does not know it; `kiln configure` tells Slurm of it", vec![]))
 }
 
+/// Of a list that lacks one, nothing follows about the node.
+pub fn unlisted(o: &NodeObservation) -> Option<Diagnosis> {
+    let text = match o.unlisted.as_ref()? {
+        Unlisted::There => "the cloud's list lacks its instance, which is there".to_string(),
+        Unlisted::NoAnswer(problem) => {
+            format!(
+                "the cloud's list lacks its instance, and the cloud does not say whether it is gone: {problem}"
+            )
+        }
+    };
+    Some(diagnosis(text, vec![]))
+}
+
 pub fn pause_over(o: &NodeObservation) -> Option<Diagnosis> {
     if !o.is_drained_for_pause() || o.pause.is_some() {
         return None;
@@ -41,6 +56,11 @@ pub fn pause_over(o: &NodeObservation) -> Option<Diagnosis> {
     // On a node that is off, Slurm takes the end of a drain for a node that should answer.
     let actions = if o.is_off() { vec![Action::Resume, Action::PowerDown] } else { vec![Action::Resume] };
     Some(diagnosis(text, actions))
+}
+
+pub fn outlived_drain(o: &NodeObservation) -> Option<Diagnosis> {
+    let text = || format!("Slurm drained it for something on an instance that is gone: {}", o.reason());
+    o.has_outlived_drain().then(|| diagnosis(text(), vec![Action::Resume, Action::PowerDown]))
 }
 
 pub fn duplicate(o: &NodeObservation) -> Option<Diagnosis> {
@@ -55,6 +75,9 @@ pub fn duplicate(o: &NodeObservation) -> Option<Diagnosis> {
     if in_use.is_none() && o.runs_jobs() {
         return Some(diagnosis(format!("{text} when no job runs there"), vec![]));
     }
+    if let Some(held) = live.iter().find(|i| i.id != kept.id && is_held(i)) {
+        return Some(diagnosis(format!("{text}; {} is {}", held.id, held.status.word()), vec![]));
+    }
     Some(diagnosis(text, live.iter().filter(|i| i.id != kept.id).map(|i| delete(i)).collect()))
 }
 
@@ -63,7 +86,7 @@ pub fn instance_back(o: &NodeObservation) -> Option<Diagnosis> {
     let instance = only_instance(o)?;
     let ours = o.is_down() && o.reason().starts_with(&format!("{REASON}{GONE}"));
     // Told by the node itself when it registers.
-    let registered = o.slurm.as_ref()?.booted? + BOOT_TIME_ROUNDING >= instance.created;
+    let registered = o.slurm.as_ref()?.booted? + BOOT_TIME_ROUNDING >= o.first_seen(instance);
     if o.elastic || !ours || !registered || instance.status != InstanceStatus::Active {
         return None;
     }
@@ -90,6 +113,12 @@ pub fn own_reboot(o: &NodeObservation) -> Option<Diagnosis> {
     ))
 }
 
+/// Paused, suspended, shelved or in rescue. Whoever did that has a reason, and ends it.
+pub fn held_instance(o: &NodeObservation) -> Option<Diagnosis> {
+    let instance = o.instance().filter(|i| is_held(i))?;
+    Some(diagnosis(format!("somebody has set its instance aside: it is {}", instance.status.word()), vec![]))
+}
+
 pub fn broken_instance(o: &NodeObservation) -> Option<Diagnosis> {
     let instance = only_instance(o)?;
     let InstanceStatus::Error { reason } = &instance.status else { return None };
@@ -97,8 +126,8 @@ pub fn broken_instance(o: &NodeObservation) -> Option<Diagnosis> {
     if !o.elastic {
         return Some(diagnosis(format!("{text}; `kiln up` recreates it"), vec![]));
     }
-    if o.runs_jobs() && o.is_responding() {
-        return Some(diagnosis(format!("{text}; jobs still run there"), vec![]));
+    if o.is_heard_from() || (o.runs_jobs() && o.is_responding()) {
+        return Some(diagnosis(format!("{text}; {HEARD}"), vec![]));
     }
     Some(diagnosis(text, replaced(o, instance, &format!("its instance is broken: {reason}"))))
 }
@@ -109,6 +138,9 @@ pub fn stopped_instance(o: &NodeObservation) -> Option<Diagnosis> {
         return None;
     }
     let text = "its instance is shut off";
+    if o.is_heard_from() {
+        return Some(diagnosis(format!("the cloud says that {text}; {HEARD}"), vec![]));
+    }
     if o.elastic {
         Some(diagnosis(text, replaced(o, instance, text)))
     } else {
@@ -119,6 +151,9 @@ pub fn stopped_instance(o: &NodeObservation) -> Option<Diagnosis> {
 pub fn no_instance(o: &NodeObservation) -> Option<Diagnosis> {
     if !o.is_up() || !o.instances.is_empty() {
         return None;
+    }
+    if o.is_heard_from() {
+        return Some(diagnosis(format!("the cloud says that {GONE}; {HEARD}"), vec![]));
     }
     if o.elastic {
         Some(diagnosis(GONE, vec![down(GONE), Action::Resume, Action::PowerDown]))
@@ -253,7 +288,15 @@ fn without_node(stray: &Stray) -> Option<Diagnosis> {
     }
     let text =
         format!("instance {} belongs to no node, and is {}", stray.instance.id, stray.instance.status.word());
-    Some(diagnosis(text, vec![delete(&stray.instance)]))
+    if stray.is_known_to_slurm {
+        return Some(diagnosis(format!("{text}; Slurm still has a node of its name"), vec![]));
+    }
+    let actions = if is_held(&stray.instance) { vec![] } else { vec![delete(&stray.instance)] };
+    Some(diagnosis(text, actions))
+}
+
+fn is_held(instance: &Instance) -> bool {
+    matches!(instance.status, InstanceStatus::Held { .. })
 }
 
 /// Its instance, where the instance's own state is the question.

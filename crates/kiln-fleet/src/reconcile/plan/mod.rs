@@ -1,5 +1,6 @@
 //! Findings with their ages, and when each is to be acted on. Pure.
 
+mod brake;
 mod conditions;
 pub mod rules;
 
@@ -11,6 +12,7 @@ use jiff::Timestamp;
 use super::observe::Observation;
 use super::observe::node::Stray;
 use crate::store::FindingRecord;
+pub use brake::brake;
 use rules::{Action, Diagnosis, Grace, Rule, Times, diagnose, diagnose_stray};
 
 /// Something that is not as it should be.
@@ -29,6 +31,12 @@ impl Finding {
     /// A node that is coming up cannot be told from one that is stuck, for as long as a boot may take.
     pub fn is_early(&self, now: Timestamp) -> bool {
         self.rule.grace == Grace::Boot && !self.is_due(now)
+    }
+
+    /// The same finding, with nothing done about it.
+    #[must_use]
+    pub fn reported_only(self) -> Finding {
+        Finding { due: None, actions: Vec::new(), ..self }
     }
 
     pub fn is_due(&self, now: Timestamp) -> bool {

@@ -7,8 +7,8 @@ use kiln_cloud::{Instance, InstanceStatus, testing};
 use kiln_slurm::{Base, Flag, Node, parse_node};
 
 use super::super::super::observe::Observation;
-use super::super::super::observe::node::{NodeObservation, Pause, Stray};
-use super::super::plan;
+use super::super::super::observe::node::{NodeObservation, Pause, Stray, Unlisted};
+use super::super::{brake, plan};
 use super::*;
 use crate::store::{CloudOperation, FindingRecord, RequestKind};
 use InstanceStatus::{Active, Building, Deleting, Stopped};
@@ -26,6 +26,10 @@ fn instance(id: &str, status: InstanceStatus, created: i64) -> Instance {
         created: second(created),
         ..testing::instance("n-0")
     }
+}
+
+fn held() -> InstanceStatus {
+    InstanceStatus::Held { how: "paused".into() }
 }
 
 fn broken() -> InstanceStatus {
@@ -70,6 +74,10 @@ fn paused(o: &mut NodeObservation) {
     o.pause = Some(Pause { until: second(3600), problem: "quota".into() });
 }
 
+fn unlisted(o: &mut NodeObservation) {
+    o.unlisted = Some(Unlisted::NoAnswer("the cell does not answer".into()));
+}
+
 const BY_SLURM: &str = "Reason=Not responding [slurm@2026-01-01T00:00:00]";
 
 /// Rule and actions in short: `no-instance: down resume power-down`.
@@ -94,11 +102,14 @@ fn short(rule: &Rule, found: &Diagnosis) -> String {
 fn rows() -> Vec<(NodeObservation, &'static str)> {
     let off = || elastic("IDLE+CLOUD+POWERED_DOWN");
     let up = || elastic("IDLE+CLOUD");
+    let silent = || elastic("IDLE+CLOUD+NOT_RESPONDING");
     let down = |state: &str| elastic(&format!("{state} {BY_SLURM}"));
     let paused_node = "IDLE+CLOUD+DRAIN+POWERED_DOWN Reason=kiln: g paused until 1970: quota [slurm@1]";
     let rebooted = "DOWN Reason=Node unexpectedly rebooted [slurm@2026-01-01T00:00:00]";
+    let killed = |state: &str| format!("{state} Reason=Kill task failed [root@2026-01-01T00:00:00]");
     let gone = "DOWN Reason=kiln: its instance is gone; kiln apply recreates it [slurm@2026-01-01T00:00:00]";
     let booted = |at: i64| move |o: &mut NodeObservation| o.slurm_mut().booted = Some(second(at));
+    let seen_at = |at: i64| move |o: &mut NodeObservation| _ = o.first_seen.insert("i-1".into(), second(at));
     let operation =
         |at: i64| move |o: &mut NodeObservation| o.operation = Some((CloudOperation::Start, second(at)));
     let bundle = |o: &mut NodeObservation| {
@@ -107,6 +118,19 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
     };
     vec![
         (node("IDLE").but(|o| o.slurm = None), "unknown-to-slurm:"),
+        (elastic("MIXED+CLOUD+NOT_RESPONDING").but(unlisted), "unlisted:"),
+        (node("IDLE*").but(unlisted), "unlisted:"),
+        (node("IDLE*").with(Active).but(|o| o.unlisted = Some(Unlisted::There)), "unlisted:"),
+        (elastic("ALLOCATED+CLOUD+POWERING_UP").but(unlisted), "unlisted:"),
+        (down("DOWN+CLOUD").but(unlisted), "unlisted:"),
+        // Slurm's own drains end with the instance that they were about, and with no other.
+        (elastic(&killed("IDLE+CLOUD+DRAIN+POWERED_DOWN")), "outlived-drain: resume power-down"),
+        (elastic(&killed("DOWN+CLOUD+DRAIN+POWERED_DOWN")), "outlived-drain: resume power-down"),
+        (elastic(&killed("IDLE+CLOUD+DRAIN+POWERED_DOWN")).with(Active), "-"),
+        (elastic(&killed("IDLE+CLOUD+DRAIN+POWERED_DOWN")).but(unlisted), "-"),
+        (elastic(&killed("IDLE+CLOUD+DRAIN")), "-"),
+        (elastic(&killed("IDLE+CLOUD+DRAIN+POWERING_DOWN")), "-"),
+        (node(&killed("IDLE+DRAIN+POWERED_DOWN")), "-"),
         (elastic(paused_node), "pause-over: resume power-down"),
         (elastic(paused_node).but(paused), "-"),
         // Duplicates: the one in use is kept, else the oldest that is active.
@@ -122,16 +146,27 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
             "duplicate: delete i-2",
         ),
         (up().with(Active).with(Deleting), "-"),
+        (up().with(Active).with(held()), "duplicate:"),
         // Down by Kiln itself: no instance yet, one that has yet to register, one that has.
         (node(gone).but(booted(0)), "-"),
         (node(gone).with(Active).but(booted(-90)), "lost:"),
         (node(gone).with(Active).but(booted(9)), "instance-back: resume"),
+        // By this host's clock it came after the boot that Slurm knows of; the cloud's is behind.
+        (node(gone).with(Active).but(booted(9)).but(seen_at(60)), "lost:"),
+        (node(gone).with(Active).but(booted(70)).but(seen_at(60)), "instance-back: resume"),
         // Reboots: Kiln's own, an accident, an old operation.
         (node(rebooted).with(Active).but(booted(100)).but(operation(90)), "own-reboot: resume"),
         (node(rebooted).with(Active).but(booted(100)), "lost:"),
         (node(rebooted).with(Active).but(booted(9000)).but(operation(90)), "lost:"),
         (node(rebooted).with(Active).but(booted(50)).but(operation(90)), "lost:"),
-        (up().with(broken()), "broken-instance: down delete i-1 resume power-down"),
+        // Somebody has set it aside.
+        (up().with(held()), "held-instance:"),
+        (off().with(held()), "held-instance:"),
+        (node("IDLE*").with(held()), "held-instance:"),
+        (down("DOWN+CLOUD").with(held()), "held-instance:"),
+        // Slurm hears from it.
+        (up().with(broken()), "broken-instance:"),
+        (silent().with(broken()), "broken-instance: down delete i-1 resume power-down"),
         (
             elastic("IDLE+CLOUD+POWERING_UP").with(broken()),
             "broken-instance: down delete i-1 resume power-down",
@@ -144,11 +179,22 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
             "broken-instance: down delete i-1 resume power-down",
         ),
         (node("IDLE").with(broken()), "broken-instance:"),
-        (node("IDLE").with(Stopped), "stopped-instance: start i-1"),
-        (up().with(Stopped), "stopped-instance: down delete i-1 resume power-down"),
+        (node("IDLE*").with(Stopped), "stopped-instance: start i-1"),
+        (silent().with(Stopped), "stopped-instance: down delete i-1 resume power-down"),
+        // Slurm hears from it.
+        (node("IDLE").with(Stopped), "stopped-instance:"),
+        (up().with(Stopped), "stopped-instance:"),
+        (elastic("MIXED+CLOUD+REBOOT_REQUESTED").with(Stopped), "stopped-instance:"),
+        (
+            elastic("MIXED+CLOUD+POWERING_UP").with(Stopped),
+            "stopped-instance: down delete i-1 resume power-down",
+        ),
         (elastic("IDLE+CLOUD+POWERING_DOWN").with(Stopped), "-"),
-        (node("ALLOCATED"), "no-instance: down"),
-        (elastic("MIXED+CLOUD"), "no-instance: down resume power-down"),
+        (node("ALLOCATED*"), "no-instance: down"),
+        (elastic("MIXED+CLOUD+NOT_RESPONDING"), "no-instance: down resume power-down"),
+        // Slurm hears from it.
+        (node("ALLOCATED"), "no-instance:"),
+        (elastic("MIXED+CLOUD"), "no-instance:"),
         (up().with(Deleting), "-"),
         (off().with(Active), "left-running: delete i-1"),
         (off().with(Stopped), "left-running: delete i-1"),
@@ -228,12 +274,20 @@ fn no_row_is_without_a_test() {
 
 #[test]
 fn strays_have_their_rows() {
-    let stray = |is_newer_than_fleet| Stray { instance: instance("i-1", Active, 1), is_newer_than_fleet };
+    let stray = |is_newer_than_fleet| Stray {
+        instance: instance("i-1", Active, 1),
+        is_newer_than_fleet,
+        is_known_to_slurm: false,
+    };
     let finding = |stray: &Stray| diagnose_stray(stray).map(|(rule, found)| short(rule, &found));
     assert_eq!(finding(&stray(false)).as_deref(), Some("stray: delete i-1"));
     assert_eq!(finding(&stray(true)).as_deref(), Some("newcomer: delete i-1"));
-    let going = Stray { instance: instance("i-1", Deleting, 1), is_newer_than_fleet: false };
-    assert_eq!(finding(&going), None);
+    let with = |status| Stray { instance: instance("i-1", status, 1), ..stray(false) };
+    assert_eq!(finding(&with(Deleting)), None);
+    assert_eq!(finding(&with(held())).as_deref(), Some("stray:"));
+    // Slurm may run jobs there.
+    assert_eq!(finding(&Stray { is_known_to_slurm: true, ..stray(false) }).as_deref(), Some("stray:"));
+    assert_eq!(finding(&Stray { is_known_to_slurm: true, ..stray(true) }).as_deref(), Some("newcomer:"));
 }
 
 /// Whatever a row would do, these keep it from.
@@ -255,11 +309,11 @@ fn a_node_that_something_else_has_in_work_is_left_alone() {
                 node.reason = Some("bad fan".into());
                 node.reason_by = Some("alice".into());
             },
-            // By Slurm itself: its health check, a job that would not die.
+            // By Slurm itself: the node has less than slurm.conf says.
             |o| {
                 let node = o.slurm_mut();
                 node.state.flags.insert(Flag::Drain);
-                node.reason = Some("Kill task failed".into());
+                node.reason = Some("Low RealMemory".into());
                 node.reason_by = Some("slurm".into());
             },
             // In a reservation for maintenance, and about to fail.
@@ -272,6 +326,41 @@ fn a_node_that_something_else_has_in_work_is_left_alone() {
             assert!(changed.reason_to_leave_alone().is_some());
         }
     }
+}
+
+/// Slurm hears from all of them, and the cloud's list may lack any.
+#[test]
+fn nothing_is_done_to_a_node_that_is_heard_from_on_the_clouds_word_alone() {
+    for (observation, _) in rows().into_iter().filter(|(o, _)| o.is_heard_from()) {
+        let busy = |o: &mut NodeObservation| o.slurm_mut().allocated = 1;
+        for seen in [observation.clone(), observation.but(busy)] {
+            let Some((rule, found)) = diagnose(&seen) else { continue };
+            // Of two instances of one node, the one that is in use stays.
+            assert!(rule.name == "duplicate" || found.actions.is_empty(), "{}: {seen:#?}", rule.name);
+        }
+    }
+}
+
+#[test]
+fn a_list_that_lacks_many_stops_everything() {
+    let fleet = |there: usize, missing: usize| Observation {
+        nodes: (0..there)
+            .map(|_| node("IDLE").with(Active))
+            .chain((0..missing).map(|_| node("IDLE*").but(unlisted)))
+            .collect(),
+        strays: vec![],
+    };
+    assert_eq!(brake(&fleet(2, 3)), None);
+    let text = brake(&fleet(2, 4)).unwrap();
+    assert!(text.starts_with("its list lacks the instances of 4 of 6 nodes (n-"), "{text}");
+    assert_eq!(brake(&fleet(90, 10)), None, "a tenth");
+    assert!(brake(&fleet(89, 11)).is_some());
+    // Those that Slurm has powered down need none, and of those in work Kiln knows why.
+    let off = elastic("IDLE+CLOUD+POWERED_DOWN").but(unlisted);
+    let in_work = node("IDLE*").but(unlisted).but(|o| o.request = Some(RequestKind::Reboot));
+    let mut observation = fleet(2, 3);
+    observation.nodes.extend([off, in_work]);
+    assert_eq!(brake(&observation), None);
 }
 
 /// An instance under a job that runs is only deleted if another one is known to run the job, or if it cannot run anything.

@@ -37,6 +37,7 @@ pub async fn create(
             let accept = |new: NewInstance| {
                 // Zones have no other meaning here.
                 new.zone.as_ref().map_or(Ok(()), |zone| d.fault(&format!("zone {zone}")))?;
+                d.fault(&format!("create {}", new.name))?;
                 d.accept(&caller, new).map(|record| d.show(&record))
             };
             Ok(new.into_iter().map(|n| Outcome::from(accept(n))).collect::<Vec<_>>())
