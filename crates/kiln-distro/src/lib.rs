@@ -46,6 +46,8 @@ pub struct Steps {
     /// Argument: the mirror. Every package source is pointed at it; suites and components stay.
     pub pin_mirror: Step,
     pub update: Step,
+    /// Arguments of `update` for sources that are snapshots, whose lists are older than their stated validity.
+    pub outdated: &'static [&'static str],
     /// Arguments: the packages.
     pub install: Step,
     /// Removes what the package manager leaves behind.

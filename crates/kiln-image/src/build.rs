@@ -178,7 +178,8 @@ impl Builder<'_> {
         if let Some(mirror) = &recipe.mirror {
             self.step(recipe, &host, &family.steps.pin_mirror, &[mirror], b"").await?;
         }
-        self.step(recipe, &host, &family.steps.update, &[], b"").await?;
+        let lax = if recipe.is_snapshot() { family.steps.outdated } else { &[] };
+        self.step(recipe, &host, &family.steps.update, lax, b"").await?;
         // Before the packages, which would give them numbers of their own.
         let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
         let users: Vec<&str> = users.iter().map(String::as_str).collect();

@@ -69,6 +69,17 @@ impl Recipe {
         self.source.family()
     }
 
+    /// Whether packages come from a snapshot, which stays as it was at one time: the URL of its mirror says which,
+    /// as in `https://snapshot.debian.org/archive/debian/20260101T000000Z`.
+    pub fn is_snapshot(&self) -> bool {
+        match (&self.mirror, &self.source) {
+            (Some(mirror), _) => mirror.split('/').any(is_time),
+            // The mirror of the image below is still in place.
+            (None, Source::Image(parent)) => parent.is_snapshot(),
+            (None, Source::System(_) | Source::Cloud(_)) => false,
+        }
+    }
+
     /// The Slurm that its system brings, if that is known. The commands of the recipe may install another.
     pub fn slurm(&self) -> Option<Release> {
         match &self.source {
@@ -101,6 +112,16 @@ impl Recipe {
     }
 }
 
+/// `20260101T000000Z`
+fn is_time(part: &str) -> bool {
+    part.len() == 16
+        && part.bytes().enumerate().all(|(at, byte)| match at {
+            8 => byte == b'T',
+            15 => byte == b'Z',
+            _ => byte.is_ascii_digit(),
+        })
+}
+
 fn packages(spec: &Spec, family: &Family, image: &ImageSpec, source: &Source) -> Vec<String> {
     let mut all: BTreeSet<&str> =
         services::packages(spec, family, &image.roles, !is_plain(spec, image, source));
@@ -116,4 +137,28 @@ fn is_plain(spec: &Spec, image: &ImageSpec, source: &Source) -> bool {
     let on_prebuilt = matches!(&image.source, ImageSource::Image(parent)
         if spec.images.get(parent).is_some_and(|p| matches!(p.source, ImageSource::Prebuilt(_))));
     matches!(source, Source::System(_) | Source::Cloud(_)) && !on_prebuilt
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_snapshot_may_be_out_of_date() {
+        let recipe = |mirror: Option<&str>, source| Recipe {
+            name: "i".into(),
+            source,
+            packages: vec![],
+            commands: vec![],
+            mirror: mirror.map(String::from),
+        };
+        let plain = || Source::System(System::ALL[0]);
+        let snapshot = recipe(Some("https://snapshot.debian.org/archive/debian/20260101T000000Z/"), plain());
+        assert!(snapshot.is_snapshot());
+        assert!(recipe(None, Source::Image(Box::new(snapshot))).is_snapshot());
+        for mirror in [None, Some("http://mirror.example.org/debian"), Some("http://m.example.org/20260101")]
+        {
+            assert!(!recipe(mirror, plain()).is_snapshot(), "{mirror:?}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use kiln_image::{Event, State};
 use crate::context::Context;
 use crate::error::Advise as _;
 use crate::exit::Exit;
+use crate::harmless::harmless;
 use crate::input;
 use crate::progress::{Item, Progress};
 
@@ -48,6 +49,7 @@ impl Board {
     }
 
     fn show(&self, event: Event) {
+        let event = Event { text: harmless(&event.text).into_owned(), ..event };
         let mut items = self.items.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (item, last) = items
             .entry(event.item.clone())

@@ -8,6 +8,7 @@ use kiln_spec::Diagnostics;
 use serde::Serialize;
 
 use crate::exit::Exit;
+use crate::harmless::harmless;
 
 const RED: Style = AnsiColor::Red.on_default().bold();
 const CYAN: Style = AnsiColor::Cyan.on_default().bold();
@@ -119,7 +120,7 @@ fn strip_summary(findings: &str) -> String {
 
 /// Later lines of a message stand below its first.
 fn indent(message: &str) -> String {
-    message.trim_end().replace('\n', "\n    ")
+    harmless(message.trim_end()).replace('\n', "\n    ")
 }
 
 /// Prints clap's messages: help and versions on standard output, wrong usage on standard error.
@@ -163,6 +164,13 @@ mod tests {
           caused by: connection refused
         hint: is it up?
         ");
+    }
+
+    #[test]
+    fn what_a_node_said_cannot_steer_the_terminal() {
+        let said = anyhow!("exit 1\n\u{1b}[2Jgone");
+        let text = anstream::adapter::strip_str(&Report::new(&said).to_text()).to_string();
+        assert_eq!(text, "error: exit 1\n    \\x1b[2Jgone\n");
     }
 
     #[test]

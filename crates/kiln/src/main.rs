@@ -6,6 +6,7 @@ mod cluster;
 mod context;
 mod error;
 mod exit;
+mod harmless;
 mod hook;
 mod input;
 mod live;

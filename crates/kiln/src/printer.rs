@@ -9,6 +9,7 @@ use kiln_spec::Diagnostics;
 use serde::Serialize;
 
 use crate::error::Report;
+use crate::harmless::harmless;
 use crate::live::LiveLines;
 use crate::progress::Progress;
 
@@ -52,6 +53,11 @@ impl Printer {
             let mut out = anstream::stdout().lock();
             write!(out, "{text}").and_then(|()| out.flush()).map_err(OutputError)
         })
+    }
+
+    /// As [`Printer::raw`], for what comes from a node: unchanged into a file or a pipe, harmless to a terminal.
+    pub fn foreign(&self, text: &str) -> Result<(), OutputError> {
+        if io::stdout().is_terminal() { self.raw(harmless(text)) } else { self.raw(text) }
     }
 
     /// Data as indented JSON, to standard output.

@@ -59,6 +59,7 @@ pub async fn await_end(root: &Path, http: &reqwest::Client) {
 /// Starts the daemon unless it runs, and returns when it answers.
 pub async fn ensure(root: &Path, program: &Path, http: &reqwest::Client) -> Result<Endpoint> {
     needs::root()?;
+    needs::private(root)?;
     if let Some(endpoint) = find(root, http).await {
         if !made_way(&endpoint, http).await {
             return Ok(endpoint);

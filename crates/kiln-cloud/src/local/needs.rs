@@ -2,7 +2,8 @@
 //! says so in one sentence.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use super::cgroup;
 use crate::{Class, Error, Result};
@@ -26,6 +27,24 @@ pub fn root() -> Result<()> {
         Err(Error::unsupported("the local cloud needs root")
             .with_hint("run it again as root, for example with sudo"))
     }
+}
+
+/// Whoever may write to the root of a local cloud is root on this host: instances and their disks come from there.
+pub fn private(root: &Path) -> Result<()> {
+    let found = match std::fs::symlink_metadata(root) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(|e| Error::failed(format!("cannot use {}", root.display())).because(e))?,
+    };
+    let own = [0, rustix::process::geteuid().as_raw()].contains(&found.uid());
+    let why = match () {
+        () if !found.is_dir() => "it is not a directory",
+        () if !own => "it belongs to another user",
+        () if found.mode() & 0o022 != 0 => "others may write to it",
+        () => return Ok(()),
+    };
+    Err(Error::refused(format!("{} cannot be the root of a local cloud: {why}", root.display())).with_hint(
+        "use a directory that belongs to root and that only root can write to, with KILN_LOCAL_ROOT",
+    ))
 }
 
 /// Everything a daemon and its instances need.
@@ -69,6 +88,31 @@ fn extended(own: &OsStr) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_root_that_others_can_write_to_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("cloud");
+        assert!(private(&root).is_ok(), "it is made when it is missing");
+        std::fs::create_dir(&root).unwrap();
+        for (mode, accepted) in
+            [(0o700, true), (0o755, true), (0o775, false), (0o777, false), (0o1777, false)]
+        {
+            std::fs::set_permissions(&root, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(private(&root).is_ok(), accepted, "{mode:o}");
+        }
+        std::fs::set_permissions(&root, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&root, &link).unwrap();
+        let refused = private(&link).unwrap_err().to_string();
+        assert!(refused.ends_with("cannot be the root of a local cloud: it is not a directory"), "{refused}");
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&root, Some(65_534), None).unwrap();
+            let refused = private(&root).unwrap_err().to_string();
+            assert!(refused.ends_with("it belongs to another user"), "{refused}");
+        }
+    }
 
     #[test]
     fn what_is_missing_is_named_with_its_package() {

@@ -49,6 +49,7 @@ pub const DEBIAN: Family = Family {
             script: include_str!("pin-mirror.sh"),
         },
         update: Step { says: "updating packages", script: include_str!("update.sh") },
+        outdated: &["-o", "Acquire::Check-Valid-Until=false"],
         install: Step { says: "installing packages", script: include_str!("install.sh") },
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
     },

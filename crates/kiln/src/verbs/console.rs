@@ -25,7 +25,7 @@ impl Console {
         if context.printer.is_json() {
             context.printer.json(&serde_json::json!({ "node": self.node, "console": text }))?;
         } else {
-            context.printer.raw(text)?;
+            context.printer.foreign(&text)?;
         }
         Ok(Exit::Ok)
     }

@@ -8,6 +8,7 @@ use crate::cluster;
 use crate::context::Context;
 use crate::error::Advise as _;
 use crate::exit::Exit;
+use crate::harmless::harmless;
 
 /// Run a command as root on many nodes at once
 ///
@@ -57,10 +58,10 @@ impl Exec {
 /// Every line with its node before it, so that the output of many can be told apart and sorted.
 fn show(context: &Context, outcome: &ExecOutcome) -> anyhow::Result<()> {
     for line in outcome.stdout.lines() {
-        context.printer.data(format!("{}: {line}", outcome.node))?;
+        context.printer.foreign(&format!("{}: {line}\n", outcome.node))?;
     }
     for line in outcome.stderr.lines() {
-        context.printer.warn(format!("{}: {line}", outcome.node));
+        context.printer.warn(format!("{}: {}", outcome.node, harmless(line)));
     }
     if let Some(status) = outcome.status.filter(|s| *s != 0) {
         context.printer.warn(format!("{}: exit {status}", outcome.node));

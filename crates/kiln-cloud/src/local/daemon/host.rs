@@ -1,5 +1,5 @@
 //! Settings of the host's kernel that instances need. The earlier values are remembered and come back when
-//! the last network goes. The note is shared by all roots, so that the last of them restores, and it is lost
+//! the last network goes, unless somebody else has changed them or uses them by now. The note is shared by all roots, so that the last of them restores, and it is lost
 //! with the settings themselves when the host restarts.
 
 use std::collections::BTreeMap;
@@ -13,9 +13,11 @@ use crate::{Error, Result};
 const NOTE_DIR: &str = "/run/kiln";
 const NOTE: &str = "/run/kiln/host-settings.json";
 
+const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
+
 /// At least these values.
 const WANTED: [(&str, u64); 3] = [
-    ("/proc/sys/net/ipv4/ip_forward", 1),
+    (FORWARD, 1),
     // Every systemd takes about ten, and the usual limit of 128 is for all of root's together.
     ("/proc/sys/fs/inotify/max_user_instances", 16_384),
     ("/proc/sys/fs/inotify/max_user_watches", 524_288),
@@ -44,7 +46,14 @@ pub fn restore() -> Result<()> {
     if tables.lines().any(|line| line.contains(" kiln-")) {
         return Ok(());
     }
+    let user = other_forwarding();
     for (path, value) in recall() {
+        if path == FORWARD
+            && let Some(user) = &user
+        {
+            tracing::info!(path, user, "left as it is: something else on this host uses it");
+            continue;
+        }
         // What somebody else has set since is theirs.
         let ours = WANTED.iter().any(|(p, wanted)| *p == path && read(p).is_ok_and(|now| now == *wanted));
         if ours && let Err(error) = fs::write(&path, value.to_string()) {
@@ -63,4 +72,51 @@ fn read(path: &str) -> std::io::Result<u64> {
 
 fn recall() -> BTreeMap<String, u64> {
     fs::read(NOTE).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+}
+
+/// What else on this host needs packets to be forwarded, as far as it can be seen: address translation, or a bridge.
+fn other_forwarding() -> Option<String> {
+    let ruleset = exec::run("nft", &["list", "ruleset"], "").unwrap_or_default();
+    if let Some(table) = translating(&ruleset) {
+        return Some(format!("address translation in table {table}"));
+    }
+    let links = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let bridges = links.filter(|link| link.path().join("bridge").exists());
+    let mut names = bridges.map(|link| link.file_name().to_string_lossy().into_owned());
+    names.find(|name| !name.starts_with("kb")).map(|name| format!("bridge {name}"))
+}
+
+/// The first table of others that has rules to translate addresses.
+fn translating(ruleset: &str) -> Option<String> {
+    let (mut table, mut nat) = (String::new(), false);
+    for line in ruleset.lines().map(str::trim) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["table", family, name, ..] => (table, nat) = (format!("{family} {name}"), false),
+            ["type", "nat", ..] => nat = true,
+            ["}"] => nat = false,
+            _ if table.contains(" kiln-") || words.is_empty() || words[0] == "chain" => {}
+            _ if nat || words.contains(&"masquerade") || words.contains(&"MASQUERADE") => return Some(table),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_translation_of_others_is_seen() {
+        let ours = "table ip kiln-x {\n\tchain postrouting {\n\t\ttype nat hook postrouting priority srcnat; policy accept;\n\
+            \t\tip saddr 10.0.0.0/24 masquerade\n\t}\n}\n";
+        let empty = "table ip nat {\n\tchain POSTROUTING {\n\t\ttype nat hook postrouting priority srcnat; policy accept;\n\t}\n\
+            \tchain x {\n\t\tcounter packets 0 bytes 0\n\t}\n}\n";
+        let theirs = "table ip nat {\n\tchain POSTROUTING {\n\t\ttype nat hook postrouting priority srcnat; policy accept;\n\
+            \t\tip saddr 172.17.0.0/16 counter packets 0 bytes 0 masquerade\n\t}\n}\n";
+        assert_eq!(translating(""), None);
+        assert_eq!(translating(&format!("{ours}{empty}")), None);
+        assert_eq!(translating(&format!("{ours}{theirs}")).as_deref(), Some("ip nat"));
+    }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::records::Phase;
 use super::{Daemon, networks, store};
-use crate::Result;
 use crate::local::cgroup;
+use crate::{Error, Result};
 
 impl Daemon {
     /// Returns the ids of instances that have to be built. What resists is logged and left: one broken thing
@@ -70,8 +70,8 @@ impl Daemon {
         }
         let volumes: Vec<_> = self.world().volumes.iter().map(|v| v.id.clone()).collect();
         for dir in list(&self.root.join("volumes")) {
-            if file_name(&dir).is_some_and(|id| !volumes.iter().any(|v| v == id)) {
-                store::remove_tree(&dir)?;
+            if let Some(id) = file_name(&dir).filter(|id| !volumes.iter().any(|v| v == id)) {
+                complain("volume", set_aside(&self.root, &dir, id));
             }
         }
         Ok(())
@@ -81,6 +81,20 @@ impl Daemon {
     pub fn leave(&self) {
         let _ = fs::remove_dir(&self.cgroup);
     }
+}
+
+/// The data of a volume without a record: a deletion takes the data away by itself, so the record was lost. People decide
+/// what becomes of it.
+fn set_aside(root: &Path, dir: &Path, id: &str) -> Result<()> {
+    let aside = root.join("set-aside");
+    store::make_dir(&aside)?;
+    let to = (0..1000)
+        .map(|n| aside.join(if n == 0 { id.to_string() } else { format!("{id}.{n}") }))
+        .find(|path| !path.exists())
+        .unwrap_or_else(|| aside.join(id));
+    fs::rename(dir, &to).map_err(|e| Error::failed(format!("cannot move {}", dir.display())).because(e))?;
+    tracing::warn!(volume = id, kept = %to.display(), "a volume has no record; its data was set aside");
+    Ok(())
 }
 
 fn complain(what: &str, result: Result<()>) {
@@ -95,4 +109,23 @@ fn list(dir: &Path) -> Vec<PathBuf> {
 
 fn file_name(path: &Path) -> Option<&str> {
     path.file_name().and_then(|name| name.to_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_without_a_record_is_kept() {
+        let root = tempfile::tempdir().unwrap();
+        for content in ["first", "second"] {
+            let dir = root.path().join("volumes/v1");
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("file"), content).unwrap();
+            set_aside(root.path(), &dir, "v1").unwrap();
+            assert!(!dir.exists());
+        }
+        let kept = |name: &str| fs::read_to_string(root.path().join("set-aside").join(name).join("file"));
+        assert_eq!((kept("v1").unwrap(), kept("v1.1").unwrap()), ("first".into(), "second".into()));
+    }
 }

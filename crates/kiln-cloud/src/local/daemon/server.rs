@@ -37,6 +37,7 @@ pub struct Server {
 pub async fn serve(root: &Path) -> Result<()> {
     needs::root()?;
     check_root(root)?;
+    needs::private(root)?;
     store::make_dir(root)?;
     let _lock = take_lock(root)?;
     let token = token(root)?;

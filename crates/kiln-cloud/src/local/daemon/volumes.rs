@@ -45,7 +45,16 @@ impl Daemon {
             }
             world.volumes.remove(id)?;
         }
-        store::remove_tree(&self.volume_dir(id))
+        // What is without a record would be taken for data whose record was lost; what is among the work in progress goes,
+        // also if this is cut short.
+        let doomed = self.root.join("tmp").join(format!("volume-{id}"));
+        store::make_dir(&self.root.join("tmp"))?;
+        match std::fs::rename(self.volume_dir(id), &doomed) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::failed(format!("cannot delete volume {id}")).because(error))
+            }
+            _ => store::remove_tree(&doomed),
+        }
     }
 }
 
