@@ -50,6 +50,7 @@ mod tests {
         let first = acquire(root.path()).unwrap();
         assert!(matches!(acquire_within(root.path(), Duration::ZERO), Err(LockError::Held)));
         drop(first);
-        assert!(acquire_within(root.path(), Duration::ZERO).is_ok());
+        // A process that another test is starting just now has the lock, too, until it runs its own program.
+        assert!(acquire_within(root.path(), Duration::from_secs(60)).is_ok());
     }
 }
