@@ -201,6 +201,12 @@ const SUITES: &[Suite] = &[
     Suite { name: "rollout-trixie", debian: "trixie", lane: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic-trixie", debian: "trixie", lane: "trixie", scenarios: &[ELASTIC_SHORT] },
     Suite {
+        name: "upgrade",
+        debian: "trixie",
+        lane: "newer",
+        scenarios: &[RAISE, &[("an upgrade of Slurm under a running and a waiting job", control::upgraded)]],
+    },
+    Suite {
         name: "forky",
         debian: "forky",
         lane: "newer",
