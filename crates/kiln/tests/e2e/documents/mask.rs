@@ -75,7 +75,9 @@ fn mask<'w>(word: &'w str, before: &str, after: &str) -> Option<&'w str> {
     if is_version(word) {
         return Some("VERSION");
     }
-    (is_number && (["s", "min", "MiB", "changed"].contains(&unit) || before == "job")).then_some("N")
+    // How many nodes are well depends on how many elastic ones are up.
+    (is_number && (["s", "min", "MiB", "changed"].contains(&unit) || ["job", "well"].contains(&before)))
+        .then_some("N")
 }
 
 /// `default` of `default-3ae252f9-20261115T040112`, so that it is the same as an image that is yet to be built.

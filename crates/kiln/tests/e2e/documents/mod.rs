@@ -34,8 +34,9 @@ const LOOKS: &[&str] = &["sacct", "sinfo", "kiln status", "kiln ssh control sinf
 pub fn readme(lab: &mut Lab) {
     // A run that was cut off may have left the cluster, whose name is README's.
     lab.edit("name = \"e2e\"", "name = \"demo\"");
-    lab.destroy();
+    lab.clear();
     std::fs::remove_file(lab.path("cluster.toml")).expect("the file of the lab");
+    let _ = std::fs::remove_dir_all(lab.path(".kiln"));
     run(lab, "README.md", |step| !step.is_destroy());
 }
 
