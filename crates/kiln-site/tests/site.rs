@@ -432,7 +432,7 @@ fn logins_end_with_the_job() {
     };
     insta::assert_snapshot!(on("kind = \"openstack\"\nsubnet = \"10.0.0.0/24\""), @r"
     PrologFlags=Contain
-    account [success=1 module_unknown=ignore default=die] pam_slurm_adopt.so action_generic_failure=deny action_adopt_failure=deny
+    account [success=1 ignore=1 module_unknown=ignore default=die] pam_slurm_adopt.so action_generic_failure=deny action_adopt_failure=deny
     account required pam_slurm.so
     ");
     insta::assert_snapshot!(on("kind = \"local\""), @r"

@@ -159,7 +159,7 @@ fn clock(ahead: SignedDuration) -> Option<(Severity, String)> {
 fn releases(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
     let of = |node: &str| -> Option<Release> {
         let Some(Ok(examined)) = evidence.examined.get(node) else { return None };
-        examined.report.slurm.as_deref()?.split_whitespace().last()?.parse().ok()
+        Release::from_version_line(examined.report.slurm.as_deref()?).ok()
     };
     let Some(control) = of(&spec.control.node) else { return Vec::new() };
     let others = spec.nodes().filter(|node| node.role != Role::Control);
@@ -214,7 +214,13 @@ fn quotas(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
 }
 
 fn expiries(evidence: &Evidence<'_>) -> Vec<Finding> {
-    let expiries = evidence.expiries.as_deref().unwrap_or_default();
+    let expiries = match &evidence.expiries {
+        Ok(expiries) => expiries,
+        Err(error) => {
+            let text = format!("when its credentials end could not be read: {error}");
+            return vec![Finding::new(Severity::Note, "cloud", text, "look at them with the cloud's own client")];
+        }
+    };
     let found = expiries.iter().filter_map(|expiry| {
         let (severity, text) = ends(expiry.at, evidence.now)?;
         Some(Finding::new(

@@ -133,6 +133,9 @@ fn take_back(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> A
     if node.state.is_powering_down_or_off() {
         return Action::Done("powered down already");
     }
+    if node.is_drained_by_others() {
+        return Action::Done("left alone: drained by somebody else");
+    }
     if age < OTHER_JOBS || (node.state.is_ending_jobs() && age < LONGEST_COMPLETION) {
         return Action::Wait;
     }
@@ -454,6 +457,7 @@ mod tests {
             ("IDLE+CLOUD+COMPLETING", 106, Action::Wait),
             ("IDLE+CLOUD+COMPLETING", 500, Action::Done("left alone: a job has the node")),
             ("IDLE+CLOUD+POWERED_DOWN", 106, Action::Done("powered down already")),
+            ("IDLE+CLOUD+DRAIN", 106, Action::Done("left alone: drained by somebody else")),
         ];
         for (state, at, action) in rows {
             let slurm = node(state);

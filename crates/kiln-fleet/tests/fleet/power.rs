@@ -127,6 +127,22 @@ async fn what_was_made_for_a_job_that_cannot_start_is_taken_back() {
     lab.stop().await;
 }
 
+/// Nodes that were not asked for yet are refused like the others. A request that was superseded instead would leave a node
+/// that Slurm gives to another job without anybody to create its instance.
+#[tokio::test]
+async fn what_waits_for_its_turn_is_refused_with_the_rest_of_its_job() {
+    let mut lab = lab(21);
+    lab.cloud.room_for(5);
+    let file = lab.path("resume.json");
+    std::fs::write(&file, r#"{"jobs":[{"job_id":7,"nodes":"e-[0-20]"}],"all_nodes":"e-[0-20]"}"#).unwrap();
+    lab.call(|paths| hooks::resume(paths, "e-[0-20]", Some(&file)));
+    lab.start();
+    assert_eq!(lab.settled("e-20").await.state, RequestState::Failed);
+    lab.stop().await;
+    let events = lab.store.events(Some("e-20"), 9).unwrap();
+    assert!(events.iter().all(|e| e.what != "take-back"), "{events:?}");
+}
+
 #[tokio::test]
 async fn a_hundred_nodes_without_room_are_asked_for_once() {
     let mut lab = lab(100);

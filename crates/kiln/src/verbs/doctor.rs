@@ -27,7 +27,7 @@ impl Doctor {
         if context.printer.is_json() {
             context.printer.json(&dossier)?;
         } else {
-            context.printer.raw(page(&dossier))?;
+            context.printer.foreign(&page(&dossier))?;
         }
         Ok(Exit::Ok)
     }
@@ -38,7 +38,7 @@ fn examine(context: &Context) -> anyhow::Result<Exit> {
     if context.printer.is_json() {
         context.printer.json(&diagnosis)?;
     } else {
-        context.printer.raw(findings(&diagnosis))?;
+        context.printer.foreign(&findings(&diagnosis))?;
     }
     Ok(if diagnosis.is_well() { Exit::Ok } else { Exit::Failed })
 }

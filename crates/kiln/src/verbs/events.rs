@@ -43,7 +43,7 @@ impl Events {
                 event.outcome,
             ]);
         }
-        context.printer.raw(&table)?;
+        context.printer.foreign(&table.to_string())?;
         Ok(Exit::Ok)
     }
 }

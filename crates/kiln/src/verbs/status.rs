@@ -23,7 +23,7 @@ impl Status {
             context.printer.json(&report)?;
             return Ok(exit(&report));
         }
-        context.printer.raw(nodes(&report))?;
+        context.printer.foreign(&nodes(&report).to_string())?;
         for node in &report.nodes {
             if let Some(address) = &node.public_address {
                 context.printer.data(format!("{} is reached from outside at {address}", node.node))?;

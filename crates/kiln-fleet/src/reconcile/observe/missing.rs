@@ -13,7 +13,7 @@ use crate::error::chain;
 use crate::fleet::Fleet;
 use crate::store::KnownInstance;
 
-/// In one look. The others count as missing without an answer until their turn comes.
+/// In one look. The others count as missing without an answer, until the cloud has answered for those before them.
 const MOST: usize = 64;
 const AT_A_TIME: usize = 16;
 /// For one answer.

@@ -211,7 +211,6 @@ fn drained(campaign: &mut Campaign) -> String {
     if campaign.drains.contains_key(&node) {
         return resumed(campaign);
     }
-    // One of two fixed nodes at a time: wide jobs would wait for ever.
     let reason = format!("bad fan {}", campaign.at);
     let name = format!("nodename={node}");
     if scontrol(campaign, &["update", &name, "state=drain", &format!("reason={reason}")]) {

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use checker::{Excuses, now};
 use load::Load;
 use random::Random;
+use serde_json::Value;
 
 use crate::instance;
 use crate::lab::{Lab, USER, no_more_faults};
@@ -212,8 +213,11 @@ impl Campaign<'_> {
         }
         until("no rollout is under way", || {
             let status = self.lab.try_kiln(&["--json", "rebuild", "status"]);
-            let text = String::from_utf8_lossy(&status.stdout).into_owned();
-            !text.contains("\"state\": \"running\"") && !text.contains("\"state\":\"running\"")
+            let report: Option<Value> = serde_json::from_slice(&status.stdout).ok();
+            // There may have been none at all.
+            let closed = ["done", "halted", "aborted", "rolled_back"];
+            let nothing = String::from_utf8_lossy(&status.stderr).contains("no rollout");
+            nothing || report.is_some_and(|r| r["state"].as_str().is_some_and(|state| closed.contains(&state)))
         });
         self.lab.kiln(&["up", "--yes"]);
         self.lab.try_kiln(&["rebuild"]);
