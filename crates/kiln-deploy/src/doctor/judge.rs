@@ -218,7 +218,12 @@ fn expiries(evidence: &Evidence<'_>) -> Vec<Finding> {
         Ok(expiries) => expiries,
         Err(error) => {
             let text = format!("when its credentials end could not be read: {error}");
-            return vec![Finding::new(Severity::Note, "cloud", text, "look at them with the cloud's own client")];
+            return vec![Finding::new(
+                Severity::Note,
+                "cloud",
+                text,
+                "look at them with the cloud's own client",
+            )];
         }
     };
     let found = expiries.iter().filter_map(|expiry| {

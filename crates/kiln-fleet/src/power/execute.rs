@@ -171,7 +171,9 @@ impl Executor {
         let asked_since = asked_since - Duration::from_secs(self.fleet.file.resume_timeout);
         let in_vain: Vec<NewRequest> = (self.store.latest_requests()?.iter())
             .filter(|r| r.kind == RequestKind::Resume && r.received >= asked_since)
-            .filter(|r| !matches!(r.state, RequestState::Failed) && !requests.iter().any(|own| own.id == r.id))
+            .filter(|r| {
+                !matches!(r.state, RequestState::Failed) && !requests.iter().any(|own| own.id == r.id)
+            })
             // What has not been asked of the cloud yet is refused in its turn, while the group is paused. To supersede it would
             // leave a node that Slurm gives to another job without anybody to create its instance.
             .filter(|r| r.operation.is_some())

@@ -5,8 +5,8 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::Campaign;
 use super::checker::now;
+use super::{Campaign, Drain, SAVED_WITHIN};
 use crate::daemon::daemon_pid;
 use crate::instance;
 use crate::lab::order;
@@ -74,8 +74,9 @@ fn kilnd_away(campaign: &mut Campaign) -> String {
 fn slurmctld_killed(campaign: &mut Campaign) -> String {
     unit(campaign, &["kill", "--signal=KILL", "slurmctld"]);
     let at = now();
-    // Slurm writes its state down every five seconds at most, and learns of what ended meanwhile a moment later.
-    campaign.excuses.forgotten.push((at - 10, at + 10));
+    // It learns of what ended meanwhile a moment later.
+    campaign.excuses.forgotten.push((at - SAVED_WITHIN, at + 10));
+    campaign.drains.retain(|_, drain| drain.at < at - SAVED_WITHIN);
     String::new()
 }
 
@@ -214,7 +215,7 @@ fn drained(campaign: &mut Campaign) -> String {
     let reason = format!("bad fan {}", campaign.at);
     let name = format!("nodename={node}");
     if scontrol(campaign, &["update", &name, "state=drain", &format!("reason={reason}")]) {
-        campaign.drains.insert(node.clone(), reason);
+        campaign.drains.insert(node.clone(), Drain { reason, at: now() });
     }
     node
 }
@@ -229,6 +230,10 @@ fn resumed(campaign: &mut Campaign) -> String {
 
 fn rebooted(campaign: &mut Campaign) -> String {
     let node = (*campaign.random.pick(super::NODES)).to_string();
+    if campaign.drains.contains_key(&node) {
+        // A reboot that ends in service would lift the administrator's own drain.
+        return format!("not {node}, which is drained");
+    }
     scontrol(campaign, &["reboot", "ASAP", "nextstate=resume", "reason=new kernel", &node]);
     node
 }

@@ -24,8 +24,15 @@ use crate::reconcile::cloud;
 const NODES: &[&str] = &["standard-0", "standard-1", "standard-2", "burst-0", "burst-1", "burst-2"];
 const FIXED: usize = 3;
 const IMAGES: &[&str] = &["default", "second"];
+/// Seconds within which Slurm writes its state down. What is younger when it is killed may be forgotten.
+const SAVED_WITHIN: i64 = 10;
 /// For the queue to end, or the cluster to heal.
 const PATIENCE: Duration = Duration::from_secs(900);
+
+struct Drain {
+    reason: String,
+    at: i64,
+}
 
 pub struct Campaign<'l> {
     lab: &'l Lab,
@@ -33,8 +40,8 @@ pub struct Campaign<'l> {
     /// The fault under way.
     at: u64,
     excuses: Excuses,
-    /// An administrator's drains: node and reason.
-    drains: BTreeMap<String, String>,
+    /// An administrator's drains, by node.
+    drains: BTreeMap<String, Drain>,
     /// A run of Kiln beside everything else.
     kiln: Option<Child>,
 }
@@ -137,7 +144,7 @@ pub fn campaign(lab: &mut Lab) {
 impl Campaign<'_> {
     /// After each fault: an administrator's drains stand.
     fn look(&self) {
-        for (node, reason) in &self.drains {
+        for (node, Drain { reason, .. }) in &self.drains {
             let words = ["timeout", "10", "sinfo", "-h", "-N", "-n", node, "-p", "rebuild", "-o", "%E|%T"];
             let shown = self.lab.try_on("control", &words);
             let shown = String::from_utf8_lossy(&shown.stdout).trim().to_string();
@@ -205,19 +212,28 @@ impl Campaign<'_> {
     fn heal(&mut self, since: i64) {
         no_more_faults();
         self.end_kiln();
-        for node in std::mem::take(&mut self.drains).into_keys() {
-            until("an administrator resumes what was drained", || {
-                let words = ["scontrol", "update", &format!("nodename={node}"), "state=resume"];
-                self.lab.try_on("control", &words).status.success()
-            });
-        }
+        self.drains.clear();
+        until("an administrator has resumed all that was drained", || {
+            let shown = self.lab.try_on("control", &["sinfo", "-h", "-N", "-p", "rebuild", "-o", "%N|%E"]);
+            let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+            let drained: Vec<&str> = (shown.lines().filter_map(|line| line.split_once('|')))
+                .filter(|(_, why)| why.starts_with("bad fan"))
+                .map(|(node, _)| node)
+                .collect();
+            for node in &drained {
+                self.lab
+                    .try_on("control", &["scontrol", "update", &format!("nodename={node}"), "state=resume"]);
+            }
+            drained.is_empty() && !shown.is_empty()
+        });
         until("no rollout is under way", || {
             let status = self.lab.try_kiln(&["--json", "rebuild", "status"]);
             let report: Option<Value> = serde_json::from_slice(&status.stdout).ok();
             // There may have been none at all.
             let closed = ["done", "halted", "aborted", "rolled_back"];
             let nothing = String::from_utf8_lossy(&status.stderr).contains("no rollout");
-            nothing || report.is_some_and(|r| r["state"].as_str().is_some_and(|state| closed.contains(&state)))
+            nothing
+                || report.is_some_and(|r| r["state"].as_str().is_some_and(|state| closed.contains(&state)))
         });
         self.lab.kiln(&["up", "--yes"]);
         self.lab.try_kiln(&["rebuild"]);
