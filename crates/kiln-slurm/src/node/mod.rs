@@ -53,6 +53,8 @@ pub struct Node {
     pub reason: Option<String>,
     /// Who gave the reason: Slurm's own user where slurmctld did.
     pub reason_by: Option<String>,
+    /// When the reason was given, by slurmctld's clock.
+    pub reason_at: Option<Timestamp>,
     /// By slurmctld's clock, from the uptime that the node reported at its registration.
     pub booted: Option<Timestamp>,
     /// Where Slurm reaches it: an address, or a name.
@@ -145,10 +147,12 @@ pub fn parse_nodes(oneliner: &str) -> BTreeMap<String, Node> {
 pub fn parse_node(line: &str) -> Option<Node> {
     // The reason may hold spaces; it ends before `[user@time]` or at the end of the line.
     let reason = line.split_once(" Reason=").map(|(_, rest)| rest.split_once(" [").unwrap_or((rest, "")));
+    let given = reason.and_then(|(_, who)| who.split_once('@'));
     Some(Node {
         name: field(line, "NodeName")?.to_string(),
         state: field(line, "State").map(State::parse).unwrap_or_default(),
-        reason_by: reason.and_then(|(_, who)| who.split_once('@')).map(|(user, _)| user.to_string()),
+        reason_by: given.map(|(user, _)| user.to_string()),
+        reason_at: given.and_then(|(_, at)| moment(at.split(']').next().unwrap_or_default())),
         reason: reason.map(|(words, _)| words.trim().to_string()),
         booted: field(line, "BootTime").and_then(moment),
         address: field(line, "NodeAddr").map(String::from),
@@ -189,6 +193,7 @@ mod tests {
         assert_eq!((a.reason.as_deref(), b.booted), (None, None));
         assert_eq!(b.reason.as_deref(), Some("Not responding, truly"));
         assert_eq!(b.reason_by.as_deref(), Some("slurm"));
+        assert_eq!(b.reason_at, Some("2026-01-01T00:00:00Z".parse().unwrap()));
     }
 
     #[test]

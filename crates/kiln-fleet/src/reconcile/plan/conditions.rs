@@ -85,8 +85,11 @@ pub fn duplicate(o: &NodeObservation) -> Option<Diagnosis> {
 pub fn instance_back(o: &NodeObservation) -> Option<Diagnosis> {
     let instance = only_instance(o)?;
     let ours = o.is_down() && o.reason().starts_with(&format!("{REASON}{GONE}"));
-    // Told by the node itself when it registers.
-    let registered = o.slurm.as_ref()?.booted? + BOOT_TIME_ROUNDING >= o.first_seen(instance);
+    // Told by the node itself when it registers. A system that boots within seconds is up before kilnd sees its instance, but
+    // after the node was set down for the old one.
+    let slurm = o.slurm.as_ref()?;
+    let since = slurm.reason_at.map_or(o.first_seen(instance), |down| down.min(o.first_seen(instance)));
+    let registered = slurm.booted? + BOOT_TIME_ROUNDING >= since;
     if o.elastic || !ours || !registered || instance.status != InstanceStatus::Active {
         return None;
     }

@@ -109,6 +109,7 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
     let killed = |state: &str| format!("{state} Reason=Kill task failed [root@2026-01-01T00:00:00]");
     let gone = "DOWN Reason=kiln: its instance is gone; kiln apply recreates it [slurm@2026-01-01T00:00:00]";
     let booted = |at: i64| move |o: &mut NodeObservation| o.slurm_mut().booted = Some(second(at));
+    let set_down = |at: i64| move |o: &mut NodeObservation| o.slurm_mut().reason_at = Some(second(at));
     let seen_at = |at: i64| move |o: &mut NodeObservation| _ = o.first_seen.insert("i-1".into(), second(at));
     let operation =
         |at: i64| move |o: &mut NodeObservation| o.operation = Some((CloudOperation::Start, second(at)));
@@ -154,6 +155,9 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
         // By this host's clock it came after the boot that Slurm knows of; the cloud's is behind.
         (node(gone).with(Active).but(booted(9)).but(seen_at(60)), "lost:"),
         (node(gone).with(Active).but(booted(70)).but(seen_at(60)), "instance-back: resume"),
+        // It was up before kilnd saw it.
+        (node(gone).with(Active).but(booted(50)).but(seen_at(60)).but(set_down(40)), "instance-back: resume"),
+        (node(gone).with(Active).but(booted(30)).but(seen_at(60)).but(set_down(40)), "lost:"),
         // Reboots: Kiln's own, an accident, an old operation.
         (node(rebooted).with(Active).but(booted(100)).but(operation(90)), "own-reboot: resume"),
         (node(rebooted).with(Active).but(booted(100)), "lost:"),
