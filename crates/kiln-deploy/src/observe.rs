@@ -13,6 +13,8 @@ use kiln_wire::labels;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::node_of;
+use crate::plan::releases;
+use crate::targets::targets;
 
 /// How long a control node may take to answer that a plan can do without.
 const ASK_LIMIT: Duration = Duration::from_secs(15);
@@ -109,6 +111,9 @@ impl Deployment<'_> {
 
     /// Asks the control node for its Slurm where no image tells. One that does not answer must still be replaceable.
     pub(crate) async fn ask_release(&self, observed: &mut Observed) {
+        if !releases::are_known(self.spec, observed, &targets(self.spec, observed)) {
+            return;
+        }
         let control = self.spec.control.node.as_str();
         let Some(instance) = observed.nodes().get(control).copied() else { return };
         let image = observed.images.iter().find(|image| Some(&image.id) == instance.image.as_ref());

@@ -9,7 +9,7 @@ mod network;
 mod node;
 mod plan_notes;
 mod reference;
-mod releases;
+pub(crate) mod releases;
 mod text;
 mod volumes;
 

@@ -34,6 +34,11 @@ pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> 
     Ok(())
 }
 
+/// Whether the file wants an image whose Slurm is known: only then does it matter which one the control node runs.
+pub fn are_known(spec: &Spec, observed: &Observed, targets: &Targets) -> bool {
+    spec.nodes().any(|node| target(spec, &node, observed, targets).is_some())
+}
+
 /// What the node runs now.
 fn present(node: &Node<'_>, observed: &Observed) -> Option<Release> {
     let instance = observed.nodes().get(node.name).copied()?;
