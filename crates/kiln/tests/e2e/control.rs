@@ -63,9 +63,12 @@ pub fn image_deleted(lab: &mut Lab) {
     let image = lab.host("control")["image_id"].as_str().expect("an image").to_string();
     lab.kiln(&["image", "delete", &image, "--yes", "--force"]);
     assert!(!lab.kiln(&["--json", "image", "list"]).contains(&image), "it is gone");
-    lab.edit("KillWait = 30", "KillWait = 31");
+    // Whatever earlier scenarios have set.
+    let kill_wait =
+        |line: &str| if line.starts_with("KillWait = ") { "KillWait = 47" } else { line }.to_string() + "\n";
+    lab.write_file(&lab.read_file().lines().map(kill_wait).collect::<String>());
     lab.kiln(&["configure"]);
-    assert!(lab.on("control", &["scontrol", "show", "config"]).contains("KillWait                = 31"));
+    assert!(lab.on("control", &["scontrol", "show", "config"]).contains("KillWait                = 47"));
 }
 
 /// A new image on a living cluster: control and login at once, compute left to Slurm.

@@ -325,6 +325,10 @@ pub fn broken_or_stopped(lab: &mut Lab) {
     };
     cloud(async |cloud| cloud.rebuild(&instance.id, again).await);
     wait("the instance is broken", || matches!(only("burst-0").status, InstanceStatus::Error { .. }));
+    // While Slurm hears from the node, the cloud's word does not count.
+    reported_as(lab, "burst-0", "broken-instance");
+    assert!(!acted(lab, "burst-0", "broken-instance"));
+    lab.on("burst-0", &["systemctl", "stop", "slurmd"]);
     healed("an elastic node with a broken instance is free again", || {
         instances("burst-0").is_empty() && is_in(lab, "burst-0", OFF)
     });
