@@ -290,6 +290,7 @@ fn run(suite: &Suite) -> (usize, usize) {
         println!("test {}: {name} ... ok ({seconds:.1} s)", suite.name);
         passed += 1;
     }
+    lab::no_more_faults();
     let end = catch_unwind(AssertUnwindSafe(|| {
         lab.destroy();
         leftovers::assert_same(&before, &leftovers::look());
