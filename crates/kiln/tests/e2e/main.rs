@@ -196,7 +196,6 @@ const SUITES: &[Suite] = &[
             ],
         ],
     },
-    Suite { name: "chaos", debian: "trixie", lane: "trixie", scenarios: &[CHAOS] },
     Suite { name: "reconcile-trixie", debian: "trixie", lane: "newer", scenarios: &[RECONCILE_SHORT] },
     Suite { name: "rollout-trixie", debian: "trixie", lane: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic-trixie", debian: "trixie", lane: "trixie", scenarios: &[ELASTIC_SHORT] },

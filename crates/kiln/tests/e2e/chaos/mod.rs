@@ -1,7 +1,7 @@
 //! A campaign: users' jobs, an elastic group and rollouts, and a seeded stream of faults over all of it. After every fault and at
 //! the end a judge that knows nothing of Kiln asks whether anybody was harmed.
 //!
-//! `KILN_CHAOS_SEED` and `KILN_CHAOS_FAULTS` choose another campaign than the one that every test run has.
+//! `KILN_CHAOS_SEED` and `KILN_CHAOS_FAULTS` choose the campaign; `./dev chaos` sets them.
 
 mod checker;
 mod faults;
