@@ -1,4 +1,4 @@
-//! Asks nodes whether their services work: all nodes at once, one connection each, and none is waited for long.
+//! Asks nodes whether their services work: several nodes side by side, one connection each, with a limit for each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

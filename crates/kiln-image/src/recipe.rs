@@ -70,7 +70,7 @@ impl Recipe {
     }
 
     /// Whether packages come from a snapshot, which stays as it was at one time: the URL of its mirror says which,
-    /// as in `https://snapshot.debian.org/archive/debian/20260101T000000Z`.
+    /// as in `https://mirror.example.org/debian/20260101T000000Z`.
     pub fn is_snapshot(&self) -> bool {
         match (&self.mirror, &self.source) {
             (Some(mirror), _) => mirror.split('/').any(is_time),
@@ -153,7 +153,7 @@ mod tests {
             mirror: mirror.map(String::from),
         };
         let plain = || Source::System(System::ALL[0]);
-        let snapshot = recipe(Some("https://snapshot.debian.org/archive/debian/20260101T000000Z/"), plain());
+        let snapshot = recipe(Some("https://mirror.example.org/debian/20260101T000000Z/"), plain());
         assert!(snapshot.is_snapshot());
         assert!(recipe(None, Source::Image(Box::new(snapshot))).is_snapshot());
         for mirror in [None, Some("http://mirror.example.org/debian"), Some("http://m.example.org/20260101")]
