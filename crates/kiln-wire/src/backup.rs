@@ -35,6 +35,9 @@ pub struct BackupManifest {
     /// Made by the timer.
     #[serde(default)]
     pub scheduled: bool,
+    /// It is what a restore has replaced.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replaced: bool,
     pub cluster: String,
     /// Which cluster of that name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,6 +76,29 @@ pub struct BackupSettings {
     pub secrets: BTreeMap<String, String>,
 }
 
+/// What `kiln node backup now` did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupMade {
+    #[serde(default)]
+    pub format: Version<1>,
+    pub name: String,
+    pub path: PathBuf,
+    pub bytes: u64,
+    /// Older ones that went, because there were more than are kept.
+    #[serde(default)]
+    pub deleted: Vec<String>,
+}
+
+/// What `kiln node backup load` did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackupLoaded {
+    #[serde(default)]
+    pub format: Version<1>,
+    pub restored: String,
+    /// The backup of what was there before, if one could be made.
+    pub before: Option<String>,
+}
+
 /// Newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupList {
@@ -95,6 +121,16 @@ impl Format for BackupManifest {
 
 impl Format for BackupSettings {
     const NAME: &'static str = "description of backups";
+    const VERSION: u32 = 1;
+}
+
+impl Format for BackupMade {
+    const NAME: &'static str = "report on a backup";
+    const VERSION: u32 = 1;
+}
+
+impl Format for BackupLoaded {
+    const NAME: &'static str = "report on a restore";
     const VERSION: u32 = 1;
 }
 
@@ -130,8 +166,7 @@ impl BackupManifest {
                 return Err(damaged("this is no name of a file of a backup".into()));
             }
             let path = directory.join(name);
-            let found =
-                BackupFile::of(&path).map_err(|source| BackupDamage::Unreadable { path, source })?;
+            let found = BackupFile::of(&path).map_err(|source| BackupDamage::Unreadable { path, source })?;
             if found.bytes != written.bytes {
                 return Err(damaged(format!("it has {} bytes, not {}", found.bytes, written.bytes)));
             }
@@ -185,6 +220,7 @@ mod tests {
             time: Timestamp::UNIX_EPOCH,
             reason: "before an upgrade".into(),
             scheduled: false,
+            replaced: true,
             cluster: "demo".into(),
             cluster_id: Some("1a2b".into()),
             state_id: "3c4d".into(),
@@ -210,6 +246,16 @@ mod tests {
             secrets: BTreeMap::new(),
         };
         assert_eq!(BackupSettings::from_json(&settings.to_json().unwrap()), Ok(settings));
+        let made = BackupMade {
+            format: Version,
+            name: "b".into(),
+            path: "/srv/kiln/backup/b".into(),
+            bytes: 7,
+            deleted: vec!["a".into()],
+        };
+        assert_eq!(BackupMade::from_json(&made.to_json().unwrap()), Ok(made));
+        let loaded = BackupLoaded { format: Version, restored: "b".into(), before: Some("c".into()) };
+        assert_eq!(BackupLoaded::from_json(&loaded.to_json().unwrap()), Ok(loaded));
         let list = BackupList {
             format: Version,
             directory: "/srv/kiln/backup".into(),

@@ -63,7 +63,11 @@ fn judge(settings: &BackupSettings, list: &BackupList, seen: &Seen) -> Option<St
     }
     let needed = list.backups.first().map_or(0, |newest| newest.bytes() * 3 / 2).max(LEAST);
     seen.free.filter(|free| *free < needed).map(|free| {
-        format!("{} has no room for the next backup: {} MiB are left", settings.directory.display(), free >> 20)
+        format!(
+            "{} has no room for the next backup: {} MiB are left",
+            settings.directory.display(),
+            free >> 20
+        )
     })
 }
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kiln_slurm::Release;
-use kiln_wire::backup::{DATABASE, SLURMCTLD, STORE, is_plain};
-use kiln_wire::{BackupManifest, paths};
+use kiln_wire::backup::{BackupLoaded, DATABASE, SLURMCTLD, STORE, is_plain};
+use kiln_wire::{BackupManifest, Version, paths};
 
 use super::make::{Occasion, make};
 use super::{BackupError, Result, cluster, database, failed, release, settings, shelf};
@@ -21,8 +21,7 @@ const UNITS: [(&str, &[&str]); 3] = [
 ];
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// Returns the name of the backup of what was there before, if one could be made.
-pub fn load(name: &str, say: &dyn Fn(&str)) -> Result<Option<String>> {
+pub fn load(name: &str, say: &dyn Fn(&str)) -> Result<BackupLoaded> {
     let _lock = lock::acquire_for_backup(Path::new("/"))?;
     // A bundle that is applied meanwhile would start what is stopped here.
     let _apply = lock::acquire(Path::new("/"))?;
@@ -30,7 +29,7 @@ pub fn load(name: &str, say: &dyn Fn(&str)) -> Result<Option<String>> {
     say("checking the backup");
     let manifest = examine(name, &path)?;
     say("keeping what is there now");
-    let before = match make(&Occasion::Asked(format!("before the restore of {name}"))) {
+    let before = match make(&Occasion::Replaced(name.to_owned())) {
         Ok(made) => Some(made.name),
         // A database that is damaged is a reason to restore.
         Err(error) => {
@@ -47,7 +46,7 @@ pub fn load(name: &str, say: &dyn Fn(&str)) -> Result<Option<String>> {
             let _ = process::call(&["systemctl", "start", "--no-block", unit]);
         }
     })?;
-    Ok(before)
+    Ok(BackupLoaded { format: Version, restored: name.to_owned(), before })
 }
 
 fn find(name: &str) -> Result<PathBuf> {
@@ -59,14 +58,19 @@ fn find(name: &str) -> Result<PathBuf> {
 fn examine(name: &str, path: &Path) -> Result<BackupManifest> {
     let manifest = BackupManifest::verified(path)
         .map_err(|source| BackupError::Damaged { name: name.to_owned(), source })?;
+    check(name, &manifest)?;
+    check_release(name, &manifest, release()?)?;
+    Ok(manifest)
+}
+
+/// Whether it is one of this cluster, with all that a restore needs.
+pub(super) fn check(name: &str, manifest: &BackupManifest) -> Result<()> {
     for file in [DATABASE, SLURMCTLD] {
         if !manifest.files.contains_key(file) {
             return Err(BackupError::Incomplete { name: name.to_owned(), file });
         }
     }
-    check_cluster(name, &manifest, &cluster()?)?;
-    check_release(name, &manifest, release()?)?;
-    Ok(manifest)
+    check_cluster(name, manifest, &cluster()?)
 }
 
 fn check_cluster(name: &str, manifest: &BackupManifest, ours: &(String, Option<String>)) -> Result<()> {
@@ -124,7 +128,8 @@ impl Staged {
 
     /// No daemon runs.
     fn swap(self) -> Result<()> {
-        let (state, old) = (Path::new(paths::SLURMCTLD_STATE), format!("{}.replaced", paths::SLURMCTLD_STATE));
+        let (state, old) =
+            (Path::new(paths::SLURMCTLD_STATE), format!("{}.replaced", paths::SLURMCTLD_STATE));
         database::swap()?;
         remove(Path::new(&old))?;
         fs::rename(state, &old).map_err(failed("replace", state))?;
@@ -216,7 +221,8 @@ mod tests {
         assert_eq!(check("23.11.4", new), Ok(()), "it is converted");
         assert_eq!(
             check("24.11.5", old),
-            Err("the backup b1 was made with Slurm 24.11.5, which Slurm 22.05.8 on this node cannot read".into())
+            Err("the backup b1 was made with Slurm 24.11.5, which Slurm 22.05.8 on this node cannot read"
+                .into())
         );
         assert!(check("22.05.8", new).is_err(), "too far");
         assert!(check("", old).is_err());

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kiln_wire::backup::{ACCOUNTS, BackupFile, DATABASE, MANIFEST, SLURMCTLD, STORE};
+use kiln_wire::backup::{ACCOUNTS, BackupFile, BackupMade, DATABASE, MANIFEST, SLURMCTLD, STORE};
 use kiln_wire::{BackupManifest, Format as _, Version, paths};
 use rusqlite::{Connection, OpenFlags};
-use serde::Serialize;
 
 use super::shelf::{self, Shelf};
 use super::{BackupError, Result, cluster, copy, database, failed, release, settings, state_id};
 use crate::{lock, process};
+
+/// How long slurmctld may keep a change before it writes it down. It does not tell when it has.
+const UNWRITTEN: Duration = Duration::from_secs(6);
 
 /// Why a backup is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,25 +25,18 @@ pub enum Occasion {
     Scheduled,
     /// Somebody asks for it, for this reason.
     Asked(String),
-}
-
-#[derive(Debug, Serialize)]
-pub struct Made {
-    pub name: String,
-    pub path: PathBuf,
-    pub bytes: u64,
-    /// Older ones that went, because there were more than are kept.
-    pub deleted: Vec<String>,
+    /// What is there is about to be replaced by the backup of this name.
+    Replaced(String),
 }
 
 /// Makes a backup and deletes those that are too many.
-pub fn now(occasion: &Occasion) -> Result<Made> {
+pub fn now(occasion: &Occasion) -> Result<BackupMade> {
     let _lock = lock::acquire_for_backup(Path::new("/"))?;
     make(occasion)
 }
 
 /// The caller has the lock.
-pub(super) fn make(occasion: &Occasion) -> Result<Made> {
+pub(super) fn make(occasion: &Occasion) -> Result<BackupMade> {
     let settings = settings()?;
     let shelf = super::shelf(&settings)?;
     let (cluster, cluster_id) = cluster()?;
@@ -50,16 +45,18 @@ pub(super) fn make(occasion: &Occasion) -> Result<Made> {
     let state_id = name_state(occasion, &backups)?;
     check_room(&shelf, &backups)?;
     let time = Timestamp::now();
-    let (scheduled, reason) = match occasion {
-        Occasion::Scheduled => (true, "scheduled".to_owned()),
-        Occasion::Asked(reason) => (false, reason.clone()),
+    let reason = match occasion {
+        Occasion::Scheduled => "scheduled".to_owned(),
+        Occasion::Asked(reason) => reason.clone(),
+        Occasion::Replaced(name) => format!("before the restore of {name}"),
     };
     let mut manifest = BackupManifest {
         format: Version,
         name: shelf.name_for(time),
         time,
         reason,
-        scheduled,
+        scheduled: *occasion == Occasion::Scheduled,
+        replaced: matches!(occasion, Occasion::Replaced(_)),
         cluster,
         cluster_id,
         state_id,
@@ -82,7 +79,7 @@ pub(super) fn make(occasion: &Occasion) -> Result<Made> {
         shelf.delete(name)?;
     }
     let deleted = deleted.into_iter().map(String::from).collect();
-    Ok(Made { bytes: manifest.bytes(), name: manifest.name, path, deleted })
+    Ok(BackupMade { format: Version, bytes: manifest.bytes(), name: manifest.name, path, deleted })
 }
 
 /// The name of the present state. Where backups are of another one, the timer must not fill the directory with what may
@@ -118,6 +115,9 @@ fn check_room(shelf: &Shelf, backups: &[BackupManifest]) -> Result<()> {
 
 fn write(manifest: &mut BackupManifest, partial: &Path) -> Result<()> {
     fs::DirBuilder::new().mode(0o700).create(partial).map_err(failed("make", partial))?;
+    if process::call(&["systemctl", "is-active", "--quiet", "slurmctld.service"]).is_ok() {
+        std::thread::sleep(UNWRITTEN);
+    }
     // The state comes before the database: every job that has left the state is in the accounts by then.
     archive_state(partial)?;
     database::dump(&partial.join(DATABASE))?;

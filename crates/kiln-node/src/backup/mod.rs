@@ -6,6 +6,7 @@ mod copy;
 mod database;
 mod load;
 mod make;
+mod receive;
 mod shelf;
 
 use std::io;
@@ -22,7 +23,8 @@ use shelf::Shelf;
 
 pub use check::problem;
 pub use load::load;
-pub use make::{Made, Occasion, now};
+pub use make::{Occasion, now};
+pub use receive::receive;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -46,6 +48,8 @@ pub enum BackupError {
     Unknown(String),
     #[error("the backup {name} is damaged")]
     Damaged { name: String, source: BackupDamage },
+    #[error("there is a backup {0} already")]
+    Exists(String),
     #[error("the backup {name} is not whole: it has no {file}")]
     Incomplete { name: String, file: &'static str },
     #[error("the backup {name} is of the cluster {theirs}, not of {ours}")]

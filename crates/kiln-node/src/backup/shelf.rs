@@ -101,9 +101,11 @@ pub(super) fn surplus(backups: &[BackupManifest], keep: usize) -> Vec<&str> {
     too_many(true).chain(too_many(false)).collect()
 }
 
-/// The newest backup, if the present state did not grow out of it. `backups`: newest first.
+/// The newest backup, if the present state did not grow out of it. What a restore has replaced does not count.
+/// `backups`: newest first.
 pub(super) fn left_behind<'a>(backups: &'a [BackupManifest], state_id: Option<&str>) -> Option<&'a str> {
-    backups.first().filter(|newest| Some(newest.state_id.as_str()) != state_id).map(|b| b.name.as_str())
+    let newest = backups.iter().find(|backup| !backup.replaced);
+    newest.filter(|newest| Some(newest.state_id.as_str()) != state_id).map(|newest| newest.name.as_str())
 }
 
 #[cfg(test)]
@@ -123,6 +125,7 @@ pub(super) mod tests {
             time,
             reason: String::new(),
             scheduled,
+            replaced: false,
             cluster: "demo".into(),
             cluster_id: None,
             state_id: "a".into(),
@@ -187,5 +190,7 @@ pub(super) mod tests {
         assert_eq!(left_behind(&[backup(2, true)], Some("b")), Some("b2"));
         assert_eq!(left_behind(&[backup(2, true)], None), Some("b2"));
         assert_eq!(left_behind(&[], None), None);
+        let replaced = BackupManifest { state_id: "b".into(), replaced: true, ..backup(3, false) };
+        assert_eq!(left_behind(&[replaced, backup(2, true)], Some("a")), None, "a restore went well");
     }
 }

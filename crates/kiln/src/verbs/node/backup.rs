@@ -15,6 +15,8 @@ pub enum Backup {
     List(List),
     Load(Load),
     #[command(hide = true)]
+    Receive(Receive),
+    #[command(hide = true)]
     Check(Check),
 }
 
@@ -41,6 +43,12 @@ pub struct Load {
     name: String,
 }
 
+/// Take a backup from standard input, a tar archive of its files
+#[derive(Debug, Args)]
+pub struct Receive {
+    name: String,
+}
+
 /// Tell what is wrong with the backups
 #[derive(Debug, Args)]
 pub struct Check {}
@@ -51,6 +59,7 @@ impl Backup {
             Backup::Now(verb) => verb.run(context),
             Backup::List(verb) => verb.run(context),
             Backup::Load(verb) => verb.run(context),
+            Backup::Receive(verb) => verb.run(context),
             Backup::Check(verb) => verb.run(context),
         }
     }
@@ -89,8 +98,7 @@ impl List {
     }
 }
 
-/// Also what `kiln backup list` shows.
-pub fn table(list: &kiln_wire::BackupList) -> Table {
+fn table(list: &kiln_wire::BackupList) -> Table {
     let mut table = Table::new(["name", "slurm", "kib", "reason"]);
     for backup in &list.backups {
         table.row([
@@ -108,12 +116,20 @@ pub fn table(list: &kiln_wire::BackupList) -> Table {
 
 impl Load {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let before = advised(backup::load(&self.name, &|text| context.printer.say(text)))?;
+        let loaded = advised(backup::load(&self.name, &|text| context.printer.say(text)))?;
         if context.printer.is_json() {
-            context.printer.json(&serde_json::json!({ "restored": self.name, "before": before }))?;
+            context.printer.json(&loaded)?;
         } else {
             context.printer.say(format!("{} is restored", self.name));
         }
+        Ok(Exit::Ok)
+    }
+}
+
+impl Receive {
+    #[allow(clippy::unused_self, reason = "every verb is run the same way")]
+    fn run(self, _context: &Context) -> anyhow::Result<Exit> {
+        advised(backup::receive(&self.name))?;
         Ok(Exit::Ok)
     }
 }
