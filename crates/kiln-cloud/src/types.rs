@@ -256,6 +256,9 @@ pub struct NewSecurityGroup {
     pub name: String,
     pub labels: Labels,
     pub rules: Vec<Rule>,
+    /// Rules of an earlier run that are to go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<Rule>,
 }
 
 /// Lets traffic in. What no rule lets in is dropped.

@@ -47,6 +47,7 @@ impl Deployment<'_> {
             cluster_id: &self.secrets.cluster_id()?.unwrap_or_default(),
             flavor: &self.spec.control.flavor,
             network: self.spec.cloud.existing_network(),
+            ssh_from: &self.spec.cloud.ssh_from(),
             cloud_init: self.has_cloud_init(),
             kiln_digest: &hex::encode(Sha256::digest(&kiln)),
             kiln: &kiln,

@@ -36,6 +36,8 @@ pub struct Builder<'a> {
     pub flavor: &'a str,
     /// Name of a network that exists, to build in; `None`: one is made for the build.
     pub network: Option<&'a str>,
+    /// Who may connect to the build instance.
+    pub ssh_from: &'a [ipnet::Ipv4Net],
     /// The source image has cloud-init, which must be told who may log in.
     pub cloud_init: bool,
     /// The binary that goes into the image.
@@ -93,9 +95,9 @@ pub fn instance_name(cluster: &str) -> String {
 }
 
 /// Kiln reaches a build instance like the users reach a login node.
-fn public_rules() -> Vec<Rule> {
-    let rule = |port| Rule { from: ipnet::Ipv4Net::default().into(), tcp_port: Some(port) };
-    services::ports(OpenTo::Everyone).into_iter().map(rule).collect()
+fn public_rules(from: &[ipnet::Ipv4Net]) -> Vec<Rule> {
+    let rules = |port| from.iter().map(move |net| Rule { from: (*net).into(), tcp_port: Some(port) });
+    services::ports(OpenTo::Everyone).into_iter().flat_map(rules).collect()
 }
 
 impl Builder<'_> {
@@ -127,7 +129,8 @@ impl Builder<'_> {
             .create_security_group(NewSecurityGroup {
                 name: instance_name(self.cluster),
                 labels: self.labels(),
-                rules: public_rules(),
+                rules: public_rules(self.ssh_from),
+                without: Vec::new(),
             })
             .await?;
         let within = BuildNetwork { network: network.id, security_group: group.id };

@@ -43,9 +43,10 @@ files! {
     unknown_cloud: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"openstak\"\n{COMPUTE}");
     openstack_without_network: &format!("{OPENSTACK}[image.default]\nsource = \"debian-12\"\n{COMPUTE}");
     openstack_without_source: &format!("{OPENSTACK}network = \"lab\"\n{COMPUTE}");
-    openstack_settings: &format!("{OPENSTACK}network = \"\"\nsubnet = \"10.1.0.0\"\nserver_group = \"far\"\nroot_disk = {{ size = \"20 GB\" }}\nsecurity_groups = [\"a\", \"a\"]\n[image.default]\nprebuilt = \"fat\"\npackages = [\"htop\"]\nsource = \"debian-12\"\n{COMPUTE}");
+    openstack_settings: &format!("{OPENSTACK}network = \"\"\nsubnet = \"10.1.0.0\"\nserver_group = \"far\"\nroot_disk = {{ size = \"20 GB\" }}\nsecurity_groups = [\"a\", \"a\"]\nssh_from = [\"192.0.2.9/24\", \"10.0.0.1\", \"::/0\"]\n[image.default]\nprebuilt = \"fat\"\npackages = [\"htop\"]\nsource = \"debian-12\"\n{COMPUTE}");
     owned_slurmdbd_keys: &format!("{HEAD}{COMPUTE}[slurm.slurmdbd_config]\nStoragePass = \"x\"\ndbdhost = \"y\"\n");
     openstack_keys_on_local: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\ncloud = \"lab\"\nroot_disk = {{ size = \"20 GiB\" }}\n{COMPUTE}");
+    ssh_from_nowhere: &format!("{OPENSTACK}network = \"lab\"\nssh_from = []\n[image.default]\nprebuilt = \"fat\"\n{COMPUTE}");
     keys_of_no_cloud: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\nsbunet = \"10.1.0.0/24\"\n{COMPUTE}");
     cloud_without_kind: &format!("[cluster]\nname = \"demo\"\n[cloud]\nnetwork = 7\nflavour = \"x\"\n{COMPUTE}");
     bad_hostlist: &format!("{HEAD}[compute.a]\nnodes = \"a[1-4],b[7-3]\"\n");

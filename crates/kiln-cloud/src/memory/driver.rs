@@ -258,6 +258,11 @@ impl crate::driver::Driver for Driver {
 
     async fn create_security_group(&self, new: NewSecurityGroup) -> Result<SecurityGroup> {
         let mut world = self.0.world();
+        if let Some(group) = world.groups.iter_mut().find(|group| group.name == new.name) {
+            group.rules.retain(|rule| !new.without.contains(rule) && !new.rules.contains(rule));
+            group.rules.extend(new.rules);
+            return Ok(group.clone());
+        }
         let id = format!("group-{}", world.number());
         let group = SecurityGroup { id, name: new.name, labels: new.labels, rules: new.rules };
         world.groups.push(group.clone());

@@ -31,6 +31,7 @@ struct WireGroup {
 
 #[derive(Debug, Deserialize)]
 struct WireRule {
+    id: String,
     direction: String,
     #[serde(default)]
     protocol: Option<String>,
@@ -43,18 +44,21 @@ struct WireRule {
 }
 
 impl WireGroup {
-    fn group(self) -> SecurityGroup {
+    /// With their ids.
+    fn rules(&self) -> impl Iterator<Item = (&str, Rule)> {
         let rules = self.security_group_rules.iter().filter(|r| r.direction == "ingress");
         // Every group lets ping in, as every other cloud does; that is not written down.
-        let rules = rules.filter(|r| !is_ping(r)).filter_map(|rule| {
+        rules.filter(|r| !is_ping(r)).filter_map(|rule| {
             let members = || (rule.remote_group_id.as_ref() == Some(&self.id)).then_some(Peers::Members);
-            Some(Rule {
-                from: rule.remote_ip_prefix.map(Peers::Net).or_else(members)?,
-                tcp_port: rule.port_range_min.filter(|_| rule.protocol.as_deref() == Some("tcp")),
-            })
-        });
+            let from = rule.remote_ip_prefix.map(Peers::Net).or_else(members)?;
+            let tcp_port = rule.port_range_min.filter(|_| rule.protocol.as_deref() == Some("tcp"));
+            Some((rule.id.as_str(), Rule { from, tcp_port }))
+        })
+    }
+
+    fn group(self) -> SecurityGroup {
         SecurityGroup {
-            rules: rules.collect(),
+            rules: self.rules().map(|(_, rule)| rule).collect(),
             labels: with_tags(self.description.as_deref(), &self.tags),
             id: self.id,
             name: self.name,
@@ -100,6 +104,9 @@ impl Driver {
                 Ok(_) | Err(Error { class: Class::Conflict, .. }) => {}
                 Err(error) => return Err(error),
             }
+        }
+        for (id, _) in group.rules().filter(|(_, rule)| new.without.contains(rule)) {
+            self.client.delete(Network, &format!("/security-group-rules/{id}")).await?;
         }
         Ok(SecurityGroup { id: group.id, name: new.name, labels: new.labels, rules: new.rules })
     }

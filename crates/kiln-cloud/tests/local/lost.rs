@@ -37,7 +37,8 @@ async fn what_was_made_before_the_answer_was_lost_is_ones_own() {
     lose("POST /v1/volumes");
     assert!(is_conflict(&cloud.create_volume(volume(2)).await));
 
-    let group = || NewSecurityGroup { name: "t-lost-more".into(), labels: labels(), rules: vec![] };
+    let group =
+        || NewSecurityGroup { name: "t-lost-more".into(), labels: labels(), rules: vec![], without: vec![] };
     lose("POST /v1/security-groups");
     let made = cloud.create_security_group(group()).await.unwrap();
     assert!(cloud.security_groups("t-lost").await.unwrap().contains(&made));

@@ -88,6 +88,7 @@ impl Site {
                 name: cluster.into(),
                 labels: labels(cluster),
                 rules: vec![ssh],
+                without: vec![],
             })
             .await
             .unwrap();

@@ -174,8 +174,12 @@ async fn what_is_not_kilns_is_left_alone() {
     openstack(&["server", "delete", "--wait", "theirs"]);
     let group =
         openstack(&["security", "group", "create", "polite-cluster"])["id"].as_str().unwrap().to_string();
-    let new =
-        kiln_cloud::NewSecurityGroup { name: "polite-cluster".into(), labels: site.labels(), rules: vec![] };
+    let new = kiln_cloud::NewSecurityGroup {
+        name: "polite-cluster".into(),
+        labels: site.labels(),
+        rules: vec![],
+        without: vec![],
+    };
     let refused = cloud.create_security_group(new).await.unwrap_err();
     assert_eq!(refused.to_string(), "security group polite-cluster exists already and is not this cluster's");
     assert!(matches!(cloud.delete_security_group(&group).await, Err(Error { class: Class::Conflict, .. })));

@@ -34,7 +34,7 @@ impl Site {
         let network = NewNetwork { name: cluster.into(), cidr, labels: labels.clone(), automatic: None };
         let network = cloud.create_network(network).await.unwrap();
         let rules = vec![Rule { from: Peers::Members, tcp_port: None }];
-        let group = NewSecurityGroup { name: format!("{cluster}-nodes"), labels, rules };
+        let group = NewSecurityGroup { name: format!("{cluster}-nodes"), labels, rules, without: vec![] };
         let group = cloud.create_security_group(group).await.unwrap().id;
         let [image_a, image_b] = ["image-a", "image-b"].map(|name| cloud.find_image(name));
         let (image_a, image_b) = (image_a.await.unwrap().id, image_b.await.unwrap().id);

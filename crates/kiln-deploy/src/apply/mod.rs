@@ -76,11 +76,11 @@ impl Deployment<'_> {
                 self.cloud.set_automatic(id, *automatic).await?;
                 done(format!("network {network}"), "addresses reserved");
             }
-            Action::CreateSecurityGroup { name, unfinished, rules, .. } => {
+            Action::CreateSecurityGroup { name, unfinished, rules, closed, .. } => {
                 let (labels, rules) = (self.labels()?, made.rules(rules)?);
-                let new = NewSecurityGroup { name: name.clone(), labels, rules };
+                let new = NewSecurityGroup { name: name.clone(), labels, rules, without: closed.clone() };
                 let group = self.cloud.create_security_group(new).await?;
-                done(format!("security group {name}"), if *unfinished { "completed" } else { "created" });
+                done(format!("security group {name}"), if *unfinished { "changed" } else { "created" });
                 return Ok(Made::one(Resource::SecurityGroup(name.clone()), group.id));
             }
             Action::CreateVolume { name, size_gib, .. } => {

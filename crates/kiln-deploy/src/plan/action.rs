@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::Ipv4Net;
-use kiln_cloud::{AddressRange, NetworkPart, Peers, VolumeStatus};
+use kiln_cloud::{AddressRange, NetworkPart, Peers, Rule, VolumeStatus};
 use kiln_ssh::Host;
 use kiln_wire::bundle::MountSource;
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
@@ -33,10 +33,13 @@ pub enum Action {
     CreateSecurityGroup {
         name: String,
         login: bool,
-        /// It exists already, but lacks some of these rules.
+        /// It exists already, but lacks some of these rules, or has some that are to go.
         #[serde(skip_serializing_if = "is_false")]
         unfinished: bool,
         rules: Vec<PlannedRule>,
+        /// Those that are to go.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        closed: Vec<Rule>,
     },
     CreateVolume {
         name: String,

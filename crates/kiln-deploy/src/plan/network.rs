@@ -76,29 +76,41 @@ pub fn security_groups(spec: &Spec, observed: &Observed) -> Vec<Action> {
         .filter(|(_, login)| !login || !spec.login.is_empty())
         .filter_map(|(name, login)| {
             let there = observed.security_groups.iter().find(|group| group.name == name);
-            let rules = rules(login, subnet(spec, observed));
+            let rules = rules(spec, login, subnet(spec, observed));
             let known =
                 |rule: &PlannedRule| Some(Rule { from: rule.from.clone().known()?, tcp_port: rule.tcp_port });
-            let unfinished = there
-                .is_some_and(|group| rules.iter().filter_map(known).any(|rule| !group.rules.contains(&rule)));
+            let known: Vec<Rule> = rules.iter().filter_map(known).collect();
+            let closed: Vec<Rule> =
+                there.map(|group| closed(login, &group.rules, &known)).unwrap_or_default();
+            let lacks = there.is_some_and(|group| known.iter().any(|rule| !group.rules.contains(rule)));
+            let unfinished = lacks || !closed.is_empty();
             (there.is_none() || unfinished).then_some(Action::CreateSecurityGroup {
                 name,
                 login,
                 unfinished,
                 rules,
+                closed,
             })
         })
         .collect()
 }
 
+/// What lets others in than the file says now. Rules for other ports are not Kiln's.
+fn closed(login: bool, there: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
+    let public = services::ports(OpenTo::Everyone);
+    let is_own = |rule: &&Rule| rule.tcp_port.is_some_and(|port| login && public.contains(&port));
+    there.iter().filter(is_own).filter(|rule| !wanted.contains(rule)).cloned().collect()
+}
+
 /// What a security group lets in.
-pub fn rules(login: bool, subnet: Ref<Ipv4Net>) -> Vec<PlannedRule> {
+pub fn rules(spec: &Spec, login: bool, subnet: Ref<Ipv4Net>) -> Vec<PlannedRule> {
     let open = |open_to, from: Ref<Peers>| {
         let ports = services::ports(open_to).into_iter();
         ports.map(move |port| PlannedRule { from: from.clone(), tcp_port: Some(port) })
     };
     if login {
-        open(OpenTo::Everyone, Ref::Known(Ipv4Net::default().into())).collect()
+        let from = spec.cloud.ssh_from().into_iter();
+        from.flat_map(|net| open(OpenTo::Everyone, Ref::Known(net.into()))).collect()
     } else {
         let members = PlannedRule { from: Ref::Known(Peers::Members), tcp_port: None };
         std::iter::once(members).chain(open(OpenTo::Network, subnet.map(Peers::from))).collect()
@@ -117,7 +129,7 @@ pub fn cluster_group(spec: &Spec) -> String {
     format!("{}-cluster", spec.name)
 }
 
-/// What is open to everyone: SSH.
+/// What is open to everyone, or to those that the file names: SSH.
 pub fn login_group(spec: &Spec) -> String {
     format!("{}-login", spec.name)
 }

@@ -2,7 +2,7 @@
 
 use ipnet::Ipv4Net;
 use kiln_cloud::{
-    AddressRange, Flavor, Instance, InstanceStatus, Labels, Network, NetworkPart, Rule, SecurityGroup,
+    AddressRange, Flavor, Instance, InstanceStatus, Labels, Network, NetworkPart, Peers, Rule, SecurityGroup,
     Volume, VolumeStatus,
 };
 use kiln_site::{Purpose, volume_name};
@@ -86,7 +86,7 @@ fn whole(spec: &Spec) -> Observed {
         id: name.clone(),
         name,
         labels: marked(Labels::new()),
-        rules: crate::apply::Made::default().rules(&rules(login, Ref::Known(network.cidr))).unwrap(),
+        rules: crate::apply::Made::default().rules(&rules(spec, login, Ref::Known(network.cidr))).unwrap(),
     };
     Observed {
         security_groups: vec![group(cluster_group(spec), false), group(login_group(spec), true)],
@@ -476,6 +476,44 @@ fn what_an_earlier_stage_makes_is_referred_to() {
     });
     let subnet = &groups.expect("a security group")[1].from;
     assert_eq!(*subnet, Ref::Made(Resource::Network("demo".into())));
+}
+
+#[test]
+fn ssh_is_opened_to_whom_the_file_names_and_closed_to_others() {
+    let file = |ssh_from: &str| {
+        let login = "[login.login]\nnodes = \"login-0\"\n";
+        spec(&format!(
+            "{}{login}",
+            OPENSTACK.replace("kind = \"openstack\"\n", &format!("kind = \"openstack\"\n{ssh_from}"))
+        ))
+    };
+    let open = file("");
+    let fenced = file("ssh_from = [\"192.0.2.0/24\", \"198.51.100.7/32\"]\n");
+    let groups = |spec: &Spec, observed: &Observed| {
+        let plan = plan(spec, observed, &built("old")).unwrap();
+        lines(&plan).into_iter().filter(|line| line.contains("security group")).collect::<Vec<_>>()
+    };
+    let login_only = |mut observed: Observed, mend: &dyn Fn(&mut SecurityGroup)| {
+        observed.security_groups.iter_mut().filter(|group| group.name == "demo-login").for_each(mend);
+        observed
+    };
+    assert_eq!(groups(&open, &whole(&open)), Vec::<String>::new());
+    assert_eq!(groups(&fenced, &whole(&fenced)), Vec::<String>::new());
+    assert_eq!(
+        groups(&fenced, &whole(&open)),
+        ["~ security group demo-login: SSH from 192.0.2.0/24, 198.51.100.7/32, no longer from anywhere"]
+    );
+    assert_eq!(
+        groups(&open, &whole(&fenced)),
+        ["~ security group demo-login: SSH from anywhere, no longer from 192.0.2.0/24, 198.51.100.7/32"]
+    );
+    // A rule for another port is the administrator's.
+    let web = Rule { from: Peers::Net("0.0.0.0/0".parse().unwrap()), tcp_port: Some(443) };
+    let observed = login_only(whole(&fenced), &|group| group.rules.push(web.clone()));
+    assert_eq!(groups(&fenced, &observed), Vec::<String>::new());
+    let missing = login_only(whole(&fenced), &|group| group.rules.truncate(1));
+    let line = "~ security group demo-login: add its missing rules (SSH from 192.0.2.0/24, 198.51.100.7/32)";
+    assert_eq!(groups(&fenced, &missing), [line]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kiln_cloud::VolumeStatus;
+use kiln_cloud::{Peers, VolumeStatus};
 use kiln_spec::hostlist;
 
 use super::Plan;
@@ -24,15 +24,18 @@ impl fmt::Display for Action {
                 "~ network {network}: addresses from {} to {} are assigned by the cloud, the others are reserved for nodes",
                 automatic.first, automatic.last
             ),
-            Action::CreateSecurityGroup { name, login, unfinished, .. } => {
-                let purpose = if *login {
-                    "SSH from anywhere"
-                } else {
-                    "the cluster's own nodes, SSH from its network"
+            Action::CreateSecurityGroup { name, login, unfinished, rules, closed } => {
+                let purpose = match login {
+                    true => format!("SSH from {}", from(rules.iter().filter_map(|r| r.from.clone().known()))),
+                    false => "the cluster's own nodes, SSH from its network".into(),
                 };
-                match unfinished {
-                    false => write!(f, "+ security group {name} ({purpose})"),
-                    true => write!(f, "~ security group {name}: add its missing rules ({purpose})"),
+                match (unfinished, closed.as_slice()) {
+                    (false, _) => write!(f, "+ security group {name} ({purpose})"),
+                    (true, []) => write!(f, "~ security group {name}: add its missing rules ({purpose})"),
+                    (true, closed) => {
+                        let before = from(closed.iter().map(|rule| rule.from));
+                        write!(f, "~ security group {name}: {purpose}, no longer from {before}")
+                    }
                 }
             }
             Action::CreateVolume { name, size_gib, status } => match status {
@@ -84,6 +87,15 @@ impl fmt::Display for Action {
             }
         }
     }
+}
+
+/// "192.0.2.0/24, 198.51.100.0/24", or "anywhere".
+fn from(peers: impl Iterator<Item = Peers>) -> String {
+    let word = |peers: Peers| match peers {
+        Peers::Net(net) if net.prefix_len() == 0 => "anywhere".to_string(),
+        peers => peers.into(),
+    };
+    peers.map(word).collect::<Vec<_>>().join(", ")
 }
 
 fn fold<T: OfNode>(instances: &Instances<T>) -> String {

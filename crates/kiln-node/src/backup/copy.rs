@@ -123,10 +123,12 @@ mod tests {
     fn a_file_that_is_being_replaced_is_waited_for() {
         let (_dir, from, to) = state();
         fs::remove_file(from.join("job_state")).unwrap();
-        let target = from.join("job_state");
+        let (new, target) = (from.join("job_state.new"), from.join("job_state"));
         let writer = thread::spawn(move || {
             thread::sleep(PAUSE * 2);
-            fs::write(target, "newer").unwrap();
+            // As slurmctld does it: never half.
+            fs::write(&new, "newer").unwrap();
+            fs::rename(new, target).unwrap();
         });
         copy_state(&from, &to).unwrap();
         writer.join().unwrap();

@@ -45,4 +45,9 @@ impl LocalSpec {
     pub(super) fn existing_network(&self) -> Option<&str> {
         None
     }
+
+    #[allow(clippy::unused_self, reason = "other clouds have them")]
+    pub(super) fn ssh_from(&self) -> &[ipnet::Ipv4Net] {
+        &[]
+    }
 }

@@ -104,6 +104,14 @@ macro_rules! clouds {
                 }
             }
 
+            /// The networks from which SSH is allowed to what everyone else may reach.
+            pub fn ssh_from(&self) -> Vec<Ipv4Net> {
+                let networks = match self {
+                    $(CloudSpec::$variant(spec) => spec.ssh_from(),)*
+                };
+                if networks.is_empty() { vec![Ipv4Net::default()] } else { networks.to_vec() }
+            }
+
             fn validate(
                 table: &CloudTable,
                 own: &OwnTable,

@@ -46,6 +46,8 @@ table! {
         "server_group" => server_group: At<ServerGroupPolicy>, otherwise "no server groups";
         /// OpenStack: names of existing security groups for every node, in addition to Kiln's own.
         "security_groups" => security_groups: List<Text>, empty;
+        /// OpenStack: IPv4 networks from which SSH to login nodes is allowed, e.g. `["192.0.2.0/24"]`. The deploy host must be in one of them: Kiln uses the same way, also to build images.
+        "ssh_from" => ssh_from: List<Text>, otherwise "everywhere";
     }
 }
 
@@ -109,6 +111,9 @@ pub struct OpenStackSpec {
     /// Names of security groups that exist, for all instances, beside Kiln's own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub security_groups: Vec<String>,
+    /// Who may connect to login nodes with SSH; empty: everyone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ssh_from: Vec<Ipv4Net>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,6 +147,7 @@ impl OpenStackSpec {
             root_disk: table.root_disk.as_ref().and_then(|table| root_disk(table, findings)),
             server_group: table.server_group.as_ref().map(|policy| word(policy.value).to_owned()),
             security_groups: security_groups(table, findings),
+            ssh_from: ssh_from(table, findings),
         };
         // A subnet that was written but wrong has its own error.
         if table.network.is_none() && cloud.subnet.is_none() {
@@ -164,6 +170,10 @@ impl OpenStackSpec {
     pub(super) fn existing_network(&self) -> Option<&str> {
         self.network.as_deref()
     }
+
+    pub(super) fn ssh_from(&self) -> &[Ipv4Net] {
+        &self.ssh_from
+    }
 }
 
 fn root_disk(table: &RootDiskTable, findings: &mut Findings<'_>) -> Option<RootDiskSpec> {
@@ -180,6 +190,27 @@ fn root_disk(table: &RootDiskTable, findings: &mut Findings<'_>) -> Option<RootD
             None
         }
     }
+}
+
+fn ssh_from(table: &OpenStackTable, findings: &mut Findings<'_>) -> Vec<Ipv4Net> {
+    let Some(list) = &table.ssh_from else { return Vec::new() };
+    if list.value.is_empty() {
+        (findings.error("bad-network", list.span.clone(), "nobody could log in, not even Kiln"))
+            .expected("at least one network, or no `ssh_from`");
+    }
+    list.value.iter().filter_map(|text| ipv4_net(text, findings)).collect()
+}
+
+fn ipv4_net(text: &Text, findings: &mut Findings<'_>) -> Option<Ipv4Net> {
+    let parsed = text.value.parse::<Ipv4Net>().ok();
+    if let Some(net) = parsed.filter(|net| net.addr() == net.network()) {
+        return Some(net);
+    }
+    let message = format!("`{}` is not an IPv4 network", text.value);
+    (findings.error("bad-network", text.span.clone(), message))
+        .expected("a network such as \"192.0.2.0/24\", or one address: \"192.0.2.7/32\"")
+        .maybe_hint(parsed.map(|net| format!("did you mean `{}`?", net.trunc())));
+    None
 }
 
 fn word(policy: ServerGroupPolicy) -> &'static str {

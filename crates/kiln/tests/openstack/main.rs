@@ -17,6 +17,7 @@ mod control_node;
 mod elastic;
 mod existing;
 mod faults;
+mod fence;
 mod halves;
 mod images;
 mod lab;

@@ -92,7 +92,12 @@ impl Room {
             NewNetwork { name: cluster.into(), cidr: None, labels: labels.clone(), automatic: None };
         let network = local.create_network(network).await.unwrap().id;
         let ssh = Rule { from: kiln_cloud::Peers::Net("0.0.0.0/0".parse().unwrap()), tcp_port: Some(22) };
-        let group = NewSecurityGroup { name: cluster.into(), labels: labels.clone(), rules: vec![ssh] };
+        let group = NewSecurityGroup {
+            name: cluster.into(),
+            labels: labels.clone(),
+            rules: vec![ssh],
+            without: vec![],
+        };
         let group = local.create_security_group(group).await.unwrap().id;
         let wanted = NewInstance {
             name: String::new(),
