@@ -596,3 +596,21 @@ fn slurmdbd_is_told_what_to_purge() {
     let conf = content(&site(&spec, &inventory, &secrets), "control", "/etc/slurm/slurmdbd.conf");
     assert!(conf.ends_with("StorageLoc=slurm_acct_db\nArchiveJobs=yes\nPurgeJobAfter=12months\n"), "{conf}");
 }
+
+/// A second way to prove who one is, as slurmrestd needs it, is the site's to add.
+#[test]
+fn slurm_may_be_told_of_other_kinds_of_authentication() {
+    let text = "[cluster]\nname = \"c\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a-0\"\n\
+                [slurm.config]\nAuthAltTypes = \"auth/jwt\"\nAuthAltParameters = \"jwt_key=/etc/slurm/jwt.key\"\n\
+                [slurm.slurmdbd_config]\nAuthAltTypes = \"auth/jwt\"\n";
+    let (spec, warnings) =
+        kiln_spec::parse_with_warnings(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(warnings.iter().count(), 0, "{warnings}");
+    let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
+    let site = site(&spec, &inventory, &secrets);
+    let conf = content(&site, "control", "/etc/slurm/slurm.conf");
+    assert!(conf.contains("AuthType=auth/munge\n") && conf.contains("AuthAltTypes=auth/jwt\n"), "{conf}");
+    assert!(conf.contains("AuthAltParameters=jwt_key=/etc/slurm/jwt.key\n"), "{conf}");
+    let conf = content(&site, "control", "/etc/slurm/slurmdbd.conf");
+    assert!(conf.contains("AuthType=auth/munge\n") && conf.contains("AuthAltTypes=auth/jwt\n"), "{conf}");
+}

@@ -6,7 +6,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use kiln_wire::{Bundle, FleetFile, Format as _, UserData};
+use kiln_wire::{BackupList, Bundle, FleetFile, Format as _, UserData};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -122,6 +122,16 @@ fn the_fleet_file() {
     let file = r#"{"cluster": "demo", "cloud": {"kind": "local", "url": "http://10.0.0.1:80", "token": "t"},
         "nodes": {"n-0": {"group": "standard", "image": "i2", "user_data": "s3cret", "ssh_key": "ssh-ed25519 A"}}}"#;
     damage(file, |bytes| FleetFile::from_json(bytes).is_ok());
+}
+
+/// Those of the control node, as the deploy host lists them.
+#[test]
+fn backups() {
+    let list = r#"{"format": 1, "directory": "/srv/backup", "backups": [{"format": 1, "name": "20260101T000000Z",
+        "time": "2026-01-01T00:00:00Z", "reason": "scheduled", "scheduled": true, "cluster": "demo", "cluster_id": "1a",
+        "state_id": "5", "slurm": "22.5.8", "secrets": {"munge-key": "d1"}, "files": {"f": {"bytes": 7, "sha256": "ab"}}}],
+        "unreadable": ["x"]}"#;
+    damage(list, |bytes| BackupList::from_json(bytes).is_ok_and(|list| !list.backups.is_empty()));
 }
 
 const IDENTITY: &str = r#"{"kiln": {"cluster": "demo", "node": "n-0", "role": "compute", "domain": "demo.local", "share": {"nfs": "10.0.0.1:/srv"}}}"#;
