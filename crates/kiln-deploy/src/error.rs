@@ -68,6 +68,8 @@ pub enum Error {
         /// The first that any of them has.
         hint: Option<String>,
     },
+    #[error("{program} on the control node: {said}")]
+    Slurm { program: String, said: String },
     #[error("{0}")]
     Fleet(String),
     #[error("the last rotation of {0} has not reached all nodes yet")]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kiln_cloud::Instance;
 use kiln_site::{Purpose, volume_name};
-use kiln_spec::{ImageUpdate, Node, Spec, hostlist};
+use kiln_spec::{ImageUpdate, Node, Role, Spec, hostlist};
 
 use super::node::group_label;
 use crate::addresses::reserved_addresses;
@@ -74,7 +74,8 @@ fn nodes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<String> {
 
 fn differences(node: &Node<'_>, instance: &Instance, targets: &Targets) -> Vec<String> {
     let mut all = Vec::new();
-    if instance.flavor != node.flavor {
+    // The flavors of compute nodes change through Slurm.
+    if node.role != Role::Compute && instance.flavor != node.flavor {
         all.push(format!(
             "keeps flavor {}, not {}, until the instance is recreated",
             instance.flavor, node.flavor

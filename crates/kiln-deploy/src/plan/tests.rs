@@ -99,7 +99,7 @@ fn whole(spec: &Spec) -> Observed {
 
 /// As the cluster that has made what is there.
 fn plan(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<Plan> {
-    super::plan(spec, Some(ID), observed, targets)
+    super::plan(spec, Some(ID), observed, targets, Removal::AfterJobs)
 }
 
 const ID: &str = "1a2b";
@@ -508,8 +508,9 @@ fn slurm_daemons_are_stopped_only_on_a_control_node_that_is_rebuilt() {
 #[test]
 fn another_cluster_of_the_same_name_is_left_alone() {
     let spec = spec(FILE);
-    let refused =
-        |own: Option<&str>| super::plan(&spec, own, &whole(&spec), &built("old")).unwrap_err().to_string();
+    let refused = |own: Option<&str>| {
+        super::plan(&spec, own, &whole(&spec), &built("old"), Removal::AfterJobs).unwrap_err().to_string()
+    };
     for own in [Some("ffff"), None] {
         assert_eq!(
             refused(own),

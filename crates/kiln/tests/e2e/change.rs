@@ -190,7 +190,7 @@ pub fn resize(lab: &mut Lab) {
     lab.edit("nodes = \"extra-[0-1]\"", "nodes = \"extra-0\"");
     let refused = lab.try_kiln(&["apply"]);
     assert!(!refused.status.success(), "deleting an instance must be agreed to");
-    assert!(lab.kiln(&["plan"]).contains("- compute.extra: delete extra-1"));
+    assert!(lab.kiln(&["plan"]).contains("- compute.extra: drain extra-1 (1 node), then delete"));
     lab.kiln(&["up", "--yes"]);
     assert_eq!(lab.hosts().len(), 5);
     let nodes = lab.on("control", &["sinfo", "--noheader", "--Node", "--format=%N", "--partition=extra"]);

@@ -21,6 +21,7 @@ mod lanes;
 mod leftovers;
 mod raise;
 mod reconcile;
+mod removal;
 mod rights;
 mod rollout;
 mod secrecy;
@@ -163,6 +164,10 @@ const SUITES: &[Suite] = &[
                 ("rotated secrets reach the nodes", secrecy::rotation),
                 ("control is rebuilt under a running and a waiting job", control::rebuilt),
                 ("a lost control node comes back", control::lost),
+                ("a group shrinks under a job", removal::under_a_job),
+                ("a group leaves under a job, with its partition", removal::whole_group_under_a_job),
+                ("a node is taken at once, with its job", removal::at_once),
+                ("a group changes its flavor under a job", removal::another_flavor),
                 ("the cluster shrinks and grows", change::resize),
                 ("a rebooted compute node comes back configured", change::reboot),
                 ("control's image is deleted from the cloud", control::image_deleted),
