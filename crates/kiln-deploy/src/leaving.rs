@@ -135,3 +135,82 @@ fn keep_partitions(spec: &mut Spec, nodes: &[String], slurm: &SlurmView) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kiln_cloud::{InstanceStatus, Labels};
+    use kiln_slurm::parse_nodes;
+
+    use super::*;
+    use crate::slurm_view::JobOnNodes;
+
+    const FILE: &str = "[cluster]\nname = \"c\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a-0\"\n";
+
+    fn seen(instances: &[(&str, &str)], slurm: &SlurmView) -> Leaving {
+        let file = kiln_spec::parse(FILE, "f").unwrap_or_else(|e| panic!("{e}"));
+        let instance = |(name, group): &(&str, &str)| Instance {
+            id: format!("id-{name}"),
+            name: (*name).into(),
+            status: InstanceStatus::Active,
+            image: None,
+            flavor: "large".into(),
+            address: None,
+            public_address: None,
+            labels: Labels::from([
+                (labels::NODE.to_string(), (*name).to_string()),
+                (labels::GROUP.to_string(), (*group).to_string()),
+            ]),
+            volumes: Vec::new(),
+            created: jiff::Timestamp::UNIX_EPOCH,
+            built: None,
+        };
+        let observed =
+            Observed { instances: instances.iter().map(instance).collect(), ..Observed::default() };
+        leaving(&file, &observed, slurm)
+    }
+
+    fn known(lines: &str, job_on: &str, partition: &str) -> SlurmView {
+        let job = JobOnNodes {
+            id: "7".into(),
+            user: "u".into(),
+            partition: partition.into(),
+            until: None,
+            nodes: vec![job_on.into()],
+        };
+        SlurmView::Known { nodes: parse_nodes(lines), jobs: vec![job] }
+    }
+
+    #[test]
+    fn a_node_stays_in_its_group_with_its_size() {
+        let instances = [("a-0", "compute.a"), ("a-1", "compute.a"), ("l-9", "login.l")];
+        let found = seen(&instances, &known("NodeName=a-1 State=MIXED Gres=gpu:2(S:0)", "a-1", "a"));
+        assert_eq!(found.nodes, ["a-1"]);
+        let node = found.spec.node("a-1").unwrap();
+        assert_eq!((node.group, node.flavor, node.elastic), ("a", "large", false));
+        let config = found.spec.compute_group("a").unwrap().node_config("a-1");
+        assert_eq!(config.get("Gres").map(String::as_str), Some("gpu:2"));
+        assert_eq!(found.spec.partitions.len(), 1, "{:?}", found.spec.partitions);
+    }
+
+    #[test]
+    fn a_group_that_left_keeps_the_partition_of_its_jobs() {
+        let found = seen(&[("b-0", "compute.b")], &known("NodeName=b-0 State=MIXED+CLOUD", "b-0", "night"));
+        assert!(found.spec.node("b-0").unwrap().elastic);
+        let kept = found.spec.partitions.iter().find(|p| p.name == "night").unwrap();
+        assert_eq!((kept.groups.as_slice(), kept.default), (&["b".to_string()][..], false));
+        // Its jobs are not known: it keeps the partition of its own name.
+        let found = seen(&[("b-0", "compute.b")], &SlurmView::Unreachable("x".into()));
+        assert!(found.spec.partitions.iter().any(|p| p.name == "b"));
+    }
+
+    #[test]
+    fn only_what_slurm_knows_is_kept() {
+        let none = seen(&[("a-1", "compute.a")], &known("NodeName=a-0 State=IDLE", "a-0", "a"));
+        assert_eq!(none.nodes, Vec::<String>::new());
+        assert_eq!(seen(&[("a-1", "compute.a")], &SlurmView::NotAsked).nodes, Vec::<String>::new());
+        // Slurm has promised it to a job: its instance is on the way.
+        let lines =
+            "NodeName=a-1 State=ALLOCATED+CLOUD+POWERING_UP Partitions=a\nNodeName=a-2 State=IDLE+CLOUD";
+        assert_eq!(seen(&[], &known(lines, "a-1", "a")).nodes, ["a-1"]);
+    }
+}
