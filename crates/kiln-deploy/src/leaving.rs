@@ -28,9 +28,10 @@ impl Deployment<'_> {
     pub(crate) async fn leaving(&self, observed: &Observed) -> Leaving {
         let any = observed.instances.iter().any(|i| group_of(i).is_some() && self.is_unlisted(i));
         let elastic = self.spec.compute.iter().any(|group| group.elastic.is_some());
-        let slurm = match any || elastic {
-            true => self.ask_slurm_view(observed, |node| self.spec.node(node).is_none()).await,
-            false => SlurmView::NotAsked,
+        let slurm = if any || elastic {
+            self.ask_slurm_view(observed, |node| self.spec.node(node).is_none()).await
+        } else {
+            SlurmView::NotAsked
         };
         leaving(self.spec, observed, &slurm)
     }

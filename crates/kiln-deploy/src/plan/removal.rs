@@ -91,65 +91,84 @@ pub fn has_its_flavor(spec: &Spec, node: &Node<'_>, instance: &Instance) -> bool
 enum Way {
     /// With these jobs, where that is known.
     Delete(Option<Vec<JobOnNodes>>),
-    Hold(HeldNode),
+    Hold {
+        jobs: Vec<JobOnNodes>,
+        unknown: Option<String>,
+    },
     PowerDown,
     /// Slurm is at it.
     Leave,
 }
 
+/// Nodes of one group that go for the same reason.
+#[derive(Default)]
+struct Together {
+    deleted: Vec<ExistingNode>,
+    /// Those that end with them; `None`: that is not known.
+    jobs: Option<Vec<JobOnNodes>>,
+    held: Vec<HeldNode>,
+    powered_down: Vec<ExistingNode>,
+}
+
+impl Together {
+    fn delete(&mut self, node: ExistingNode, jobs: Option<Vec<JobOnNodes>>) {
+        let before = if self.deleted.is_empty() { Some(Vec::new()) } else { self.jobs.take() };
+        self.deleted.push(node);
+        self.jobs = before.zip(jobs).map(|(mut all, jobs)| {
+            all.extend(jobs);
+            all.sort();
+            all.dedup();
+            all
+        });
+    }
+
+    fn actions(self, group: String, reason: String) -> impl Iterator<Item = Action> {
+        let held = (!self.held.is_empty()).then(|| Action::DrainInstances {
+            group: group.clone(),
+            reason: reason.clone(),
+            instances: Instances(self.held),
+        });
+        let powered_down = (!self.powered_down.is_empty()).then(|| Action::PowerDownInstances {
+            group: group.clone(),
+            reason: reason.clone(),
+            instances: Instances(self.powered_down),
+        });
+        let deleted = (!self.deleted.is_empty()).then_some(Action::DeleteInstances {
+            group,
+            reason,
+            jobs: self.jobs,
+            instances: Instances(self.deleted),
+        });
+        [held, powered_down, deleted].into_iter().flatten()
+    }
+}
+
 pub fn removals(spec: &Spec, observed: &Observed, removal: Removal) -> Removals {
-    let mut deletions: BTreeMap<(String, String), (Vec<ExistingNode>, Option<Vec<JobOnNodes>>)> =
-        BTreeMap::new();
-    let mut held: BTreeMap<(String, String), Vec<HeldNode>> = BTreeMap::new();
-    let mut powered_down: BTreeMap<(String, String), Vec<ExistingNode>> = BTreeMap::new();
+    let mut gathered: BTreeMap<(String, String), Together> = BTreeMap::new();
     let mut deleted = BTreeSet::new();
     for one in unwanted(spec, observed) {
-        let key = (one.group(), one.why.clone());
+        let existing = existing_node(one.node, one.instance);
+        let together = gathered.entry((one.group(), one.why.clone())).or_default();
         match way(&one, &observed.slurm, removal) {
             Way::Delete(jobs) => {
-                deleted.insert(one.instance.id.clone());
-                let (nodes, all) = deletions.entry(key).or_insert_with(|| (Vec::new(), Some(Vec::new())));
-                nodes.push(existing_node(one.node, one.instance));
-                *all = all.take().zip(jobs).map(|(mut all, jobs)| {
-                    all.extend(jobs.into_iter().filter(|job| !all.contains(job)).collect::<Vec<_>>());
-                    all
-                });
+                deleted.insert(existing.id.clone());
+                together.delete(existing, jobs);
             }
-            Way::Hold(node) => held.entry(key).or_default().push(node),
-            Way::PowerDown => {
-                powered_down.entry(key).or_default().push(existing_node(one.node, one.instance));
+            Way::Hold { jobs, unknown } => {
+                together.held.push(HeldNode { node: existing.node, id: existing.id, jobs, unknown });
             }
+            Way::PowerDown => together.powered_down.push(existing),
             Way::Leave => {}
         }
     }
-    let mut actions: Vec<Action> = Vec::new();
-    actions.extend(held.into_iter().map(|((group, reason), nodes)| Action::DrainInstances {
-        group,
-        reason,
-        instances: Instances(nodes),
-    }));
-    actions.extend(powered_down.into_iter().map(|((group, reason), nodes)| Action::PowerDownInstances {
-        group,
-        reason,
-        instances: Instances(nodes),
-    }));
-    actions.extend(deletions.into_iter().map(|((group, reason), (nodes, jobs))| Action::DeleteInstances {
-        group,
-        reason,
-        jobs,
-        instances: Instances(nodes),
-    }));
-    Removals { actions, deleted }
+    let actions = gathered.into_iter().flat_map(|((group, why), together)| together.actions(group, why));
+    Removals { actions: actions.collect(), deleted }
 }
 
 fn way(one: &Unwanted<'_>, slurm: &SlurmView, removal: Removal) -> Way {
     if !one.is_compute() {
         return Way::Delete(None);
     }
-    let held = |jobs, unknown| {
-        let existing = existing_node(one.node, one.instance);
-        Way::Hold(HeldNode { node: existing.node, id: existing.id, jobs, unknown })
-    };
     match slurm {
         // Slurm powers down and up by itself where it can, and kilnd is to hear of it in any case.
         _ if one.is_elastic => match slurm.node(one.node) {
@@ -158,7 +177,7 @@ fn way(one: &Unwanted<'_>, slurm: &SlurmView, removal: Removal) -> Way {
         },
         SlurmView::NotAsked => Way::Delete(None),
         SlurmView::Unreachable(_) if one.broken || removal == Removal::Now => Way::Delete(None),
-        SlurmView::Unreachable(why) => held(Vec::new(), Some(why.clone())),
+        SlurmView::Unreachable(why) => Way::Hold { jobs: Vec::new(), unknown: Some(why.clone()) },
         SlurmView::Known { .. } => {
             let jobs = slurm.jobs_on(one.node);
             match slurm.node(one.node) {
@@ -170,7 +189,7 @@ fn way(one: &Unwanted<'_>, slurm: &SlurmView, removal: Removal) -> Way {
                     Way::Delete(Some(Vec::new()))
                 }
                 Some(node) if node.state.is_drained() && !node.keeps_jobs() => Way::Delete(Some(Vec::new())),
-                Some(_) => held(jobs, None),
+                Some(_) => Way::Hold { jobs, unknown: None },
             }
         }
     }

@@ -5,25 +5,27 @@ use crate::cut;
 use crate::lab::{Lab, wait};
 
 /// A job that runs until its file appears, on one node.
-struct Held {
-    id: String,
+pub struct Held {
+    pub id: String,
 }
 
 impl Held {
-    fn start(lab: &Lab, node: &str) -> Held {
+    pub fn start(lab: &Lab, node: &str) -> Held {
         lab.as_user("login-0", "rm -f may-end");
         let script = "until [ -e may-end ]; do sleep 0.2; done; echo unharmed";
-        let id = lab.submit(&format!("--partition=extra --nodelist={node} --output=held.%j"), script);
+        let partition = node.split('-').next().unwrap_or_default();
+        let options = format!("--partition={partition} --nodelist={node} --output=held.%j");
+        let id = lab.submit(&options, script);
         lab.wait_job(&id, "RUNNING");
         Held { id }
     }
 
-    fn let_end(lab: &Lab) {
+    pub fn let_end(lab: &Lab) {
         lab.as_user("login-0", "touch may-end");
     }
 
     /// By Slurm's accounts, and by what it wrote.
-    fn assert_unharmed(&self, lab: &Lab) {
+    pub fn assert_unharmed(&self, lab: &Lab) {
         let record = || lab.as_user("login-0", &format!("sacct -nXP -j {} -o state,exitcode", self.id));
         wait("sacct has the end of the job", || record() == "COMPLETED|0:0");
         assert_eq!(lab.as_user("login-0", &format!("cat held.{}", self.id)), "unharmed");
@@ -35,7 +37,7 @@ fn state(lab: &Lab, node: &str) -> String {
 }
 
 /// `kiln up` that leaves a node for later, and says so.
-fn up_with_rest(lab: &Lab, job: &str) -> String {
+pub fn up_with_rest(lab: &Lab, job: &str) -> String {
     let output = lab.try_kiln(&["up", "--yes"]);
     let said = printed(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
