@@ -59,8 +59,9 @@ impl Deployment<'_> {
             names.iter().map(|n| Ok((n.to_string(), ring.node(n)?))).collect::<Result<BTreeMap<_, _>>>()?;
         let kiln = self.kiln_bytes()?;
         let kiln_digest = hex::encode(Sha256::digest(&kiln));
-        let (inventory, secrets) = self.site_inputs(&observed, &keys, &kiln_digest).await?;
+        let (mut inventory, secrets) = self.site_inputs(&observed, &keys, &kiln_digest).await?;
         let ssh = self.ssh()?;
+        self.keep_cores(&ssh, &observed, &mut inventory).await?;
         let task = Task {
             ssh: &ssh,
             site: &site(self.spec, &inventory, &secrets),

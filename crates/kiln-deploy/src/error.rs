@@ -48,6 +48,14 @@ pub enum Error {
     OtherCluster { cluster: String, what: String, id: String },
     #[error("{node} should have the address {address}, which is taken by {by}")]
     AddressTaken { node: String, address: IpAddr, by: String },
+    #[error(
+        "the cloud's list of instances is not complete: it lacks {id}, and the cloud does not say whether that is gone"
+    )]
+    Unlisted {
+        id: String,
+        #[source]
+        source: kiln_cloud::Error,
+    },
     #[error("{node} is {status}")]
     NotActive { node: String, status: String },
     #[error("{node} is broken: {reason}")]
@@ -115,6 +123,10 @@ impl Error {
             Error::Detached(id) => {
                 Some(format!("`kiln rebuild watch {id}` watches it again, `kiln rebuild abort {id}` ends it"))
             }
+            Error::Unlisted { .. } => Some(
+                "nothing is created that may be there already; run this again when the cloud answers for all its instances"
+                    .into(),
+            ),
             Error::NotActive { .. } | Error::Broken { .. } => {
                 Some("`kiln apply` starts what is stopped and replaces what is broken".into())
             }
