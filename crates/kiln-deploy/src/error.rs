@@ -48,6 +48,8 @@ pub enum Error {
     OtherCluster { cluster: String, what: String, id: String },
     #[error("{node} should have the address {address}, which is taken by {by}")]
     AddressTaken { node: String, address: IpAddr, by: String },
+    #[error("{node} had the address {address}, which is taken by {by} now")]
+    ControlAddressTaken { node: String, address: IpAddr, by: String },
     #[error(
         "the cloud's list of instances is not complete: it lacks {id}, and the cloud does not say whether that is gone"
     )]
@@ -174,6 +176,10 @@ impl Error {
             Error::AddressTaken { .. } => {
                 Some("give the node another `address` in its override, or none, or remove the port".into())
             }
+            Error::ControlAddressTaken { .. } => Some(
+                "the other nodes mount their volumes from this address: remove the port that has taken it, then run this again"
+                    .into(),
+            ),
             _ => None,
         }
     }

@@ -174,7 +174,7 @@ fn touches(since: i64) -> Vec<Touch> {
     log.lines().filter(|line| line.contains(": changed ")).filter_map(touch).collect()
 }
 
-/// Nodes and how many instances the cloud has of each; and what belongs to no node.
+/// Nodes and how many instances the cloud has of each, but for those that it is deleting; and what belongs to no node.
 pub fn instances() -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(cloud_root().join("state/instances")).into_iter().flatten().flatten() {
@@ -182,6 +182,9 @@ pub fn instances() -> BTreeMap<String, usize> {
         else {
             continue;
         };
+        if record["phase"]["phase"] == "deleting" {
+            continue;
+        }
         let node = record["labels"][labels::NODE].as_str().unwrap_or("of no node").to_string();
         *all.entry(node).or_default() += 1;
     }
