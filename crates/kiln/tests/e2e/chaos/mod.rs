@@ -82,6 +82,16 @@ fn small_disk(lab: &Lab) {
     lab.on("control", &["systemctl", "start", "kilnd"]);
 }
 
+/// With `ReturnToService=1` Slurm keeps a node down that boots without having been asked to, as a new instance does. A wait of
+/// `kiln up` for the nodes ends well only if somebody puts it back.
+pub fn recreated(lab: &mut Lab) {
+    let id = instance::id_of("standard-0").expect("an instance");
+    cloud(async |cloud| cloud.delete(&id).await);
+    lab.kiln(&["up", "--yes"]);
+    let shown = lab.on("control", &["sinfo", "-h", "-N", "-n", "standard-0", "-p", "standard", "-o", "%t %E"]);
+    assert_eq!(shown, "idle none");
+}
+
 /// A judge who sees nothing is worth nothing: a job whose instance is taken away without an excuse is told, twice over.
 pub fn judge_sees(lab: &mut Lab) {
     let since = now();
