@@ -50,8 +50,9 @@ struct Task<'a> {
 impl Deployment<'_> {
     pub async fn configure(&self, dry_run: bool) -> Result<Configured> {
         self.secrets.ensure()?;
-        let observed = self.observe().await?;
+        let mut observed = self.observe().await?;
         self.check_owner(&observed)?;
+        self.complete(&mut observed).await?;
         let not_running = self.not_running(&observed)?;
         let ring = self.keys()?;
         let names: Vec<&str> = self.spec.nodes().map(|n| n.name).collect();

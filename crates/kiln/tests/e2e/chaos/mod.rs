@@ -88,7 +88,8 @@ pub fn recreated(lab: &mut Lab) {
     let id = instance::id_of("standard-0").expect("an instance");
     cloud(async |cloud| cloud.delete(&id).await);
     lab.kiln(&["up", "--yes"]);
-    let shown = lab.on("control", &["sinfo", "-h", "-N", "-n", "standard-0", "-p", "standard", "-o", "%t %E"]);
+    let shown =
+        lab.on("control", &["sinfo", "-h", "-N", "-n", "standard-0", "-p", "standard", "-o", "%t %E"]);
     assert_eq!(shown, "idle none");
 }
 
