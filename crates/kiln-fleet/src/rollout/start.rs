@@ -39,9 +39,12 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
             let elastic = file.elastic_group(&name).is_some();
             // Kiln may bring back a node that Kiln drained; whether it still is one is seen when it has its turn.
             let ours = !elastic && !options.no_reboot && state.is_some_and(Node::is_drained_by_kiln);
-            let skipped = untouchable(instance, view.doubt(&name), ours).or_else(|| match elastic {
-                true => elastic_skip(&options, target.as_deref(), instance, state),
-                false => reason_to_skip(&options, target.as_deref(), previous.as_deref(), state),
+            let skipped = untouchable(instance, view.doubt(&name), ours).or_else(|| {
+                if elastic {
+                    elastic_skip(&options, target.as_deref(), instance, state)
+                } else {
+                    reason_to_skip(&options, target.as_deref(), previous.as_deref(), state)
+                }
             });
             RolloutNode {
                 previous,
