@@ -23,6 +23,7 @@ pub mod publication;
 pub mod report;
 pub mod rollout;
 pub mod seal;
+mod secret_text;
 
 pub use bundle::{Bundle, Resource};
 pub use cloud_access::{CloudAccess, CloudAccessError};
@@ -37,3 +38,4 @@ pub use node_names::NodeNames;
 pub use publication::{Publication, ShareError, bundles, publish, published};
 pub use report::{Applied, AppliedResult, ApplyReport, Outcome, ResourceReport};
 pub use seal::{Opened, SealError, seal, seal_keypair};
+pub use secret_text::SecretText;
