@@ -61,7 +61,7 @@ pub fn raise(lab: &mut Lab) {
         )
         .replace(
             "KillWait = 30\n",
-            "KillWait = 30\nSuspendTimeout = 10\nResumeTimeout = 90\nSlurmdTimeout = 60\nReturnToService = 1\n",
+            "KillWait = 30\nSuspendTimeout = 10\nResumeTimeout = 180\nSlurmdTimeout = 120\nReturnToService = 1\n",
         );
     let second = "[image.second]\nsource = \"default\"\ncommands = [\"echo second >/etc/which-image\"]\n\n";
     lab.write_file(&format!(
