@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod backup;
 pub mod bundle;
 pub mod bundle_tag;
 pub mod checkup;
@@ -25,6 +26,7 @@ pub mod rollout;
 pub mod seal;
 mod secret_text;
 
+pub use backup::{BackupList, BackupManifest, BackupSettings};
 pub use bundle::{Bundle, Resource};
 pub use cloud_access::{CloudAccess, CloudAccessError};
 pub use event::{Event, EventList};
