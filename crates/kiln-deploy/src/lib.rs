@@ -7,6 +7,7 @@ mod bundles;
 mod checkup;
 mod configure;
 mod control;
+mod cores;
 mod deployment;
 mod destroy;
 mod doctor;
@@ -25,6 +26,7 @@ mod secrets;
 mod slurm_view;
 mod status;
 mod targets;
+mod unlisted;
 mod user_data;
 mod wait;
 
