@@ -93,6 +93,10 @@ impl Deployment<'_> {
                 done(format!("volume {name}"), "created");
                 return Ok(Made::one(Resource::Volume(name.clone()), volume.id));
             }
+            Action::GrowVolume { name, id, size_gib, .. } => {
+                self.cloud.grow_volume(id, *size_gib).await?;
+                done(format!("volume {name}"), "extended");
+            }
             Action::Adopt { resources } => {
                 self.adopt(resources).await?;
                 done(format!("cluster {}", self.spec.name), "resources marked");

@@ -46,6 +46,8 @@ pub enum Action {
         #[serde(skip_serializing_if = "Option::is_none")]
         status: Option<VolumeStatus>,
     },
+    /// Nodes that have it grow its file system when they are configured.
+    GrowVolume { name: String, id: String, from_gib: u64, size_gib: u64 },
     /// Resources of an earlier release get the cluster's id.
     Adopt { resources: Vec<Unmarked> },
     /// Notes where the control node is, so that a new one gets the same address.
@@ -145,6 +147,7 @@ impl Action {
             Action::CreateNetwork { .. }
             | Action::KeepAddresses { .. }
             | Action::CreateVolume { .. }
+            | Action::GrowVolume { .. }
             | Action::Adopt { .. }
             | Action::NoteControl { .. } => Stage::Network,
             Action::CreateSecurityGroup { .. } => Stage::Firewall,

@@ -127,6 +127,7 @@ pub fn plan(
     actions.extend(network::network(spec, observed));
     actions.extend(network::keep_addresses(spec, observed));
     actions.extend(volumes::volumes(spec, observed));
+    actions.extend(volumes::grown(spec, observed));
     let unmarked = observed.unmarked();
     actions.extend((!unmarked.is_empty()).then_some(Action::Adopt { resources: unmarked }));
     actions.extend(network::note_control(spec, observed));

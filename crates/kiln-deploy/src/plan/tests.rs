@@ -364,6 +364,18 @@ fn a_broken_instance_that_runs_jobs_is_let_end_them() {
 }
 
 #[test]
+fn volumes_grow_and_do_not_shrink() {
+    let sized = |size: &str| spec(&format!("{FILE}[volumes]\nhome = {{ size = \"{size}\" }}\n"));
+    let observed = whole(&sized("10 GiB"));
+    assert_eq!(plan(&sized("10 GiB"), &observed, &built("old")).unwrap().actions, []);
+    let grown = plan(&sized("12 GiB"), &observed, &built("old")).unwrap();
+    assert_eq!(lines(&grown), ["~ volume demo-home: extend, 10 -> 12 GiB"]);
+    assert!(!grown.is_destructive());
+    let refused = plan(&sized("9 GiB"), &observed, &built("old")).unwrap_err();
+    assert_eq!(refused.to_string(), "volume demo-home has 10 GiB; it cannot shrink to 9 GiB");
+}
+
+#[test]
 fn broken_instances_are_replaced_and_stopped_ones_started() {
     let spec = spec(FILE);
     let mut observed = whole(&spec);

@@ -46,6 +46,9 @@ impl fmt::Display for Action {
                 Some(_) => write!(f, "~ volume {name}: wait until the cloud has created it"),
                 None => write!(f, "+ volume {name} ({size_gib} GiB)"),
             },
+            Action::GrowVolume { name, from_gib, size_gib, .. } => {
+                write!(f, "~ volume {name}: extend, {from_gib} -> {size_gib} GiB")
+            }
             Action::Adopt { resources } => {
                 let names: Vec<&str> = resources.iter().map(|r| r.name.as_str()).collect();
                 write!(f, "= mark what has no id yet as this cluster's: {}", names.join(", "))

@@ -170,6 +170,7 @@ const SUITES: &[Suite] = &[
                 ("a group leaves under a job, with its partition", removal::whole_group_under_a_job),
                 ("a node is taken at once, with its job", removal::at_once),
                 ("a group changes its flavor under a job", removal::another_flavor),
+                ("a volume grows, and does not shrink", change::volume),
                 ("the cluster shrinks and grows", change::resize),
                 ("a rebooted compute node comes back configured", change::reboot),
                 ("control's image is deleted from the cloud", control::image_deleted),
