@@ -22,6 +22,7 @@ mod rollout;
 mod secrets;
 mod status;
 mod targets;
+mod upgrade;
 mod user_data;
 mod wait;
 
@@ -37,3 +38,4 @@ pub use plan::{Action, Plan, Stage};
 pub use rollout::Rollouts;
 pub use secrets::SecretStore;
 pub use status::{NodeStatus, StatusReport};
+pub use upgrade::{Begin, Outlook, QueuedJob, Upgraded};
