@@ -12,6 +12,9 @@ use super::node::{Inputs, existing_node, group_label, rebuilt_node};
 use crate::observe::Observed;
 use crate::targets::Targets;
 
+/// Why an instance of an elastic group goes. No job runs there any more.
+pub const COMES_AGAIN: &str = "Slurm has them created again with the new image";
+
 /// `plan` with every image change that it leaves to Slurm carried out. Instances of elastic groups are deleted: Slurm
 /// has them created again, with the new image, when it wants them.
 pub fn all_at_once(mut plan: Plan, spec: &Spec, observed: &Observed, targets: &Targets) -> Plan {
@@ -32,10 +35,9 @@ pub fn all_at_once(mut plan: Plan, spec: &Spec, observed: &Observed, targets: &T
             group.push(rebuilt_node(&inputs, &node, instance));
         }
     }
-    let reason = "Slurm has them created again with the new image";
     plan.actions.extend(deleted.into_iter().map(|(group, nodes)| Action::DeleteInstances {
         group,
-        reason: reason.to_string(),
+        reason: COMES_AGAIN.to_string(),
         instances: Instances(nodes),
     }));
     plan.actions.extend(rebuilt.into_iter().map(|((group, from, to), nodes)| Action::RebuildInstances {
