@@ -1,8 +1,11 @@
 //! What an upgrade asks of the control node, over SSH.
 
+use std::collections::BTreeSet;
+
 use kiln_ssh::{Host, Ssh};
 
 use super::queue::{FORMAT, Queue};
+use crate::configure::slurm_nodes;
 use crate::deployment::Deployment;
 use crate::error::Result;
 use crate::observe::Observed;
@@ -45,6 +48,17 @@ impl OnControl {
 
     pub async fn queue(&self) -> Result<Queue> {
         Ok(Queue::parse(&self.run(&["squeue", "--all", "--noheader", FORMAT]).await?))
+    }
+
+    /// Once those that are always there are back: slurmctld has just been restarted.
+    pub async fn nodes_in_service(&self, deployment: &Deployment<'_>) -> Result<BTreeSet<String>> {
+        let fixed = deployment.spec.nodes().filter(|node| !node.elastic);
+        let names: Vec<String> = fixed.map(|node| node.name.to_string()).collect();
+        let observed = deployment.observe().await?;
+        let hosts = deployment.hosts(&observed, names.iter().map(String::as_str))?;
+        deployment.wait_for_slurm(&self.ssh, &hosts).await?;
+        let nodes = slurm_nodes(&self.ssh, &self.host).await?;
+        Ok(nodes.into_values().filter(|node| node.state.in_service()).map(|node| node.name).collect())
     }
 
     /// `None`: there is none. Otherwise whether it has begun.

@@ -106,14 +106,18 @@ impl Deployment<'_> {
         done.err().map(|error| format!("the numbers of jobs do not go on at {next}: {}", error.chain()))
     }
 
-    /// One job in each partition with a node that is up.
+    /// One job in each partition that has a node in service.
     async fn try_jobs(&self, control: &OnControl, restored: &mut Restored) -> Result<()> {
+        let nodes = control.nodes_in_service(self).await?;
         for partition in &self.spec.partitions {
+            let groups = partition.groups.iter().filter_map(|name| self.spec.compute_group(name));
+            if !groups.flat_map(|group| &group.nodes).any(|node| nodes.contains(node)) {
+                continue;
+            }
             let name = partition.name.as_str();
             (self.progress)(Event::working("test jobs", format!("partition {name}")));
             match control.script(TEST_JOB, &[name]).await?.trim() {
                 "COMPLETED" => restored.tested.push(name.to_string()),
-                "" => {}
                 said => match said.strip_prefix("refused: ") {
                     Some(why) => restored.warnings.push(format!("no test job in {name}: {why}")),
                     None => return Err(Error::NotReady(format!("a test job in {name} ended {said}"))),

@@ -1,5 +1,4 @@
-# Runs a job in a partition that has a node to run it now, and prints how it ended. $1: the partition.
-[ -n "$(sinfo --noheader --partition="$1" --states=idle --responding --format=%n)" ] || exit 0
+# Runs a job in a partition and prints how it ended. $1: the partition.
 if ! id=$(runuser -u slurm -- sbatch --parsable --chdir=/ --output=/dev/null --time=2 --partition="$1" --job-name=kiln-upgrade --wrap=hostname 2>&1); then
     echo "refused: $id"
     exit 0
