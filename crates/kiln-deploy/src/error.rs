@@ -88,8 +88,10 @@ pub enum Error {
     RolloutOpen(i64),
     #[error("stopped while jobs end; no job starts meanwhile")]
     UpgradeWaits,
-    #[error("Slurm's data is aside in {0}: the upgrade can only go on")]
+    #[error("Slurm's data is aside in {0}: the upgrade cannot be given up any more")]
     DataAside(String),
+    #[error("the data in {directory} is not of the Slurm that the file wants{}", wanted.map(|r| format!(", {r}")).unwrap_or_default())]
+    OtherBack { directory: String, wanted: Option<Release> },
     #[error("the upgrade is not complete; what the old Slurm had is in {directory} on the control node")]
     UpgradeFailed {
         directory: String,
@@ -110,6 +112,9 @@ impl From<kiln_image::BuildError> for Error {
         }
     }
 }
+
+const BACK: &str = "`kiln upgrade --maintenance` continues; with the old source of the image in the file, `kiln upgrade --back` goes \
+                    back";
 
 fn running(jobs: &[QueuedJob]) -> String {
     let lines: Vec<String> = jobs.iter().map(|job| format!("\n  {}", job.line())).collect();
@@ -146,10 +151,9 @@ impl Error {
             Error::UpgradeWaits => Some(
                 "run the same command again to continue; `kiln upgrade --abort` gives it up and lets jobs start again".into(),
             ),
-            Error::DataAside(_) => Some("`kiln upgrade --maintenance` continues it".into()),
-            Error::UpgradeFailed { .. } => Some(
-                "run the same command again to continue; docs/upgrade.md says how to go back".into(),
-            ),
+            Error::DataAside(_) => Some(BACK.into()),
+            Error::UpgradeFailed { .. } => Some(BACK.into()),
+            Error::OtherBack { .. } => Some("put the old source of the image back in the file".into()),
             Error::NoRollout => Some("`kiln rebuild` starts one".into()),
             Error::Detached(id) => {
                 Some(format!("`kiln rebuild watch {id}` watches it again, `kiln rebuild abort {id}` ends it"))

@@ -38,4 +38,4 @@ pub use plan::{Action, Plan, Stage};
 pub use rollout::Rollouts;
 pub use secrets::SecretStore;
 pub use status::{NodeStatus, StatusReport};
-pub use upgrade::{Begin, Outlook, QueuedJob, Upgraded};
+pub use upgrade::{Begin, Outlook, QueuedJob, Upgraded, WayBack};

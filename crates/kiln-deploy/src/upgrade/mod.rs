@@ -4,10 +4,12 @@
 //!
 //! Where an upgrade stands is seen from the control node and its state volume, so that one that was cut off continues.
 
+mod back;
 mod limits;
 mod on_control;
 mod queue;
 mod restore;
+mod seen;
 mod steps;
 mod way;
 
@@ -16,6 +18,7 @@ use kiln_slurm::{Release, parse_nodes};
 use kiln_spec::Volume;
 use serde::Serialize;
 
+pub use back::WayBack;
 pub use queue::{Queue, QueuedJob};
 pub use steps::{Begin, Upgraded};
 
@@ -23,9 +26,13 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, plan_together, releases};
 use crate::targets::targets;
+use seen::Seen;
 use way::{Known, Way, way};
 
 const LOOK: &str = include_str!("scripts/look.sh");
+
+/// On the state volume: a directory for each upgrade.
+const DIRECTORY: &str = "/var/lib/state/upgrades";
 
 /// What a maintenance upgrade would do, for an administrator to agree to.
 #[derive(Debug, Serialize)]
@@ -72,13 +79,13 @@ impl Deployment<'_> {
         self.ask_release(&mut observed).await;
         let targets = targets(self.spec, &observed);
         let control = self.on_control(&observed)?;
-        let seen = control.script(LOOK, &[]).await?;
+        let seen = Seen::parse(&control.script(LOOK, &[]).await?);
         let known = Known {
             control: self.spec.control.node.clone(),
             present: releases::of_control(self.spec, &observed),
             future: releases::future(self.spec, &observed, &targets),
-            mounted: seen.lines().any(|line| line == "mounted"),
-            open: seen.lines().filter_map(|line| line.strip_prefix("open ")).next_back().map(String::from),
+            mounted: seen.mounted,
+            open: seen.open,
         };
         let way = way(&known)?;
         let id = self.secrets.cluster_id()?;
@@ -124,9 +131,8 @@ impl Deployment<'_> {
         let observed = self.observe().await?;
         self.check_owner(&observed)?;
         let control = self.on_control(&observed)?;
-        let seen = control.script(LOOK, &[]).await?;
-        if let Some(directory) = seen.lines().find_map(|line| line.strip_prefix("open ")) {
-            return Err(Error::DataAside(directory.to_string()));
+        if let Some(directory) = Seen::parse(&control.script(LOOK, &[]).await?).open {
+            return Err(Error::DataAside(directory));
         }
         let there = control.reservation_begun().await?.is_some();
         if there {

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use kiln_distro::Family;
 use kiln_image::Event;
 use kiln_site::services;
+use kiln_slurm::Release;
 use kiln_spec::Role;
 use serde::Serialize;
 use tokio::time::sleep;
@@ -14,18 +15,18 @@ use super::limits::QOS_FIELDS;
 use super::on_control::OnControl;
 use super::queue::awaited;
 use super::restore::Restored;
+use super::seen::{Seen, directory_for, release_of};
 use super::way::Way;
-use super::{LOOK, Outlook};
+use super::{DIRECTORY, LOOK, Outlook};
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
-use crate::plan::plan_together;
+use crate::plan::{plan_together, releases};
 use crate::targets::targets;
 
 pub const LIST: &str = include_str!("scripts/list.sh");
 const EXPORT: &str = include_str!("scripts/export.sh");
 const SET_ASIDE: &str = include_str!("scripts/set-aside.sh");
 
-const DIRECTORY: &str = "/var/lib/state/upgrades";
 /// How often the queue is looked at while jobs end.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
@@ -51,7 +52,7 @@ pub struct Upgraded {
 impl Deployment<'_> {
     pub async fn upgrade(&self, outlook: &Outlook, begin: &Begin) -> Result<Upgraded> {
         let directory = match &outlook.way {
-            Way::Begin { from, .. } => Some(self.put_aside(&from.to_string(), outlook, begin).await?),
+            Way::Begin { from, .. } => Some(self.put_aside(*from, outlook, begin).await?),
             Way::Continue { directory } => directory.clone(),
         };
         let place = directory.clone().unwrap_or_else(|| DIRECTORY.to_string());
@@ -63,7 +64,7 @@ impl Deployment<'_> {
     }
 
     /// Until Slurm's data is aside. Everything can still be given up.
-    async fn put_aside(&self, from: &str, outlook: &Outlook, begin: &Begin) -> Result<String> {
+    async fn put_aside(&self, from: Release, outlook: &Outlook, begin: &Begin) -> Result<String> {
         outlook.check_begin(begin)?;
         let observed = self.observe().await?;
         let control = self.on_control(&observed)?;
@@ -74,8 +75,8 @@ impl Deployment<'_> {
         }
         self.build_unbuilt(&targets(self.spec, &observed)).await?;
         self.wait_for_jobs(&control).await?;
-        let time = Timestamp::now().strftime("%Y%m%d-%H%M%S");
-        let directory = format!("{DIRECTORY}/{time}-slurm-{from}");
+        let time = Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
+        let directory = directory_for(&time, from);
         (self.progress)(Event::working("control", "writing down accounts, history and queue"));
         control.script(EXPORT, &[&directory, &self.spec.name, LIST, &QOS_FIELDS.join(",")]).await?;
         (self.progress)(Event::done("control", format!("accounts, history and queue are in {directory}")));
@@ -85,13 +86,16 @@ impl Deployment<'_> {
     }
 
     async fn set_aside(&self, control: &OnControl, directory: &str) -> Result<()> {
-        let family = Family::of_image(self.spec, &self.spec.control.image);
-        let units = services::units_to_stop(Role::Control, family);
         (self.progress)(Event::working("control", "stopping Slurm's daemons, putting their data aside"));
-        let arguments: Vec<&str> = [directory].into_iter().chain(units).collect();
-        control.script(SET_ASIDE, &arguments).await?;
+        control.script(SET_ASIDE, &self.with_units(directory)).await?;
         (self.progress)(Event::done("control", "Slurm's data is aside"));
         Ok(())
+    }
+
+    /// The arguments of a script that stops Slurm's daemons.
+    pub(super) fn with_units<'d>(&self, directory: &'d str) -> Vec<&'d str> {
+        let family = Family::of_image(self.spec, &self.spec.control.image);
+        [directory].into_iter().chain(services::units_to_stop(Role::Control, family)).collect()
     }
 
     /// Being asked to stop leaves the reservation: the next run goes on waiting.
@@ -119,15 +123,22 @@ impl Deployment<'_> {
         let id = self.secrets.cluster_id()?;
         let plan = plan_together(self.spec, id.as_deref(), &observed, &targets)?;
         self.build_unbuilt(&targets).await?;
+        // Cut off while data was put aside, or started again since then.
+        let (was, is) =
+            (directory.as_deref().and_then(release_of), releases::of_control(self.spec, &observed));
+        if let (Some(directory), Some(was), Some(is)) = (&directory, was, is)
+            && was.has_major_of(is)
+        {
+            self.set_aside(&self.on_control(&observed)?, directory).await?;
+        }
         self.apply(&plan).await?;
         self.configure(false).await?;
         let control = self.on_control(&self.observe().await?)?;
         let directory = match directory {
             Some(directory) => directory,
             None => {
-                let seen = control.script(LOOK, &[]).await?;
-                let open = seen.lines().filter_map(|line| line.strip_prefix("open ")).next_back();
-                open.ok_or_else(|| Error::NoUpgrade("no upgrade was begun".into()))?.to_string()
+                let seen = Seen::parse(&control.script(LOOK, &[]).await?);
+                seen.open.ok_or_else(|| Error::NoUpgrade("no upgrade was begun".into()))?
             }
         };
         let restored = self.restore(&control, &directory).await?;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use kiln_deploy::{Begin, Outlook, Upgraded};
+use kiln_deploy::{Begin, Outlook, Upgraded, WayBack};
 
 use crate::cluster;
 use crate::context::Context;
@@ -17,7 +17,7 @@ use crate::exit::Exit;
 #[derive(Debug, Args)]
 pub struct Upgrade {
     /// Agree to a time without the cluster, and to Slurm beginning anew
-    #[arg(long, required_unless_present = "abort")]
+    #[arg(long, required_unless_present_any = ["abort", "back"])]
     maintenance: bool,
     /// Let running jobs end first; no other starts meanwhile
     #[arg(long, conflicts_with = "at")]
@@ -28,6 +28,9 @@ pub struct Upgrade {
     /// Give up an upgrade that waits for jobs
     #[arg(long, conflicts_with_all = ["maintenance", "wait", "at", "yes", "dry_run"])]
     abort: bool,
+    /// Return to the Slurm before a maintenance upgrade, with the old source of the image in the file
+    #[arg(long, conflicts_with_all = ["maintenance", "wait", "at", "abort"])]
+    back: bool,
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
@@ -40,6 +43,9 @@ impl Upgrade {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
         if self.abort {
             return abort(context);
+        }
+        if self.back {
+            return back(context, self.yes, self.dry_run);
         }
         let begin = match self.at {
             Some(time) => Begin::At(time),
@@ -78,6 +84,40 @@ fn abort(context: &Context) -> anyhow::Result<Exit> {
         context.printer.say("no upgrade waits; nothing changed");
     }
     Ok(Exit::Ok)
+}
+
+fn back(context: &Context, yes: bool, dry_run: bool) -> anyhow::Result<Exit> {
+    let back = cluster::with(context, async |deployment| {
+        let back = deployment.way_back().await?;
+        if dry_run {
+            return Ok(back);
+        }
+        back.check_jobs()?;
+        context.printer.say(back_text(&back));
+        let question = format!("Taking cluster {} down to go back", back.cluster);
+        cluster::confirm(context, yes, &question)?;
+        deployment.go_back(&back).await?;
+        Ok(back)
+    })?;
+    if context.printer.is_json() {
+        context.printer.json(&back)?;
+    } else if dry_run {
+        context.printer.data(back_text(&back))?;
+    } else {
+        context.printer.say(format!("cluster {} runs Slurm {} again", back.cluster, back.to));
+    }
+    Ok(Exit::Ok)
+}
+
+fn back_text(back: &WayBack) -> String {
+    let lost = back.queue.running.iter().chain(&back.queue.waiting);
+    let lost: String = lost.map(|job| format!("\n  lost: {}", job.waiting_line())).collect();
+    format!(
+        "Back to Slurm {} on cluster {}, with the data in {}\n\
+         What the newer Slurm has written is put aside in the same directory: jobs and changes of accounts since the upgrade \
+         are lost to Slurm.{lost}\n{}",
+        back.to, back.cluster, back.directory, back.plan
+    )
 }
 
 fn end(context: &Context, outlook: &Outlook, upgraded: &Upgraded) {

@@ -208,6 +208,7 @@ const SUITES: &[Suite] = &[
             ("users, limits, a history, and a jump too far", maintenance::raise),
             ("jobs end before a maintenance upgrade", maintenance::jobs_end_first),
             ("a maintenance upgrade, cut off and continued", maintenance::upgraded),
+            ("back to the Slurm before a maintenance upgrade", maintenance::back),
         ]],
     },
     Suite {

@@ -91,15 +91,21 @@ fn accounts(lab: &Lab) -> Vec<String> {
     .collect()
 }
 
+/// The records of users' jobs, as the accounting knows them.
+fn history(lab: &Lab) -> String {
+    lab.on("control", &["sacct --allusers -nXP -S 2020-01-01 -o jobid,user,state | grep demo"])
+}
+
 /// Cut off when the old Slurm's data is aside, then continued.
 pub fn upgraded(lab: &mut Lab) {
     let waiting =
         lab.submit("--begin=now+1hour --job-name=tomorrow --output=/dev/null", "echo not forgotten");
     let accounts_before = accounts(lab);
     assert!(accounts_before[3].contains("|physics|demo|"), "{accounts_before:?}");
-    let history = lab.on("control", &["sacct --allusers -nXP -S 2020-01-01 -o jobid,user,state"]);
-    let done: Vec<&str> = history.lines().filter(|line| line.ends_with("COMPLETED")).collect();
-    assert!(done.len() >= 2, "{history}");
+    let past = history(lab);
+    let done: Vec<&str> = past.lines().filter(|line| line.ends_with("COMPLETED")).collect();
+    assert!(done.len() >= 2, "{past}");
+    std::fs::write(lab.path("before"), format!("{waiting}\n{past}")).expect("a note");
 
     let words = ["upgrade", "--maintenance", "--yes"];
     let (code, said) = interrupt(lab, &words, "Slurm's data is aside");
@@ -145,7 +151,7 @@ pub fn upgraded(lab: &mut Lab) {
     );
     lab.wait_job(&id, "COMPLETED");
     assert_eq!(lab.as_user("login-0", &format!("cat after.{id}")), "standard-0");
-    let id = lab.submit("--partition=burst --output=after.%j", "srun slurmd -V");
+    let id = lab.submit("--partition=burst --output=after.%j", "srun sinfo --version");
     lab.wait_job(&id, "COMPLETED");
     assert!(lab.as_user("login-0", &format!("cat after.{id}")).contains(" 24.11."));
     let again = lab.json(&["up"]);
@@ -155,4 +161,26 @@ pub fn upgraded(lab: &mut Lab) {
         String::from_utf8_lossy(&over.stderr).contains("runs Slurm 24.11"),
         "there is nothing left to do"
     );
+}
+
+/// Slurm knows again all that it knew before.
+pub fn back(lab: &mut Lab) {
+    let before = crate::lab::read(&lab.path("before"));
+    let (waiting, past) = before.split_once('\n').expect("two parts");
+    let accounts_before = accounts(lab);
+    let refused = lab.try_kiln(&["upgrade", "--back", "--yes"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("put the old source"), "{said}");
+    lab.edit("source = \"trixie\"", "source = \"bookworm\"");
+    lab.kiln(&["upgrade", "--back", "--yes"]);
+    for node in ["control", "login-0", "standard-0", "standard-1"] {
+        assert!(lab.on(node, &["sinfo --version"]).contains(" 22.05."), "{node}");
+    }
+    assert_eq!(history(lab), past);
+    assert_eq!(accounts_before, accounts(lab));
+    assert_eq!(lab.job(waiting, "JobState"), "PENDING");
+    assert!(reservation(lab).contains("No reservations"), "{}", reservation(lab));
+    let id = lab.submit("--partition=standard --output=/dev/null", "true");
+    lab.wait_job(&id, "COMPLETED");
+    assert!(lab.kiln(&["plan"]).contains("Nothing to do"));
 }
