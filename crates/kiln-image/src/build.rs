@@ -13,7 +13,7 @@ use kiln_site::services::{self, OpenTo};
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::labels;
 use kiln_wire::labels::image as property;
-use kiln_wire::{Identity, UserData};
+use kiln_wire::{Identity, SecretText, UserData};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{built_image, images_of_kiln};
@@ -28,7 +28,7 @@ pub struct Builder<'a> {
     pub ssh: &'a Ssh,
     pub ssh_public_key: &'a str,
     /// OpenSSH private host key that the build instance gets; `ssh` knows it under the instance's name. Secret.
-    pub host_key: &'a str,
+    pub host_key: &'a SecretText,
     /// Labels the build instance, so that a build that was cut off is found and cleared by the next one.
     pub cluster: &'a str,
     /// Which cluster of that name.
@@ -230,7 +230,7 @@ impl Builder<'_> {
             build: true,
             seal_key: None,
             sender_key: None,
-            ssh_host_key: Some(self.host_key.to_string()),
+            ssh_host_key: Some(self.host_key.clone()),
             share: None,
         };
         let new = NewInstance {

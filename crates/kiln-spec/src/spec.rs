@@ -29,6 +29,8 @@ pub struct Spec {
     pub rebuild: Vec<RebuildPartition>,
     pub slurm: SlurmSpec,
     pub users: Vec<User>,
+    /// Every group that the file names, but those of its system and the own groups of users.
+    pub user_groups: Vec<UserGroup>,
     pub roles: Roles,
     /// At most this many cloud or SSH operations at a time.
     pub concurrency: usize,
@@ -244,6 +246,15 @@ pub struct User {
     pub shell: String,
     /// May become root with sudo on every node.
     pub sudo: bool,
+}
+
+/// A group that users are in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UserGroup {
+    pub name: String,
+    pub gid: u32,
+    /// The gid stands in the file. One that does not is for groups that the nodes' system does not have.
+    pub given: bool,
 }
 
 /// What a site adds to the nodes of a role.

@@ -26,6 +26,16 @@ pub const NODE_NAMES: &str = "/etc/kiln/nodes";
 /// On control, on the state volume.
 pub const STORE_DIRECTORY: &str = "/var/lib/state/kiln";
 pub const STORE: &str = "/var/lib/state/kiln/store.db";
+/// On control: how backups are made.
+pub const BACKUP_SETTINGS: &str = "/etc/kiln/backup.json";
+/// On control: where the volume for backups is mounted.
+pub const BACKUPS: &str = "/srv/kiln/backup";
+/// On control, where it has no volume for backups: on the state volume. They are lost with it.
+pub const BACKUPS_BESIDE_STATE: &str = "/var/lib/state/backup";
+/// On the state volume: the name of the state, by which a backup of it is told from one of another.
+pub const STATE_ID: &str = "/var/lib/state/state-id";
+/// On control, on the state volume.
+pub const SLURMCTLD_STATE: &str = "/var/lib/state/slurmctld";
 /// On control, on the root disk and not beside the store: it is for when the store cannot be written, and most of
 /// what is wrong with the store then (the volume full, read-only, not there) would be wrong here too. A file written
 /// below the mount point of a missing volume would even vanish when the volume comes. A rebuild of control loses
