@@ -161,8 +161,7 @@ impl Error {
             Error::UpgradeWaits => Some(
                 "run the same command again to continue; `kiln upgrade --abort` gives it up and lets jobs start again".into(),
             ),
-            Error::DataAside(_) => Some(BACK.into()),
-            Error::UpgradeFailed { .. } => Some(BACK.into()),
+            Error::DataAside(_) | Error::UpgradeFailed { .. } => Some(BACK.into()),
             Error::OtherBack { .. } => Some("put the old source of the image back in the file".into()),
             Error::NoRollout => Some("`kiln rebuild` starts one".into()),
             Error::Detached(id) => {

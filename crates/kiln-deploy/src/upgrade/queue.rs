@@ -65,9 +65,10 @@ pub fn awaited(running: &[QueuedJob]) -> String {
         many => format!("{} jobs", many.len()),
     };
     // Letters come after digits: a job without a limit decides.
-    match last.starts_with(|c: char| c.is_ascii_digit()) {
-        true => format!("waiting for {jobs}, until {last} at the latest"),
-        false => format!("waiting for {jobs}, without a time limit"),
+    if last.starts_with(|c: char| c.is_ascii_digit()) {
+        format!("waiting for {jobs}, until {last} at the latest")
+    } else {
+        format!("waiting for {jobs}, without a time limit")
     }
 }
 

@@ -134,12 +134,11 @@ impl Deployment<'_> {
         self.apply(&plan).await?;
         self.configure(false).await?;
         let control = self.on_control(&self.observe().await?)?;
-        let directory = match directory {
-            Some(directory) => directory,
-            None => {
-                let seen = Seen::parse(&control.script(LOOK, &[]).await?);
-                seen.open.ok_or_else(|| Error::NoUpgrade("no upgrade was begun".into()))?
-            }
+        let directory = if let Some(directory) = directory {
+            directory
+        } else {
+            let seen = Seen::parse(&control.script(LOOK, &[]).await?);
+            seen.open.ok_or_else(|| Error::NoUpgrade("no upgrade was begun".into()))?
         };
         let restored = self.restore(&control, &directory).await?;
         control.run(&["touch", &format!("{directory}/done")]).await?;

@@ -111,7 +111,7 @@ fn back(context: &Context, yes: bool, dry_run: bool) -> anyhow::Result<Exit> {
 
 fn back_text(back: &WayBack) -> String {
     let lost = back.queue.running.iter().chain(&back.queue.waiting);
-    let lost: String = lost.map(|job| format!("\n  lost: {}", job.waiting_line())).collect();
+    let lost = lost.fold(String::new(), |text, job| text + "\n  lost: " + &job.waiting_line());
     format!(
         "Back to Slurm {} on cluster {}, with the data in {}\n\
          What the newer Slurm has written is put aside in the same directory: jobs and changes of accounts since the upgrade \
