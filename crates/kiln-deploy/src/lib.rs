@@ -27,6 +27,7 @@ mod slurm_view;
 mod status;
 mod targets;
 mod unlisted;
+mod upgrade;
 mod user_data;
 mod wait;
 
@@ -44,3 +45,4 @@ pub use rollout::Rollouts;
 pub use secrets::SecretStore;
 pub use slurm_view::JobOnNodes;
 pub use status::{NodeStatus, StatusReport};
+pub use upgrade::{Begin, Outlook, QueuedJob, Upgraded, WayBack};

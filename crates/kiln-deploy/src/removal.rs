@@ -83,7 +83,7 @@ impl Deployment<'_> {
             (format!("nodename={names}"), reason.map(|reason| format!("reason={LEAVES}{reason}")));
         let words = ["scontrol", "update", &names, state];
         let words: Vec<&str> = words.into_iter().chain(reason.as_deref()).collect();
-        self.on_control(observed, &words).await.map(drop)
+        self.run_slurm(observed, &words).await.map(drop)
     }
 
     /// Puts nodes back into service that Kiln has drained to remove them, and that stay. `file`: what the file says now.
@@ -103,7 +103,7 @@ impl Deployment<'_> {
     }
 
     /// Waits until no job holds the nodes that go. Being asked to stop ends the waiting; the nodes stay drained.
-    pub async fn wait_for_jobs(&self, plan: &Plan) -> Result<()> {
+    pub async fn wait_until_free(&self, plan: &Plan) -> Result<()> {
         let held: Vec<String> = plan.held().iter().map(|node| node.node.clone()).collect();
         let names = hostlist::fold(held.iter().map(String::as_str));
         loop {

@@ -83,19 +83,19 @@ impl Deployment<'_> {
         of_interest: impl Fn(&str) -> bool,
     ) -> Result<(BTreeMap<String, Node>, Vec<JobOnNodes>)> {
         let nodes =
-            parse_nodes(&self.on_control(observed, &["scontrol", "show", "node", "--oneliner"]).await?);
+            parse_nodes(&self.run_slurm(observed, &["scontrol", "show", "node", "--oneliner"]).await?);
         let asked: Vec<&str> = nodes.keys().map(String::as_str).filter(|name| of_interest(name)).collect();
         if asked.is_empty() {
             return Ok((nodes, Vec::new()));
         }
         let words = JobOnNodes::squeue(&hostlist::fold(asked));
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let jobs = JobOnNodes::parse(&self.on_control(observed, &words).await?);
+        let jobs = JobOnNodes::parse(&self.run_slurm(observed, &words).await?);
         Ok((nodes, jobs))
     }
 
     /// Runs one of Slurm's programs on the control node.
-    pub(crate) async fn on_control(&self, observed: &Observed, words: &[&str]) -> Result<String> {
+    pub(crate) async fn run_slurm(&self, observed: &Observed, words: &[&str]) -> Result<String> {
         let control = self.hosts(observed, std::iter::once(self.spec.control.node.as_str()))?.remove(0);
         let argv: Vec<&str> = ["env", "TZ=UTC"].into_iter().chain(words.iter().copied()).collect();
         let output = self.ssh()?.wait_output(&control, &argv, ASK_LIMIT).await?;

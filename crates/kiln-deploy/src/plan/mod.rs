@@ -12,6 +12,7 @@ mod reference;
 pub(crate) mod releases;
 pub(crate) mod removal;
 mod text;
+mod together;
 mod volumes;
 
 use kiln_spec::Spec;
@@ -72,6 +73,15 @@ impl Plan {
         held.flatten().collect()
     }
 
+    /// Ids.
+    fn deleted_instances(&self) -> impl Iterator<Item = &str> {
+        let deleted = self.actions.iter().filter_map(|action| match action {
+            Action::DeleteInstances { instances, .. } => Some(&instances.0),
+            _ => None,
+        });
+        deleted.flatten().map(|node| node.id.as_str())
+    }
+
     /// Jobs that would end with the instances they run on, where that is known.
     pub fn lost_jobs(&self) -> Vec<&JobOnNodes> {
         let lost = self.actions.iter().filter_map(|action| match action {
@@ -119,6 +129,24 @@ pub fn plan(
 ) -> Result<Plan> {
     owner::check(&spec.name, id, observed.listed(&spec.name))?;
     check(spec, observed, targets)?;
+    Ok(difference(spec, observed, targets, removal))
+}
+
+/// As [`plan`], for a maintenance upgrade: every node gets its image at once, and no Slurm has to understand what an
+/// earlier one has written.
+pub fn plan_together(spec: &Spec, id: Option<&str>, observed: &Observed, targets: &Targets) -> Result<Plan> {
+    owner::check(&spec.name, id, observed.listed(&spec.name))?;
+    checks::check(spec, observed, targets)?;
+    releases::check_together(spec, observed, targets)?;
+    Ok(together::all_at_once(
+        difference(spec, observed, targets, Removal::AfterJobs),
+        spec,
+        observed,
+        targets,
+    ))
+}
+
+fn difference(spec: &Spec, observed: &Observed, targets: &Targets, removal: Removal) -> Plan {
     let mut actions: Vec<Action> = Vec::new();
     let unbuilt = targets.iter().filter(|(_, id)| id.is_none());
     actions.extend(unbuilt.map(|(image, _)| Action::BuildImage { image: image.clone() }));
@@ -134,7 +162,7 @@ pub fn plan(
     actions.extend(network::security_groups(spec, observed));
     actions.extend(instances::instances(spec, observed, targets, &removals));
     let notes = plan_notes::plan_notes(spec, observed, targets);
-    Ok(Plan { cluster: spec.name.clone(), actions, notes })
+    Plan { cluster: spec.name.clone(), actions, notes }
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl RemovalOptions {
     pub async fn waited(&self, deployment: &Deployment<'_>, done: &Plan) -> anyhow::Result<bool> {
         let wait = self.wait && !done.held().is_empty();
         if wait {
-            deployment.wait_for_jobs(done).await?;
+            deployment.wait_until_free(done).await?;
         }
         Ok(wait)
     }
@@ -124,16 +124,16 @@ pub fn tell_held(context: &Context, done: &Plan, verb: &str) -> Exit {
 
 /// What a yes would do. Volumes are named, because their data would be gone.
 fn question(plan: &Plan) -> String {
-    let mut instances = "Rebuilding or deleting these instances".to_owned();
     let jobs: Vec<&str> = plan.lost_jobs().iter().map(|job| job.id.as_str()).collect();
-    match jobs.as_slice() {
-        [] => {}
-        [one] => instances.push_str(&format!(", with job {one},")),
-        many => instances.push_str(&format!(", with {} jobs ({}),", many.len(), many.join(", "))),
-    }
+    let jobs = match jobs.as_slice() {
+        [] => String::new(),
+        [one] => format!(" with job {one}"),
+        many => format!(" with {} jobs ({})", many.len(), many.join(", ")),
+    };
+    let instances = format!("Rebuilding or deleting these instances{jobs}");
     let volumes = cluster::volumes(&plan.deleted_volumes());
     match volumes {
-        None => instances.trim_end_matches(',').to_owned(),
+        None => instances,
         Some(volumes) if plan.changes_instances() => format!("{instances} and deleting {volumes}"),
         Some(volumes) => format!("Deleting {volumes}"),
     }
