@@ -25,9 +25,8 @@ macro_rules! drivers {
             $($(#[$attribute])* $variant($module::Driver),)*
         }
 
-        /// How a cluster's control node reaches the cloud it is in. No `Debug` on purpose: it holds secrets, which must
-        /// not find their way into a log.
-        #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+        /// How a cluster's control node reaches the cloud it is in.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(tag = "kind")]
         pub enum Access {
             $($(#[$attribute])* #[serde(rename = $kind)] $variant(Box<$module::Access>),)*
@@ -303,6 +302,18 @@ fn judge(ids: &[String], seen: &[Instance]) -> Result<Option<Vec<String>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secrets_of_an_access_are_not_shown() {
+        let openstack = r#"{"kind":"openstack","auth_url":"u","interface":"public","user_id":"i","credential":"c",
+            "secret":"s3cret","settings":{}}"#;
+        for access in [r#"{"kind":"local","url":"u","token":"s3cret"}"#, openstack] {
+            let access: Access = serde_json::from_str(access).unwrap();
+            let shown = format!("{access:?} {:?}", Cloud::at(&access).ok());
+            assert!(shown.contains("Cloud") || shown.contains("url"), "{shown}");
+            assert!(!shown.contains("s3cret"), "{shown}");
+        }
+    }
 
     fn instance(id: &str, status: InstanceStatus) -> Instance {
         Instance { name: format!("name-{id}"), status, ..crate::testing::instance(id) }

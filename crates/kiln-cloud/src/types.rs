@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub type Labels = BTreeMap<String, String>;
 
-use kiln_wire::{Attachment, labels};
+use kiln_wire::{Attachment, SecretText, labels};
 
 /// What carries labels and belongs to a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -109,8 +109,7 @@ pub struct NewInstance {
     pub public: bool,
     /// Security group ids.
     pub security_groups: Vec<String>,
-    /// Secret.
-    pub user_data: String,
+    pub user_data: SecretText,
     /// OpenSSH public key for root.
     pub ssh_key: String,
     pub labels: Labels,
@@ -121,8 +120,7 @@ pub struct NewInstance {
 pub struct Rebuild {
     /// Image id.
     pub image: String,
-    /// Secret.
-    pub user_data: String,
+    pub user_data: SecretText,
     /// OpenSSH public key for root.
     pub ssh_key: String,
     /// Replace the instance's labels.
@@ -353,4 +351,35 @@ impl QuotaKind {
 pub struct Expiry {
     pub what: String,
     pub at: jiff::Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_data_is_not_shown() {
+        let new = NewInstance {
+            name: "n-0".into(),
+            image: "i".into(),
+            flavor: "f".into(),
+            zone: None,
+            network: "n".into(),
+            address: None,
+            public: false,
+            security_groups: Vec::new(),
+            user_data: "s3cret".into(),
+            ssh_key: "k".into(),
+            labels: Labels::new(),
+            volumes: Vec::new(),
+        };
+        let rebuild = Rebuild {
+            image: "i".into(),
+            user_data: new.user_data.clone(),
+            ssh_key: "k".into(),
+            labels: Labels::new(),
+        };
+        let shown = format!("{new:?} {rebuild:?}");
+        assert!(shown.contains("n-0") && !shown.contains("s3cret"), "{shown}");
+    }
 }

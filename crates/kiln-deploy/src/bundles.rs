@@ -7,7 +7,8 @@ use kiln_site::services::CLOUD_TOKEN;
 use kiln_site::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_spec::{Group, Node, Role, Spec};
 use kiln_wire::{
-    CloudAccess, ElasticGroup, FleetFile, FleetNode, InstanceDefaults, LaunchOption, Timing, Version,
+    CloudAccess, ElasticGroup, FleetFile, FleetNode, InstanceDefaults, LaunchOption, SecretText, Timing,
+    Version,
 };
 
 use crate::addresses::reserved_addresses;
@@ -71,10 +72,11 @@ impl Deployment<'_> {
     }
 
     /// The file that tells kilnd all it needs to rebuild or create a node without the deploy host.
-    pub async fn fleet_file(&self, observed: &Observed) -> Result<String> {
+    pub async fn fleet_file(&self, observed: &Observed) -> Result<SecretText> {
         let images = targets(self.spec, observed);
         let token = self.secrets.read(&CLOUD_TOKEN)?;
-        let access = self.cloud.access(&self.spec.name, token.trim(), &observed.networks).await?;
+        let access =
+            self.cloud.access(&self.spec.name, token.expose_secret().trim(), &observed.networks).await?;
         let kept = reserved_addresses(self.spec, observed)?;
         let share = Made::default().share(&share(self.spec, observed))?;
         let mut nodes = BTreeMap::new();

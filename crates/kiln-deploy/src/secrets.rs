@@ -10,24 +10,25 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kiln_site::{Form, Secret, services};
+use kiln_wire::SecretText;
 use rand::RngExt as _;
 use ssh_key::{LineEnding, PrivateKey};
 
 use crate::error::{Error, Result};
 
-fn generate(form: Form) -> Result<String> {
+fn generate(form: Form) -> Result<SecretText> {
     let mut rng = rand::rng();
     Ok(match form {
-        Form::Hex => hex::encode(rng.random::<[u8; 32]>()),
+        Form::Hex => hex::encode(rng.random::<[u8; 32]>()).into(),
         Form::Base64(length) => {
             let mut bytes = vec![0; length];
             rng.fill(&mut bytes[..]);
-            STANDARD.encode(bytes)
+            STANDARD.encode(bytes).into()
         }
         Form::SshKey => {
             let pair = ssh_key::private::Ed25519Keypair::from_seed(&rng.random::<[u8; 32]>());
             let key = PrivateKey::new(pair.into(), "kiln").map_err(|e| Error::Key(e.to_string()))?;
-            key.to_openssh(LineEnding::LF).map_err(|e| Error::Key(e.to_string()))?.to_string()
+            key.to_openssh(LineEnding::LF).map_err(|e| Error::Key(e.to_string()))?.as_str().into()
         }
     })
 }
@@ -60,15 +61,15 @@ impl SecretStore {
         for secret in services::secrets() {
             self.make_missing(secret.name, || generate(secret.form))?;
         }
-        self.make_missing(CLUSTER_ID, || Ok(hex::encode(rand::rng().random::<[u8; 8]>())))
+        self.make_missing(CLUSTER_ID, || Ok(hex::encode(rand::rng().random::<[u8; 8]>()).into()))
     }
 
-    fn make_missing(&self, name: &str, value: impl FnOnce() -> Result<String>) -> Result<()> {
+    fn make_missing(&self, name: &str, value: impl FnOnce() -> Result<SecretText>) -> Result<()> {
         let path = self.dir.join(name);
         if path.exists() {
             return Ok(());
         }
-        let temporary = self.write_temporary(name, &value()?)?;
+        let temporary = self.write_temporary(name, value()?.expose_secret())?;
         // A link fails if the name exists by now, so that two runs at once cannot overwrite each other.
         match fs::hard_link(&temporary, &path) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
@@ -108,7 +109,7 @@ impl SecretStore {
         if previous.exists() {
             return Err(Error::RotationPending(secret.name));
         }
-        let temporary = self.write_temporary(secret.name, &generate(secret.form)?)?;
+        let temporary = self.write_temporary(secret.name, generate(secret.form)?.expose_secret())?;
         let path = self.path(secret);
         let failed = |path: &Path, source| Error::File { path: path.to_path_buf(), did: "written", source };
         fs::hard_link(&path, &previous).map_err(|e| failed(&previous, e))?;
@@ -126,7 +127,7 @@ impl SecretStore {
         Ok(())
     }
 
-    pub fn read(&self, secret: &Secret) -> Result<String> {
+    pub fn read(&self, secret: &Secret) -> Result<SecretText> {
         let path = self.path(secret);
         let text = fs::read_to_string(&path).map_err(|source| Error::File {
             path: path.clone(),
@@ -136,11 +137,11 @@ impl SecretStore {
         if text.trim().is_empty() {
             return Err(Error::Damaged { path, why: "it is empty".into() });
         }
-        Ok(text)
+        Ok(text.into())
     }
 
-    pub fn read_previous(&self, secret: &Secret) -> Option<String> {
-        fs::read_to_string(self.previous_path(secret)).ok()
+    pub fn read_previous(&self, secret: &Secret) -> Option<SecretText> {
+        fs::read_to_string(self.previous_path(secret)).ok().map(SecretText::from)
     }
 
     fn make_dir(&self) -> Result<()> {
@@ -187,7 +188,7 @@ mod tests {
         let store = SecretStore::new(dir.path().join("secrets"));
         store.ensure().unwrap();
         let all = || services::secrets().into_iter().map(|secret| store.read(secret).unwrap());
-        let before: Vec<String> = all().collect();
+        let before: Vec<SecretText> = all().collect();
         store.ensure().unwrap();
         assert_eq!(before, all().collect::<Vec<_>>());
 
@@ -195,12 +196,12 @@ mod tests {
         let key = store.read(&SSH_KEY).unwrap();
         store.rotate(&CLOUD_TOKEN).unwrap();
         assert_ne!(store.read(&CLOUD_TOKEN).unwrap(), token);
-        assert_eq!(store.read_previous(&CLOUD_TOKEN).as_deref(), Some(token.as_str()));
+        assert_eq!(store.read_previous(&CLOUD_TOKEN).as_ref(), Some(&token));
         assert_eq!(store.read(&SSH_KEY).unwrap(), key);
 
         let refused = store.rotate(&CLOUD_TOKEN).unwrap_err();
         assert!(matches!(refused, Error::RotationPending("cloud-token")), "{refused}");
-        assert_eq!(store.read_previous(&CLOUD_TOKEN).as_deref(), Some(token.as_str()));
+        assert_eq!(store.read_previous(&CLOUD_TOKEN).as_ref(), Some(&token));
 
         for secret in services::secrets() {
             let mode = fs::metadata(store.path(secret)).unwrap().permissions().mode();

@@ -2,13 +2,13 @@
 //! a plan.
 
 use kiln_wire::bundle::MountSource;
-use kiln_wire::{Identity, UserData, Version};
+use kiln_wire::{Identity, SecretText, UserData, Version};
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 
 impl Deployment<'_> {
-    pub(crate) fn user_data(&self, node: &str, share: Option<MountSource>) -> Result<String> {
+    pub(crate) fn user_data(&self, node: &str, share: Option<MountSource>) -> Result<SecretText> {
         let role = self.spec.node(node).ok_or_else(|| Error::UnknownNode(node.to_string()))?.role;
         let keys = self.keys()?.node(node)?;
         let identity = Identity {

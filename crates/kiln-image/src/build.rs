@@ -13,7 +13,7 @@ use kiln_site::services::{self, OpenTo};
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::labels;
 use kiln_wire::labels::image as property;
-use kiln_wire::{Identity, UserData};
+use kiln_wire::{Identity, SecretText, UserData};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{built_image, images_of_kiln};
@@ -28,7 +28,7 @@ pub struct Builder<'a> {
     pub ssh: &'a Ssh,
     pub ssh_public_key: &'a str,
     /// OpenSSH private host key that the build instance gets; `ssh` knows it under the instance's name. Secret.
-    pub host_key: &'a str,
+    pub host_key: &'a SecretText,
     /// Labels the build instance, so that a build that was cut off is found and cleared by the next one.
     pub cluster: &'a str,
     /// Which cluster of that name.
@@ -176,7 +176,8 @@ impl Builder<'_> {
         let (id, host) = self.boot(source, within).await?;
         self.step(recipe, &host, &steps::INSTALL_KILN, &[self.kiln_digest], self.kiln).await?;
         if let Some(mirror) = &recipe.mirror {
-            self.step(recipe, &host, &family.steps.pin_mirror, &[mirror], b"").await?;
+            let mirrors = [mirror.security(), mirror.others()].map(Option::unwrap_or_default);
+            self.step(recipe, &host, &family.steps.pin_mirror, &mirrors, b"").await?;
         }
         let lax = if recipe.is_snapshot() { family.steps.outdated } else { &[] };
         self.step(recipe, &host, &family.steps.update, lax, b"").await?;
@@ -230,7 +231,7 @@ impl Builder<'_> {
             build: true,
             seal_key: None,
             sender_key: None,
-            ssh_host_key: Some(self.host_key.to_string()),
+            ssh_host_key: Some(self.host_key.clone()),
             share: None,
         };
         let new = NewInstance {

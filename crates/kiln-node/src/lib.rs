@@ -6,6 +6,7 @@
 
 mod accounts;
 pub mod apply;
+pub mod backup;
 pub mod boot;
 mod checkup;
 mod diff;

@@ -58,17 +58,21 @@ pub(crate) fn call(argv: &[&str]) -> Result<Output, ProcessError> {
 }
 
 /// The environment is the same at boot and over SSH, so that a bundle behaves the same.
+pub(crate) fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().envs([("PATH", PATH), ("HOME", "/root"), ("LC_ALL", "C.UTF-8")]).current_dir("/");
+    command
+}
+
+/// With the environment of [`command`].
 pub(crate) fn run<T: AsRef<str>>(
     argv: &[T],
     stdin: Option<&str>,
     limit: Duration,
 ) -> Result<Output, ProcessError> {
     let program = argv.first().ok_or(ProcessError::Empty)?.as_ref().to_owned();
-    let mut child = Command::new(&program)
+    let mut child = command(&program)
         .args(argv[1..].iter().map(AsRef::as_ref))
-        .env_clear()
-        .envs([("PATH", PATH), ("HOME", "/root"), ("LC_ALL", "C.UTF-8")])
-        .current_dir("/")
         .stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use kiln_slurm::Release;
+use kiln_wire::SecretText;
 
 use crate::secret::Secret;
 use crate::services;
@@ -44,13 +45,13 @@ pub struct NodeFacts {
     pub ssh_host_public: String,
 }
 
-/// The secrets that end up on nodes. No `Debug` on purpose: they must not find their way into a log.
-#[derive(Clone)]
+/// The secrets that end up on nodes.
+#[derive(Debug, Clone)]
 pub struct Secrets {
     /// By name.
-    values: BTreeMap<&'static str, String>,
+    values: BTreeMap<&'static str, SecretText>,
     /// What kilnd is told of the fleet: the cloud's address and token, each compute node's target and user data.
-    pub fleet_file: String,
+    pub fleet_file: SecretText,
     /// Kiln's own key for root; public.
     pub ssh_public_key: String,
 }
@@ -58,8 +59,8 @@ pub struct Secrets {
 impl Secrets {
     /// Reads those secrets of the services that are written on nodes.
     pub fn read<E>(
-        mut value: impl FnMut(&Secret) -> Result<String, E>,
-        fleet_file: String,
+        mut value: impl FnMut(&Secret) -> Result<SecretText, E>,
+        fleet_file: SecretText,
         ssh_public_key: String,
     ) -> Result<Self, E> {
         let on_nodes = services::secrets().into_iter().filter(|secret| secret.on_nodes);
@@ -70,18 +71,39 @@ impl Secrets {
     /// The value of a secret that is on nodes.
     pub(crate) fn value(&self, secret: &Secret) -> &str {
         // Every secret of a service was read.
-        self.values.get(secret.name).map_or("", String::as_str)
+        self.values.get(secret.name).map_or("", SecretText::expose_secret)
     }
 }
 
-/// The keys that are one node's alone. No `Debug` on purpose.
-#[derive(Clone, PartialEq, Eq)]
+/// The keys that are one node's alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeKeys {
-    pub seal_key: String,
+    pub seal_key: SecretText,
     /// Public.
     pub seal_recipient: String,
     /// The public half of the deploy host's key, the same for all nodes.
     pub sender_key: String,
-    pub ssh_host_key: String,
+    pub ssh_host_key: SecretText,
     pub ssh_host_public: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let value = |secret: &Secret| Ok::<_, ()>(format!("s3cret {}", secret.name).into());
+        let secrets = Secrets::read(value, "s3cret".into(), "ssh-ed25519 A".into()).unwrap();
+        let keys = NodeKeys {
+            seal_key: "s3cret".into(),
+            seal_recipient: "public".into(),
+            sender_key: "public".into(),
+            ssh_host_key: "s3cret".into(),
+            ssh_host_public: "public".into(),
+        };
+        let shown = format!("{secrets:?} {keys:?}");
+        assert!(shown.contains("munge-key") && shown.contains("database-password"), "{shown}");
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
 }

@@ -61,8 +61,8 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
 
 fn secrets() -> Secrets {
     let value = |secret: &Secret| match secret.name {
-        "munge-key" => Ok("TVVOR0U=".to_string()),
-        "database-password" => Ok("DATABASE-SECRET".to_string()),
+        "munge-key" => Ok("TVVOR0U=".into()),
+        "database-password" => Ok("DATABASE-SECRET".into()),
         other => Err(format!("{other} is not for nodes")),
     };
     Secrets::read(value, "{ TOKEN-SECRET }".into(), "ssh-ed25519 AAAA kiln".into()).unwrap()
@@ -70,10 +70,10 @@ fn secrets() -> Secrets {
 
 fn keys(node: &str) -> NodeKeys {
     NodeKeys {
-        seal_key: format!("SEAL-SECRET-{node}"),
+        seal_key: format!("SEAL-SECRET-{node}").into(),
         seal_recipient: "kiln-seal-0".into(),
         sender_key: "kiln-seal-1".into(),
-        ssh_host_key: format!("HOST-SECRET-{node}"),
+        ssh_host_key: format!("HOST-SECRET-{node}").into(),
         ssh_host_public: "ssh-ed25519 BBBB".into(),
     }
 }

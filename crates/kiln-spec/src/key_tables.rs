@@ -9,7 +9,7 @@ use crate::written::{Absent, Key, Written as _};
 /// The Markdown table of the keys of a table, which is named by its path without names of the user's: `compute.elastic`.
 pub fn key_table(path: &str) -> Option<String> {
     let row = |key: &Key| {
-        let cells = [format!("`{}`", key.name), kind(&key.schema), default(key), key.doc.to_owned()];
+        let cells = [format!("`{}`", key.name), kind(&key.schema), default(key), key.doc.clone()];
         format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
     };
     let rows: String = keys_of(path)?.iter().map(row).collect();

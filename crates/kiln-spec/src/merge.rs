@@ -8,8 +8,8 @@ use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
     CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup, MergedImage, MergedPartition,
-    MergedRebuild, ReconcileTable, RolesTable, SlurmTable, UserTable, image, limits, partition, rebuild,
-    volumes,
+    MergedRebuild, ReconcileTable, RolesTable, SlurmTable, UserGroupTable, UserTable, image, limits,
+    partition, rebuild, volumes,
 };
 use crate::written::{At, Named, Text};
 
@@ -29,6 +29,7 @@ pub(crate) struct Merged {
     pub rebuild: Vec<MergedRebuild>,
     pub slurm: SlurmTable,
     pub users: Named<UserTable>,
+    pub user_groups: Named<UserGroupTable>,
     pub roles: RolesTable,
     pub reconcile: ReconcileTable,
 }
@@ -91,6 +92,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         compute,
         slurm: file.slurm.unwrap_or_default(),
         users: file.user.unwrap_or_default(),
+        user_groups: file.user_group.unwrap_or_default(),
         roles: file.role.unwrap_or_default(),
         reconcile: file.reconcile.unwrap_or_default(),
     }

@@ -34,7 +34,7 @@ fn property(key: &Key) -> Value {
     let mut schema = key.schema.clone();
     let description = match &key.absent {
         Absent::Otherwise(words) => format!("{} Default: {words}.", key.doc),
-        _ => key.doc.to_owned(),
+        _ => key.doc.clone(),
     };
     if let Value::Object(map) = &mut schema {
         map.insert("description".to_owned(), json!(description));

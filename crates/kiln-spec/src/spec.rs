@@ -29,6 +29,8 @@ pub struct Spec {
     pub rebuild: Vec<RebuildPartition>,
     pub slurm: SlurmSpec,
     pub users: Vec<User>,
+    /// Every group that the file names, but those of its system and the own groups of users.
+    pub user_groups: Vec<UserGroup>,
     pub roles: Roles,
     /// At most this many cloud or SSH operations at a time.
     pub concurrency: usize,
@@ -62,7 +64,34 @@ pub struct ImageSpec {
     /// Run as root at the end of the build, in order.
     pub commands: Vec<String>,
     /// Package mirror to pin the build to; `None`: what the source image uses.
-    pub mirror: Option<String>,
+    pub mirror: Option<Mirror>,
+}
+
+/// URLs that package sources are pointed at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Mirror {
+    /// All of them.
+    All(String),
+    /// Those of security suites and the others; `None`: as the source image has them.
+    Each { debian: Option<String>, security: Option<String> },
+}
+
+impl Mirror {
+    /// For suites that are not security suites.
+    pub fn others(&self) -> Option<&str> {
+        match self {
+            Mirror::All(url) => Some(url),
+            Mirror::Each { debian, .. } => debian.as_deref(),
+        }
+    }
+
+    pub fn security(&self) -> Option<&str> {
+        match self {
+            Mirror::All(url) => Some(url),
+            Mirror::Each { security, .. } => security.as_deref(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -244,6 +273,15 @@ pub struct User {
     pub shell: String,
     /// May become root with sudo on every node.
     pub sudo: bool,
+}
+
+/// A group that users are in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UserGroup {
+    pub name: String,
+    pub gid: u32,
+    /// The gid stands in the file. One that does not is for groups that the nodes' system does not have.
+    pub given: bool,
 }
 
 /// What a site adds to the nodes of a role.

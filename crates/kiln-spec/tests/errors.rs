@@ -46,6 +46,8 @@ files! {
     openstack_settings: &format!("{OPENSTACK}network = \"\"\nsubnet = \"10.1.0.0\"\nserver_group = \"far\"\nroot_disk = {{ size = \"20 GB\" }}\nsecurity_groups = [\"a\", \"a\"]\n[image.default]\nprebuilt = \"fat\"\npackages = [\"htop\"]\nsource = \"debian-12\"\n{COMPUTE}");
     owned_slurmdbd_keys: &format!("{HEAD}{COMPUTE}[slurm.slurmdbd_config]\nStoragePass = \"x\"\ndbdhost = \"y\"\n");
     openstack_keys_on_local: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\ncloud = \"lab\"\nroot_disk = {{ size = \"20 GiB\" }}\n{COMPUTE}");
+    keys_of_no_cloud: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\nsbunet = \"10.1.0.0/24\"\n{COMPUTE}");
+    cloud_without_kind: &format!("[cluster]\nname = \"demo\"\n[cloud]\nnetwork = 7\nflavour = \"x\"\n{COMPUTE}");
     bad_hostlist: &format!("{HEAD}[compute.a]\nnodes = \"a[1-4],b[7-3]\"\n");
     bad_hostlist_in_literal_string: &format!("{HEAD}[compute.a]\nnodes = 'a[1-4'\n");
     range_too_large: &format!("{HEAD}[compute.a]\nnodes = \"a[0-65536]\"\n");
@@ -89,7 +91,7 @@ tables! {
     image_cycle: "[image.default]\n[image.a]\nsource = \"b\"\n[image.b]\nsource = \"c\"\n[image.c]\nsource = \"b\"\n";
     image_not_chosen: "[image.one]\n[image.two]\n";
     image_lacks_role: "[image.default]\nroles = [\"login\", \"compute\"]\n";
-    image_settings: "[image.default]\nroles = [\"computer\"]\npackages = [\"Htop\", \"a b\"]\ncommands = [\"\"]\nmirror = \"mirror.example.org\"\n[image.trixie]\n";
+    image_settings: "[image.default]\nroles = [\"computer\"]\npackages = [\"Htop\", \"a b\"]\ncommands = [\"\"]\nmirror = \"mirror.example.org\"\n[image.trixie]\n[image.a]\nmirror = { debian = \"http://m.example.org/debian\", security = \"m\", other = \"x\" }\n[image.b]\nmirror = 7\n";
     override_not_in_group: "[compute.standard.override.\"standard-[1-2]\"]\nflavor = \"large\"\n";
     override_twice: "[compute.standard.override.\"standard-[0-1]\"]\nflavor = \"large\"\n[compute.standard.override.standard-1]\nflavor = \"small\"\n";
     override_bad_hostlist: "[compute.standard.override.\"standard-[1-\"]\nflavor = \"large\"\n";
@@ -97,6 +99,7 @@ tables! {
     volume_mode: "[volumes]\nstate = \"managed\"\nhome = 3\n";
     user_names: "[user.root]\nuid = 2001\n[user.slurm]\nuid = 2002\n[user.Alice]\nuid = 2003\n[user.\"bob smith\"]\nuid = 2004\n";
     user_ids: "[user.alice]\nuid = 2001\n[user.bob]\nuid = 2001\n[user.carol]\nuid = 999\n[user.dave]\n";
+    user_groups: "[user.alice]\nuid = 52250\ngroups = [\"physics\", \"beta\", \"team355\", \"bob\", \"a b\"]\n[user.bob]\nuid = 2002\n[user.carol]\nuid = 2003\n[user_group.slurm]\ngid = 2004\n[user_group.x]\ngid = 2002\n[user_group.y]\ngid = 7\n[user_group.carol]\ngid = 2004\n[user_group.z]\n";
     ssh_keys: "[user.alice]\nuid = 2001\nssh_keys = [\n  \"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5H\",\n  \"ssh-ed2551 AAAA\",\n  'from=\"10.0.0.0/8 ssh-ed25519 AAAA',\n  'command=\"a b\" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5H',\n  'no-pty',\n  \"ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIE5H4qOYcgAdZgHuEXeN5Vz5KJV6hLh0xCRfpM0T5Bdr\",\n  \"-----BEGIN OPENSSH PRIVATE KEY-----\",\n  \"\",\n]\n";
     slurm_without_partition_factor: "[slurm.config]\nprioritytype = \"priority/basic\"\nPriorityWeightPartition = 0\n";
     slurm_without_kilns_priority: "[slurm.config]\nPriorityType = false\n";

@@ -27,7 +27,10 @@ fn the_schema_has_the_readers_keys() {
         ("", "/properties"),
         ("[cluster]", "/properties/cluster/properties"),
         ("[cloud]", "/properties/cloud/properties"),
-        ("[cloud.root_disk]", "/properties/cloud/properties/root_disk/properties"),
+        (
+            "[cloud]\nkind = \"openstack\"\n[cloud.root_disk]",
+            "/properties/cloud/properties/root_disk/properties",
+        ),
         ("[control]", "/properties/control/properties"),
         ("[volumes]", "/properties/volumes/properties"),
         ("[volumes.state]", "/properties/volumes/properties/state/oneOf/0/properties"),

@@ -1,11 +1,12 @@
 //! How a cluster's control node reaches its cloud, as the fleet file carries it. What is inside is the business of
 //! the cloud's driver.
 
+use std::fmt;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// No `Debug` on purpose: it holds secrets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CloudAccess(Value);
@@ -14,6 +15,13 @@ pub struct CloudAccess(Value);
 #[derive(Debug, thiserror::Error)]
 #[error("this kiln does not understand the fleet file's access to the cloud")]
 pub struct CloudAccessError;
+
+/// It holds secrets, and only the driver knows which part is one.
+impl fmt::Debug for CloudAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CloudAccess").finish_non_exhaustive()
+    }
+}
 
 impl CloudAccess {
     pub fn new(access: &impl Serialize) -> Result<Self, CloudAccessError> {

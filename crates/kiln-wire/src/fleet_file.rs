@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::cloud_access::CloudAccess;
 use crate::format::{Format, ReadError, Version};
+use crate::secret_text::SecretText;
 
-/// No `Debug`, here and below, on purpose: secrets must not find their way into a log.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetFile {
     #[serde(default)]
     pub format: Version<1>,
@@ -102,14 +102,13 @@ impl Default for Timing {
     }
 }
 
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetNode {
     pub group: String,
     /// Id of the image it should have; without one it keeps what it has.
     #[serde(default)]
     pub image: Option<String>,
-    /// Secret.
-    pub user_data: String,
+    pub user_data: SecretText,
     /// OpenSSH public key for root.
     pub ssh_key: String,
     /// The address kept for a node of an elastic group, so that its name means the same on all nodes at all times.
@@ -149,8 +148,8 @@ impl FleetFile {
     }
 
     /// With line breaks: administrators look into it.
-    pub fn to_text(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self)
+    pub fn to_text(&self) -> serde_json::Result<SecretText> {
+        serde_json::to_string_pretty(self).map(SecretText::from)
     }
 
     /// `None`: the node's group is not elastic.
@@ -190,7 +189,15 @@ mod tests {
             timing: Timing { grace: 7, ..Timing::default() },
             ..FleetFile::from_json(TEXT.as_bytes()).unwrap()
         };
-        assert!(FleetFile::from_json(file.to_text().unwrap().as_bytes()).unwrap() == file);
+        assert!(FleetFile::from_json(file.to_text().unwrap().expose_secret().as_bytes()).unwrap() == file);
+    }
+
+    #[test]
+    fn its_secrets_are_not_shown() {
+        let mut file = FleetFile::from_json(TEXT.as_bytes()).unwrap();
+        file.cloud = CloudAccess::new(&"t0ken").unwrap();
+        let shown = format!("{file:?} {:?}", file.to_text());
+        assert!(shown.contains("n-0") && !shown.contains("s3cret") && !shown.contains("t0ken"), "{shown}");
     }
 
     #[test]

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::format::{Format, ReadError, Version};
+use crate::secret_text::SecretText;
 
-/// User data of every instance Kiln makes, as JSON under the key `kiln`. No `Debug` on purpose: it holds keys.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// User data of every instance Kiln makes, as JSON under the key `kiln`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     #[serde(default)]
     pub format: Version<1>,
@@ -17,23 +18,22 @@ pub struct Identity {
     /// This instance is building an image: node start-up is skipped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub build: bool,
-    /// Opens this node's bundle. Secret.
+    /// Opens this node's bundle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seal_key: Option<String>,
+    pub seal_key: Option<SecretText>,
     /// The public half of the deploy host's key: a bundle from anybody else is refused. An instance that was made before
     /// there was such a key waits for `kiln configure` to bring it; nothing is accepted unproven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_key: Option<String>,
-    /// The SSH host key (OpenSSH format), so that the first connection is already a known one. Secret.
+    /// The SSH host key (OpenSSH format), so that the first connection is already a known one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ssh_host_key: Option<String>,
+    pub ssh_host_key: Option<SecretText>,
     /// Where a compute node finds the share; `None` on nodes that are only configured over SSH.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<crate::bundle::MountSource>,
 }
 
-/// No `Debug` on purpose: it holds keys.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserData {
     pub kiln: Identity,
 }
@@ -41,9 +41,9 @@ pub struct UserData {
 impl UserData {
     /// As an instance gets it: JSON. Where an image has cloud-init, which by itself would keep root from logging in
     /// and make host keys of its own, the same JSON (which is YAML, too) is addressed to both of them.
-    pub fn to_text(&self, cloud_init: bool) -> serde_json::Result<String> {
+    pub fn to_text(&self, cloud_init: bool) -> serde_json::Result<SecretText> {
         if !cloud_init {
-            return serde_json::to_string(self);
+            return serde_json::to_string(self).map(SecretText::from);
         }
         let mut data = serde_json::to_value(self)?;
         data["disable_root"] = json!(false);
@@ -56,7 +56,7 @@ impl UserData {
             data["ssh_genkeytypes"] = json!([]);
             data["ssh_keys"] = json!({ "ed25519_private": key });
         }
-        Ok(format!("{CLOUD_CONFIG}\n{data}"))
+        Ok(format!("{CLOUD_CONFIG}\n{data}").into())
     }
 
     /// `None`: the user data is not Kiln's.
@@ -93,16 +93,26 @@ mod tests {
         let identity =
             r#"{"kiln":{"cluster":"c","node":"n","role":"compute","domain":"d","ssh_host_key":"secret\n"}}"#;
         let data = UserData::from_text(identity.as_bytes()).unwrap().unwrap();
-        let text = data.to_text(true).unwrap();
+        let texts = [true, false].map(|cloud_init| data.to_text(cloud_init).unwrap());
+        let [text, plain] = texts.each_ref().map(SecretText::expose_secret);
         assert!(text.starts_with("#cloud-config\n{"), "{text}");
         assert!(text.contains(r#""disable_root":false"#) && text.contains("ed25519_private"), "{text}");
         assert!(text.contains(r#""users":[]"#), "{text}");
-        for text in [text, data.to_text(false).unwrap()] {
+        for text in [text, plain] {
             assert!(UserData::from_text(text.as_bytes()) == Ok(Some(data.clone())));
         }
         for not_ours in ["#cloud-config\npackages: [vim]", r#"{"kiln":"a pot"}"#, ""] {
             assert!(UserData::from_text(not_ours.as_bytes()) == Ok(None));
         }
+    }
+
+    #[test]
+    fn its_keys_are_not_shown() {
+        let text = br#"{"kiln":{"cluster":"c","node":"n","role":"compute","domain":"d",
+            "seal_key":"s3al","ssh_host_key":"h0st"}}"#;
+        let data = UserData::from_text(text).unwrap().unwrap();
+        let shown = format!("{data:?} {:?}", data.to_text(true));
+        assert!(shown.contains("compute") && !shown.contains("s3al") && !shown.contains("h0st"), "{shown}");
     }
 
     #[test]

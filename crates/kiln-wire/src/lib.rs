@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod backup;
 pub mod bundle;
 pub mod bundle_tag;
 pub mod checkup;
@@ -22,7 +23,9 @@ pub mod publication;
 pub mod report;
 pub mod rollout;
 pub mod seal;
+mod secret_text;
 
+pub use backup::{BackupList, BackupManifest, BackupSettings};
 pub use bundle::{Bundle, Resource};
 pub use cloud_access::{CloudAccess, CloudAccessError};
 pub use event::{Event, EventList};
@@ -35,3 +38,4 @@ pub use node_names::NodeNames;
 pub use publication::{Publication, ShareError, bundles, publish, published};
 pub use report::{Applied, AppliedResult, ApplyReport, Outcome, ResourceReport};
 pub use seal::{Opened, SealError, seal, seal_keypair};
+pub use secret_text::SecretText;

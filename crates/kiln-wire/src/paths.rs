@@ -29,6 +29,16 @@ pub const STORE: &str = "/var/lib/state/kiln/store.db";
 /// On control: where Slurm's hooks leave requests for kilnd. The first is on the state volume, so that they outlast a rebuild
 /// of control; the second, on the root disk, is for when that volume is full, read-only or not there.
 pub const SPOOLS: [&str; 2] = ["/var/lib/state/kiln-spool", "/var/spool/kiln"];
+/// On control: how backups are made.
+pub const BACKUP_SETTINGS: &str = "/etc/kiln/backup.json";
+/// On control: where the volume for backups is mounted.
+pub const BACKUPS: &str = "/srv/kiln/backup";
+/// On control, where it has no volume for backups: on the state volume. They are lost with it.
+pub const BACKUPS_BESIDE_STATE: &str = "/var/lib/state/backup";
+/// On the state volume: the name of the state, by which a backup of it is told from one of another.
+pub const STATE_ID: &str = "/var/lib/state/state-id";
+/// On control, on the state volume.
+pub const SLURMCTLD_STATE: &str = "/var/lib/state/slurmctld";
 
 /// The programs that slurm.conf names. It cannot give a hook arguments; the binary knows by the name it is called by
 /// which one it is.

@@ -11,6 +11,7 @@ use hpke::{Deserializable, Kem as _, OpModeR, OpModeS, Serializable};
 
 use crate::bundle::Bundle;
 use crate::format::{Format as _, ReadError};
+use crate::secret_text::SecretText;
 
 type Kem = X25519HkdfSha256;
 type PrivateKey = <Kem as hpke::Kem>::PrivateKey;
@@ -60,7 +61,7 @@ pub struct Opened {
 
 impl Opened {
     /// `key` is the node's secret key, `sender` the public half of the deploy host's.
-    pub fn new(bytes: &[u8], key: &str, sender: &str) -> Result<Self, SealError> {
+    pub fn new(bytes: &[u8], key: &SecretText, sender: &str) -> Result<Self, SealError> {
         let (key, sender) = (parse_secret(key)?, parse_public(sender)?);
         let Some(rest) = bytes.strip_prefix(HEAD) else {
             return Err(if bytes.starts_with(NAME) { SealError::Newer } else { SealError::NotSealed });
@@ -106,7 +107,7 @@ impl Opened {
 }
 
 /// `recipient` is the public half of the node's key, `sender` the deploy host's secret key.
-pub fn seal(bundle: &Bundle, recipient: &str, sender: &str) -> Result<Vec<u8>, SealError> {
+pub fn seal(bundle: &Bundle, recipient: &str, sender: &SecretText) -> Result<Vec<u8>, SealError> {
     let recipient = parse_public(recipient)?;
     let sender = parse_secret(sender)?;
     let public = Kem::sk_to_pk(&sender);
@@ -123,14 +124,16 @@ pub fn seal(bundle: &Bundle, recipient: &str, sender: &str) -> Result<Vec<u8>, S
 }
 
 /// The secret and the public half of the key that belongs to a seed; always the same for the same seed.
-pub fn seal_keypair(seed: &[u8; 32]) -> (String, String) {
+pub fn seal_keypair(seed: &[u8; 32]) -> (SecretText, String) {
     let (secret, public) = Kem::derive_keypair(seed);
     let text = |prefix: &str, bytes: &[u8]| format!("{prefix}{}", hex::encode(bytes));
-    (text(SECRET, &secret.to_bytes()), text(PUBLIC, &public.to_bytes()))
+    (text(SECRET, &secret.to_bytes()).into(), text(PUBLIC, &public.to_bytes()))
 }
 
-fn parse_secret(text: &str) -> Result<PrivateKey, SealError> {
-    decode(SECRET, text).and_then(|bytes| PrivateKey::from_bytes(&bytes).ok()).ok_or(SealError::BadKey)
+fn parse_secret(text: &SecretText) -> Result<PrivateKey, SealError> {
+    decode(SECRET, text.expose_secret())
+        .and_then(|bytes| PrivateKey::from_bytes(&bytes).ok())
+        .ok_or(SealError::BadKey)
 }
 
 fn parse_public(text: &str) -> Result<PublicKey, SealError> {
@@ -146,7 +149,7 @@ mod tests {
     use super::*;
     use crate::format::Version;
 
-    fn unseal(bytes: &[u8], key: &str, sender: &str) -> Result<Bundle, SealError> {
+    fn unseal(bytes: &[u8], key: &SecretText, sender: &str) -> Result<Bundle, SealError> {
         Opened::new(bytes, key, sender)?.bundle()
     }
 
@@ -169,7 +172,7 @@ mod tests {
     #[test]
     fn a_seed_always_gives_the_same_keys() {
         let (secret, public) = seal_keypair(&[7; 32]);
-        assert!(secret.starts_with("KILN-SEAL-KEY-") && public.starts_with("kiln-seal-"));
+        assert!(secret.expose_secret().starts_with("KILN-SEAL-KEY-") && public.starts_with("kiln-seal-"));
         assert_eq!(seal_keypair(&[7; 32]), (secret.clone(), public));
         assert_ne!(seal_keypair(&[8; 32]).0, secret);
     }
@@ -178,7 +181,8 @@ mod tests {
     fn only_the_nodes_own_key_opens() {
         let (key, other) = (seal_keypair(&[1; 32]).0, seal_keypair(&[2; 32]).0);
         let sender = seal_keypair(&[9; 32]).1;
-        assert_eq!(unseal(&sealed(), &format!("{key}\n"), &format!("{sender}\n")), Ok(bundle()));
+        let from_file = format!("{}\n", key.expose_secret()).into();
+        assert_eq!(unseal(&sealed(), &from_file, &format!("{sender}\n")), Ok(bundle()));
         assert_eq!(unseal(&sealed(), &other, &sender), Err(SealError::Open));
     }
 
@@ -236,7 +240,7 @@ mod tests {
 
     #[test]
     fn errors_do_not_quote_keys() {
-        let error = unseal(b"x", "KILN-SEAL-KEY-NOTAKEY", "").unwrap_err();
+        let error = unseal(b"x", &"KILN-SEAL-KEY-NOTAKEY".into(), "").unwrap_err();
         assert_eq!(error, SealError::BadKey);
         assert!(!format!("{error:?} {error}").contains("NOTAKEY"));
     }

@@ -1,6 +1,5 @@
 //! Talking to the daemon: finding it, sending, trying again.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,20 +13,15 @@ use super::wire::Fault;
 use crate::rate::RateLimit;
 use crate::retry::{Policy, retry};
 use crate::{Error, Result};
+use kiln_wire::SecretText;
 
 /// Longer than the longest operation that is answered at its end, an orderly stop.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Endpoint {
     pub url: String,
-    pub token: String,
-}
-
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("url", &self.url).finish_non_exhaustive()
-    }
+    pub token: SecretText,
 }
 
 #[derive(Debug)]
@@ -70,8 +64,10 @@ impl Client {
     async fn send<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<&[u8]>) -> Result<T> {
         self.rate.acquire().await;
         let endpoint = self.endpoint().await?;
-        let mut request =
-            self.http.request(method, format!("{}{path}", endpoint.url)).bearer_auth(&endpoint.token);
+        let mut request = self
+            .http
+            .request(method, format!("{}{path}", endpoint.url))
+            .bearer_auth(endpoint.token.expose_secret());
         if let Some(body) = body {
             request = request.header("content-type", "application/json").body(body.to_vec());
         }

@@ -16,17 +16,16 @@ use crate::{
     Class, Error, Flavor, Image, Instance, Kind, Labels, Network, NewImage, NewInstance, NewNetwork,
     NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume,
 };
-use kiln_wire::labels;
+use kiln_wire::{SecretText, labels};
 
 const PAGE: usize = 200;
 const AT_ONCE: usize = 10;
 
 /// How a control node calls the local cloud's API.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
     url: String,
-    /// Secret.
-    token: String,
+    token: SecretText,
 }
 
 #[derive(Debug, Clone)]
@@ -53,7 +52,7 @@ impl Driver {
 
     /// The cloud behind an address, for instances of it.
     pub fn at_url(url: &str, token: &str) -> Self {
-        let endpoint = Endpoint { url: url.trim_end_matches('/').to_string(), token: token.to_string() };
+        let endpoint = Endpoint { url: url.trim_end_matches('/').to_string(), token: token.into() };
         Self::new(Client::new(None, Some(endpoint), executable()))
     }
 
@@ -99,12 +98,12 @@ impl crate::driver::Driver for Driver {
     const POLL: Duration = Duration::from_millis(50);
 
     fn at(access: &Access) -> Result<Driver> {
-        Ok(Driver::at_url(&access.url, &access.token))
+        Ok(Driver::at_url(&access.url, access.token.expose_secret()))
     }
 
     async fn access(&self, _cluster: &str, token: &str, networks: &[Network]) -> Result<Access> {
         let url = networks.iter().find_map(|n| n.api_url.clone()).unwrap_or_default();
-        Ok(Access { url, token: token.to_string() })
+        Ok(Access { url, token: token.into() })
     }
 
     /// In the order of their creation.

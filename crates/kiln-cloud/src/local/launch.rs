@@ -21,11 +21,10 @@ const START: Duration = Duration::from_secs(30);
 pub async fn find(root: &Path, http: &reqwest::Client) -> Option<Endpoint> {
     let port = fs::read_to_string(root.join("port")).ok()?;
     let token = fs::read_to_string(root.join("token")).ok()?;
-    let endpoint =
-        Endpoint { url: format!("http://127.0.0.1:{}", port.trim()), token: token.trim().to_string() };
+    let endpoint = Endpoint { url: format!("http://127.0.0.1:{}", port.trim()), token: token.trim().into() };
     let ping = http
         .get(format!("{}/v1/ping", endpoint.url))
-        .bearer_auth(&endpoint.token)
+        .bearer_auth(endpoint.token.expose_secret())
         .timeout(Duration::from_secs(5));
     ping.send().await.ok().filter(|r| r.status().is_success()).map(|_| endpoint)
 }
@@ -34,12 +33,13 @@ pub async fn find(root: &Path, http: &reqwest::Client) -> Option<Endpoint> {
 /// up to date or has something under way. Instances run on in either case.
 async fn made_way(endpoint: &Endpoint, http: &reqwest::Client) -> bool {
     let ask = async {
-        let ping = http.get(format!("{}/v1/ping", endpoint.url)).bearer_auth(&endpoint.token);
+        let ping = http.get(format!("{}/v1/ping", endpoint.url)).bearer_auth(endpoint.token.expose_secret());
         let Pong { outdated } = ping.send().await?.error_for_status()?.json().await?;
         if !outdated {
             return Ok(false);
         }
-        let hand_over = http.post(format!("{}/v1/hand-over", endpoint.url)).bearer_auth(&endpoint.token);
+        let hand_over =
+            http.post(format!("{}/v1/hand-over", endpoint.url)).bearer_auth(endpoint.token.expose_secret());
         let answer: Retired = hand_over.send().await?.error_for_status()?.json().await?;
         Ok::<_, reqwest::Error>(answer.retired)
     };

@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 pub struct Driver(Memory);
 
 /// Which of the process's fake clouds it is.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
     pub(super) name: String,
 }

@@ -12,7 +12,7 @@ fn new(name: &str) -> NewInstance {
         address: None,
         public: false,
         security_groups: vec![],
-        user_data: String::new(),
+        user_data: "".into(),
         ssh_key: String::new(),
         labels: Labels::from([(labels::CLUSTER.into(), "c".into())]),
         volumes: vec![],

@@ -19,9 +19,10 @@ use super::labels::{describe, of_cluster};
 use super::login::{Identity, Login, Named};
 use super::session::{Caller, Service, Session, Token};
 use crate::{Class, Error, Result};
+use kiln_wire::SecretText;
 
-/// How kilnd logs in. No `Debug` on purpose: it holds a secret.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// How kilnd logs in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
     auth_url: String,
     #[serde(default)]
@@ -37,8 +38,7 @@ pub struct Access {
     overrides: BTreeMap<String, String>,
     user_id: String,
     credential: String,
-    /// Secret.
-    secret: String,
+    secret: SecretText,
     settings: Settings,
 }
 
@@ -89,7 +89,7 @@ impl Driver {
             overrides: login.overrides.clone(),
             user_id: self.client.session.token().await?.user_id.clone(),
             credential: name(cluster),
-            secret: token.to_string(),
+            secret: token.into(),
             // Who logs in and where stands above.
             settings: Settings { cloud: None, ..(*self.settings).clone() },
         })

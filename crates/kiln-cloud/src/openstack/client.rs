@@ -86,7 +86,8 @@ impl Client {
         let failed =
             |e: std::io::Error| Error::refused(format!("{} cannot be read", file.display())).because(e);
         let content = tokio::fs::File::open(file).await.map_err(failed)?;
-        let request = self.http.put(&url).header("x-auth-token", &token.value).timeout(UPLOAD_TIMEOUT);
+        let request =
+            self.http.put(&url).header("x-auth-token", token.value.expose_secret()).timeout(UPLOAD_TIMEOUT);
         let request = request.header("content-type", "application/octet-stream").body(content);
         match self.exchange(service, request).await? {
             Sent::Answered(_) => Ok(()),
@@ -204,7 +205,7 @@ impl Request<'_> {
             let session = &self.client.session;
             let token = session.token().await?;
             let url = format!("{}{}", session.endpoint(&token, self.service)?, self.path);
-            let request = self.build(&url, &token.value, version);
+            let request = self.build(&url, token.value.expose_secret(), version);
             match self.client.exchange(self.service, request).await? {
                 Sent::Answered(body) => return Ok(body),
                 // It may have been revoked, or the clocks differ. A second one that is refused is final.

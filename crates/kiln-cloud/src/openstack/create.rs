@@ -167,7 +167,7 @@ impl Driver {
             "name": new.name,
             "flavorRef": self.flavor_id(&new.flavor).await?,
             "networks": [{ "port": port.id }],
-            "user_data": STANDARD.encode(&new.user_data),
+            "user_data": STANDARD.encode(new.user_data.expose_secret()),
             "key_name": self.ensure_key_pair(cluster, &new.ssh_key).await?,
             "metadata": self.metadata(&new.labels, &new.image),
             "tags": [tag(cluster)],

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 
 use super::clouds_yaml::{expand_home, from_files};
 use crate::{Error, Result};
+use kiln_wire::SecretText;
 
-/// No `Debug` on purpose: it holds secrets.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
     /// Of the identity service, with its version.
     pub auth_url: String,
@@ -30,12 +30,12 @@ pub struct Login {
     pub overrides: BTreeMap<String, String>,
 }
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
     Password {
         user: Named,
         domain: Named,
-        password: String,
+        password: SecretText,
         scope: Scope,
     },
     /// With the id alone, or with a name and its user.
@@ -43,22 +43,22 @@ pub enum Identity {
         credential: Named,
         user: Option<Named>,
         domain: Named,
-        secret: String,
+        secret: SecretText,
     },
     Token {
-        token: String,
+        token: SecretText,
         scope: Scope,
     },
 }
 
 /// By id if there is one, else by name.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
     Id(String),
     Name(String),
 }
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
     pub project: Named,
     pub domain: Named,
@@ -256,18 +256,20 @@ fn identity(facts: &Facts<'_>) -> Result<Identity> {
             credential,
             domain: user_domain,
             secret: get("application_credential_secret")
-                .ok_or_else(|| missing("application_credential_secret"))?,
+                .ok_or_else(|| missing("application_credential_secret"))?
+                .into(),
         }),
         ("applicationcredential", None) => Err(missing("application_credential_id")),
         ("" | "password", _) if kind == "password" || get("token").is_none() => Ok(Identity::Password {
             user: named(&["user_id"], &["username", "user_name"]).ok_or_else(|| missing("username"))?,
             domain: user_domain.clone(),
-            password: get("password").ok_or_else(|| missing("password"))?,
+            password: get("password").ok_or_else(|| missing("password"))?.into(),
             scope: scope()?,
         }),
-        ("" | "token", _) => {
-            Ok(Identity::Token { token: get("token").ok_or_else(|| missing("token"))?, scope: scope()? })
-        }
+        ("" | "token", _) => Ok(Identity::Token {
+            token: get("token").ok_or_else(|| missing("token"))?.into(),
+            scope: scope()?,
+        }),
         (other, _) => Err(Error::unsupported(format!(
             "{}: Kiln cannot log in with auth_type `{other}`; password, token and application credentials work",
             facts.origin

@@ -149,3 +149,15 @@ fn the_variables_will_do_without_a_file() {
     let none = from_environment(&|_| None).err().unwrap().to_string();
     assert!(none.starts_with("no OpenStack cloud is named"), "{none}");
 }
+
+#[test]
+fn passwords_tokens_and_credentials_are_not_shown() {
+    let mut by_token = Login::test("u");
+    let scope = Scope { project: Named::Name("p".into()), domain: Named::Id("default".into()) };
+    by_token.identity = Identity::Token { token: "s3cret".into(), scope };
+    let written = ["lab", "robot"].map(|name| find(name, &[("clouds.yaml", CLOUDS)]).unwrap());
+    for login in written.into_iter().chain([by_token]) {
+        let shown = format!("{login:?}");
+        assert!(!shown.contains("s3cret") && !shown.contains("s3:cret"), "{shown}");
+    }
+}

@@ -84,7 +84,7 @@ impl Driver {
         }
         let body = json!({ "rebuild": {
             "imageRef": new.image,
-            "user_data": STANDARD.encode(&new.user_data),
+            "user_data": STANDARD.encode(new.user_data.expose_secret()),
             "key_name": self.ensure_key_pair(&cluster, &new.ssh_key).await?,
             // Nova replaces all of it.
             "metadata": labels,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kiln_wire::SecretText;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
@@ -52,15 +53,15 @@ impl Service {
     }
 }
 
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Token {
-    pub value: String,
+    pub value: SecretText,
     expires: Timestamp,
     pub user_id: String,
     catalog: Arc<[CatalogService]>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct CatalogService {
     #[serde(rename = "type")]
     kind: String,
@@ -68,7 +69,7 @@ struct CatalogService {
     endpoints: Vec<Endpoint>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Endpoint {
     interface: String,
     #[serde(default)]
@@ -183,7 +184,7 @@ impl Session {
         let value = headers.get("x-subject-token").and_then(|v| v.to_str().ok()).ok_or_else(unexpected)?;
         let answer: Answer = serde_json::from_slice(&body).map_err(|_| unexpected())?;
         Ok(Token {
-            value: value.to_string(),
+            value: value.into(),
             expires: answer.token.expires_at,
             user_id: answer.token.user.id,
             catalog: answer.token.catalog.into(),
@@ -264,7 +265,7 @@ mod tests {
     fn token(text: &str) -> Token {
         let answer: Answer = serde_json::from_str(text).unwrap();
         Token {
-            value: String::new(),
+            value: SecretText::default(),
             expires: answer.token.expires_at,
             user_id: answer.token.user.id,
             catalog: answer.token.catalog.into(),

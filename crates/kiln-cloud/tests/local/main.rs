@@ -377,7 +377,7 @@ async fn faults_are_retried_or_told() {
     // A broken instance can be rebuilt.
     let rebuild = Rebuild {
         image: site.image.id.clone(),
-        user_data: String::new(),
+        user_data: "".into(),
         ssh_key: String::new(),
         labels: labels("t-faults"),
     };

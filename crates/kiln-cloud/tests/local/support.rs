@@ -104,7 +104,7 @@ impl Site {
             public: false,
             zone: None,
             security_groups: vec![self.group.id.clone()],
-            user_data: format!("secret of {name}"),
+            user_data: format!("secret of {name}").into(),
             ssh_key: "ssh-ed25519 AAAA test".into(),
             labels: labels(self.cluster),
             volumes: Vec::new(),

@@ -57,7 +57,7 @@ async fn of_a_failed_image_nothing_is_left() {
     let parent = cloud.create_image(&server, new_image("snap-parent", "parent")).await.unwrap();
     let rebuild = Rebuild {
         image: parent.id.clone(),
-        user_data: String::new(),
+        user_data: "".into(),
         ssh_key: new.ssh_key.clone(),
         labels: new.labels.clone(),
     };

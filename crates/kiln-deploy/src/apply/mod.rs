@@ -57,7 +57,7 @@ impl Deployment<'_> {
     /// Lets the control node do its part.
     pub(crate) async fn grant(&self) -> Result<()> {
         let token = self.secrets.read(&CLOUD_TOKEN)?;
-        Ok(self.cloud.grant(&self.spec.name, token.trim()).await?)
+        Ok(self.cloud.grant(&self.spec.name, token.expose_secret().trim()).await?)
     }
 
     /// `made`: by earlier stages. Returns what this action has made.

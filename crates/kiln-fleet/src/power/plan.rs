@@ -108,10 +108,12 @@ fn suspend(request: &Request, seen: &NodeObservation<'_>) -> Action {
     let is_kept = |i: &Instance| (asked_since && seen.first_seen(i) > request.received) || is_held(i);
     let to_delete: Vec<&Instance> = seen.instances.iter().filter(|i| !is_kept(i)).copied().collect();
     if to_delete.is_empty() {
-        return Action::Done(if request.operation.is_some() {
-            "deleted"
-        } else {
-            "there was nothing to delete"
+        let held = seen.instances.iter().any(|instance| is_held(instance));
+        return Action::Done(match (request.operation, held) {
+            // The reconciler reports it for as long as it is there, and has it deleted once nobody holds it any more.
+            (_, true) => "left alone: somebody has set its instance aside",
+            (Some(_), false) => "deleted",
+            (None, false) => "there was nothing to delete",
         });
     }
     // Where a younger instance came up, the group is not at fault. Nor is it where kilnd was away and created none.
@@ -422,14 +424,15 @@ mod tests {
     #[test]
     fn what_a_person_has_set_aside_is_neither_used_nor_deleted() {
         let held = instance(InstanceStatus::Held { how: "rescue".into() }, 40);
+        let left_alone = || Action::Done("left alone: somebody has set its instance aside");
         for (kind, state, action) in [
             (
                 RequestKind::Resume,
                 UP,
                 Action::Fail("somebody has set its instance aside: it is rescue".into()),
             ),
-            (RequestKind::Suspend, "IDLE+CLOUD+POWERING_DOWN", Action::Done("there was nothing to delete")),
-            (RequestKind::GiveUp, "DOWN+CLOUD", Action::Done("there was nothing to delete")),
+            (RequestKind::Suspend, "IDLE+CLOUD+POWERING_DOWN", left_alone()),
+            (RequestKind::GiveUp, "DOWN+CLOUD", left_alone()),
         ] {
             let slurm = node(state);
             let seen = NodeObservation {

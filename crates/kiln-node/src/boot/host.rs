@@ -26,11 +26,11 @@ pub(super) fn prepare(tree: &Tree, root: &Path, metadata: &Metadata) -> Result<(
         set_host_name(tree, live, &identity.node)?;
     }
     ensure_machine_id(tree, live)?;
-    let given = metadata.identity.as_ref().and_then(|identity| identity.ssh_host_key.as_deref());
+    let given = metadata.identity.as_ref().and_then(|identity| identity.ssh_host_key.as_ref());
     let changed = match given {
         // A bundle brought a key of its own, maybe a newer one.
         Some(_) if state::applied(root).is_some() && tree.read(HOST_KEY)?.is_some() => false,
-        Some(key) => install_host_key(tree, key)?,
+        Some(key) => install_host_key(tree, key.expose_secret())?,
         None if live => generate_host_keys(tree)?,
         None => false,
     };

@@ -14,7 +14,7 @@ pub use firewall::keep_metadata;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kiln_wire::{AppliedResult, ApplyReport, Identity, Opened, Outcome, SealError, paths};
+use kiln_wire::{AppliedResult, ApplyReport, Identity, Opened, Outcome, SealError, SecretText, paths};
 
 use crate::apply::{ApplyError, ApplyOptions, apply};
 use crate::metadata::{self, Metadata, MetadataError, Sources};
@@ -186,8 +186,9 @@ fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result
         }
     };
     let sealed = std::fs::read(&path).map_err(BootError::ReadBundle)?;
-    let key = rotated(tree, paths::SEAL_KEY, identity.seal_key.as_ref())?.ok_or(BootError::NoSealKey)?;
-    let sender = rotated(tree, paths::SENDER_KEY, identity.sender_key.as_ref())?;
+    let given = identity.seal_key.as_ref().map(SecretText::expose_secret);
+    let key: SecretText = rotated(tree, paths::SEAL_KEY, given)?.ok_or(BootError::NoSealKey)?.into();
+    let sender = rotated(tree, paths::SENDER_KEY, identity.sender_key.as_deref())?;
     let sender = sender.ok_or(BootError::NoSenderKey)?;
     let opened = Opened::new(&sealed, &key, &sender)?;
     if options.update
@@ -207,9 +208,9 @@ fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result
 }
 
 /// A key that `kiln configure` has put on the disk counts more than the one the instance was created with.
-fn rotated(tree: &Tree, path: &str, given: Option<&String>) -> Result<Option<String>, TreeError> {
+fn rotated(tree: &Tree, path: &str, given: Option<&str>) -> Result<Option<String>, TreeError> {
     let placed = tree.read(path)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    Ok(placed.or_else(|| given.cloned()))
+    Ok(placed.or_else(|| given.map(str::to_owned)))
 }
 
 /// A node that is not ready must not take jobs, even if slurmd was enabled by an earlier configuration. The

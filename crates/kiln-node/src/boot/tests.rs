@@ -76,12 +76,13 @@ fn bundle(node: &str) -> Bundle {
 }
 
 fn key(seed: u8) -> (String, String) {
-    seal::seal_keypair(&[seed; 32])
+    let (secret, public) = seal::seal_keypair(&[seed; 32]);
+    (secret.expose_secret().to_owned(), public)
 }
 
 /// With the deploy host's key, which is that of seed 9.
 fn sealed(bundle: &Bundle, recipient: &str) -> Vec<u8> {
-    seal::seal(bundle, recipient, &key(9).0).unwrap()
+    seal::seal(bundle, recipient, &key(9).0.into()).unwrap()
 }
 
 /// A compute node that opens bundles with this key.
@@ -161,7 +162,7 @@ fn a_rotated_key_counts_more_than_the_metadata() {
 fn a_bundle_from_somebody_else_is_refused() {
     let (identity, recipient) = key(1);
     let fixture = Fixture::new(&compute_with(&identity));
-    fixture.write("share/bundles/c1.age", seal::seal(&bundle("c1"), &recipient, &key(2).0).unwrap());
+    fixture.write("share/bundles/c1.age", seal::seal(&bundle("c1"), &recipient, &key(2).0.into()).unwrap());
     assert!(matches!(fixture.boot(), Err(BootError::Seal(SealError::Open))));
     // The deploy host's key was rotated.
     fixture.write("root/var/lib/kiln/sender-key", key(2).1);

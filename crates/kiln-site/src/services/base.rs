@@ -34,11 +34,15 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         directory(paths::CONFIG, "root", 0o755),
         directory("/etc/ssh/kiln-keys", "root", 0o755),
         Resource::File(
-            file(paths::SEAL_KEY, format!("{}\n", keys.seal_key)).owned_by("root", 0o600).secret(),
+            file(paths::SEAL_KEY, format!("{}\n", keys.seal_key.expose_secret()))
+                .owned_by("root", 0o600)
+                .secret(),
         ),
         Resource::File(file(paths::SENDER_KEY, format!("{}\n", keys.sender_key))),
         Resource::File(
-            file("/etc/ssh/ssh_host_ed25519_key", &keys.ssh_host_key).owned_by("root", 0o600).secret(),
+            file("/etc/ssh/ssh_host_ed25519_key", keys.ssh_host_key.expose_secret())
+                .owned_by("root", 0o600)
+                .secret(),
         ),
         Resource::File(file("/etc/ssh/ssh_host_ed25519_key.pub", format!("{}\n", keys.ssh_host_public))),
         Resource::File(file(context.family.paths.locale, "LANG=C.UTF-8\n")),

@@ -89,7 +89,7 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
 /// Nodes that the file no longer has are none of kilnd's, so it must not know them for longer than Slurm, nor for less
 /// long: the file waits for slurmctld to have taken the slurm.conf that goes with it.
 fn fleet_file(context: &Context<'_>) -> Resource {
-    let fleet_file = file(paths::FLEET_FILE, &context.secrets.fleet_file)
+    let fleet_file = file(paths::FLEET_FILE, context.secrets.fleet_file.expose_secret())
         .owned_by(service_users::KILND.name, 0o600)
         .secret();
     Resource::File(fleet_file.needs(SLURM_CONF).needs(slurmctld::SERVICE).needs(slurmctld::RECONFIGURED))

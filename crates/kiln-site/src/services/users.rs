@@ -1,7 +1,5 @@
 //! The users of the file, their groups, keys and rights.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use kiln_spec::Role;
 use kiln_wire::Resource;
 use kiln_wire::bundle::{Group, User};
@@ -46,31 +44,15 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
 }
 
 fn groups(context: &Context<'_>) -> Vec<Resource> {
-    let users = &context.spec.users;
-    let names: BTreeSet<&str> = users.iter().flat_map(|u| u.groups.iter().map(String::as_str)).collect();
-    let personal: BTreeSet<&str> = users.iter().map(|u| u.name.as_str()).collect();
-    let mut taken: BTreeMap<u32, &str> = users.iter().map(|u| (u.uid, u.name.as_str())).collect();
-    let mut resources = Vec::new();
     // The group of a service is in every image.
-    let is_service = |name: &&str| ServiceUser::ALL.iter().any(|user| user.name == *name);
-    for name in names.into_iter().filter(|n| !personal.contains(n) && !is_service(n)) {
-        let system = context.family.system_groups.contains(&name);
-        let gid = (!system).then(|| {
-            let mut gid = gid_of(name);
-            while taken.contains_key(&gid) {
-                gid += 1;
-            }
-            taken.insert(gid, name);
-            gid
-        });
-        resources.push(Resource::Group(Group { name: name.into(), gid, system }));
-    }
-    resources
-}
-
-/// A gid that depends on the name alone, so that a group keeps its files when other groups come and go.
-fn gid_of(name: &str) -> u32 {
-    let hash =
-        name.bytes().fold(2_166_136_261_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(16_777_619));
-    40_000 + hash % 19_000
+    let is_service = |name: &str| ServiceUser::ALL.iter().any(|user| user.name == name);
+    let is_own = |name: &str| context.spec.users.iter().any(|user| user.name == name);
+    (context.spec.user_groups.iter())
+        .filter(|group| !is_own(&group.name) && !is_service(&group.name))
+        .map(|group| {
+            let system = context.family.system_groups.contains(&group.name.as_str());
+            let gid = (group.given || !system).then_some(group.gid);
+            Resource::Group(Group { name: group.name.clone(), gid, system })
+        })
+        .collect()
 }

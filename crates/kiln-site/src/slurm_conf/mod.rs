@@ -15,7 +15,7 @@ pub use timeouts::{longest_resume_timeout, resume_timeout};
 
 use crate::inputs::Inventory;
 
-pub const STATE: &str = "/var/lib/state/slurmctld";
+pub const STATE: &str = kiln_wire::paths::SLURMCTLD_STATE;
 pub const SLURMCTLD_PORT: u16 = 6817;
 pub const SLURMD_PORT: u16 = 6818;
 

@@ -1,11 +1,10 @@
 //! `kind = "local"`: instances on this machine.
 
-use std::ops::Range;
-
 use serde::Serialize;
 
 use super::{CloudFacts, CloudHints, CloudTable};
 use crate::diagnostic::Findings;
+use crate::written::table::table;
 
 pub(super) const FACTS: CloudFacts = CloudFacts {
     kind: "local",
@@ -16,11 +15,9 @@ pub(super) const FACTS: CloudFacts = CloudFacts {
     hints: CloudHints { flavors: None, networks: None, images: None, source: None },
 };
 
-pub(super) const KEYS: &[&str] = &[];
-
-/// The local cloud has no keys of its own.
-pub(super) fn written(_table: &CloudTable) -> Vec<(&'static str, Range<usize>)> {
-    Vec::new()
+table! {
+    /// The local cloud has no keys of its own.
+    LocalTable {}
 }
 
 /// The cluster's part of the local cloud.
@@ -32,7 +29,8 @@ pub struct LocalSpec {
 
 impl LocalSpec {
     pub(super) fn validate(
-        _table: &CloudTable,
+        _cloud: &CloudTable,
+        _own: &LocalTable,
         subnet: Option<ipnet::Ipv4Net>,
         _findings: &mut Findings<'_>,
     ) -> LocalSpec {

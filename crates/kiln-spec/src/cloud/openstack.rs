@@ -1,7 +1,5 @@
 //! `kind = "openstack"`: a project of an OpenStack cloud.
 
-use std::ops::Range;
-
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +9,7 @@ use crate::units::size_gib;
 use crate::validate::names;
 use crate::words::and_list;
 use crate::written::table::table;
-use crate::written::{Choice, Text};
+use crate::written::{At, Choice, List, Text};
 
 pub(super) const FACTS: CloudFacts = CloudFacts {
     kind: "openstack",
@@ -26,6 +24,30 @@ pub(super) const FACTS: CloudFacts = CloudFacts {
         source: Some("`openstack image list` shows them; `prebuilt = \"...\"` uses one as it is"),
     },
 };
+
+table! {
+    /// A project of an OpenStack cloud.
+    OpenStackTable {
+        /// OpenStack: an entry of `clouds.yaml`.
+        "cloud" => cloud: Text, otherwise "`OS_CLOUD`, or the other `OS_*` variables";
+        /// OpenStack: the region.
+        "region" => region: Text, otherwise "the region of `clouds.yaml`, or the only one";
+        /// OpenStack: name of an existing network for the nodes. Kiln creates ports in it and changes nothing else.
+        "network" => network: Text;
+        /// OpenStack: name of an external network. Login nodes get floating IPs from it, and Kiln's own network gets a router to it.
+        "external_network" => external_network: Text;
+        /// OpenStack: name of an existing key pair.
+        "key_pair" => key_pair: Text, otherwise "Kiln creates one from the cluster's key";
+        /// OpenStack: availability zone of nodes and volumes.
+        "availability_zone" => availability_zone: Text, otherwise "the cloud decides";
+        /// OpenStack: root disks are volumes, e.g. `{ size = "20 GiB", type = "ssd" }`.
+        "root_disk" => root_disk: RootDiskTable, otherwise "root disks are on the hypervisor";
+        /// OpenStack: policy of the server group that each group of nodes gets.
+        "server_group" => server_group: At<ServerGroupPolicy>, otherwise "no server groups";
+        /// OpenStack: names of existing security groups for every node, in addition to Kiln's own.
+        "security_groups" => security_groups: List<Text>, empty;
+    }
+}
 
 table! {
     /// A root disk that is a volume.
@@ -97,42 +119,10 @@ pub struct RootDiskSpec {
     pub volume_type: Option<String>,
 }
 
-/// The keys that only OpenStack has.
-pub(super) const KEYS: &[&str] = &[
-    "cloud",
-    "region",
-    "network",
-    "external_network",
-    "key_pair",
-    "availability_zone",
-    "root_disk",
-    "server_group",
-    "security_groups",
-];
-
-/// The keys that only OpenStack has, where the file has them.
-pub(super) fn written(table: &CloudTable) -> Vec<(&'static str, Range<usize>)> {
-    let texts = [
-        ("cloud", &table.cloud),
-        ("region", &table.region),
-        ("network", &table.network),
-        ("external_network", &table.external_network),
-        ("key_pair", &table.key_pair),
-        ("availability_zone", &table.availability_zone),
-    ];
-    let mut found: Vec<(&str, Range<usize>)> =
-        texts.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?.span.clone()))).collect();
-    found.extend(table.root_disk.iter().map(|t| ("root_disk", t.at.clone())));
-    found.extend(table.server_group.iter().map(|t| ("server_group", t.span.clone())));
-    if !table.security_groups.value.is_empty() {
-        found.push(("security_groups", table.security_groups.span.clone()));
-    }
-    found
-}
-
 impl OpenStackSpec {
     pub(super) fn validate(
-        table: &CloudTable,
+        cloud: &CloudTable,
+        table: &OpenStackTable,
         subnet: Option<Ipv4Net>,
         findings: &mut Findings<'_>,
     ) -> OpenStackSpec {
@@ -154,8 +144,8 @@ impl OpenStackSpec {
             security_groups: security_groups(table, findings),
         };
         // A subnet that was written but wrong has its own error.
-        if table.network.is_none() && table.subnet.is_none() {
-            (findings.error("missing-key", table.at.clone(), "the nodes have no network")).expected(
+        if table.network.is_none() && cloud.subnet.is_none() {
+            (findings.error("missing-key", cloud.at.clone(), "the nodes have no network")).expected(
                 "`network = \"...\"`, one that exists, or `subnet = \"10.20.0.0/24\"` for one that Kiln makes",
             );
         }
@@ -201,7 +191,7 @@ fn word(policy: ServerGroupPolicy) -> &'static str {
     }
 }
 
-fn security_groups(table: &CloudTable, findings: &mut Findings<'_>) -> Vec<String> {
+fn security_groups(table: &OpenStackTable, findings: &mut Findings<'_>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for text in &table.security_groups.value {
         names::check_one_line("a security group", text, findings);

@@ -13,6 +13,7 @@ pub(crate) mod reconcile;
 pub(crate) mod role;
 pub(crate) mod slurm;
 pub(crate) mod user;
+pub(crate) mod user_group;
 pub(crate) mod volumes;
 
 pub(crate) use crate::cloud::CloudTable;
@@ -28,6 +29,7 @@ pub(crate) use reconcile::ReconcileTable;
 pub(crate) use role::RolesTable;
 pub(crate) use slurm::SlurmTable;
 pub(crate) use user::UserTable;
+pub(crate) use user_group::UserGroupTable;
 pub(crate) use volumes::{Disk, VolumesTable};
 
 use crate::written::Named;
@@ -60,6 +62,8 @@ table! {
         "slurm" => slurm: SlurmTable;
         /// Users of the cluster, by name.
         "user" => user: Named<UserTable>;
+        /// Groups that users are in, by name. Only those whose gid is to be chosen need a table.
+        "user_group" => user_group: Named<UserGroupTable>;
         /// What the site adds to the nodes of a role.
         "role" => role: RolesTable;
         /// How often and how soon kilnd corrects differences between Slurm and the cloud.

@@ -14,7 +14,7 @@ table! {
     UserTable {
         /// Numeric id, 1000 to 60000. The user's own group has the same number.
         "uid" => uid: At<i64>, required;
-        /// Supplementary groups. A group that Debian does not have is created, with a gid from 40000 to 58999 that is derived from its name.
+        /// Supplementary groups. A group that Debian does not have is created, with the gid of its `[user_group.NAME]`, or one from 40000 to 58999 that is derived from its name.
         "groups" => groups: List<Text>, empty;
         /// Public keys: lines of `.pub` files. Options may precede a key, e.g. `'from="10.0.0.0/8" ssh-ed25519 AAAA...'`.
         "ssh_keys" => ssh_keys: List<Text>, empty;
@@ -26,7 +26,7 @@ table! {
 }
 
 /// Accounts that the nodes' systems have or that Kiln and Slurm make.
-const SYSTEM_USERS: &[&str] = &[
+pub(super) const SYSTEM_USERS: &[&str] = &[
     "root",
     "daemon",
     "bin",
@@ -114,7 +114,7 @@ fn user(name: &Text, table: &UserTable, findings: &mut Findings<'_>) -> Option<U
     check_shell(&table.shell, findings);
     Some(User {
         name: name.value.clone(),
-        uid: uid(table.uid.as_ref()?, findings)?,
+        uid: id("uid", table.uid.as_ref()?, findings)?,
         groups,
         ssh_keys,
         shell: table.shell.value.clone(),
@@ -133,16 +133,17 @@ fn texts(
     list.value.iter().map(|text| text.value.trim().to_owned()).collect()
 }
 
-fn uid(uid: &At<i64>, findings: &mut Findings<'_>) -> Option<u32> {
-    let number = u32::try_from(uid.value).ok().filter(|number| (1000..=60_000).contains(number));
+/// The number of a user or a group.
+pub(super) fn id(key: &str, id: &At<i64>, findings: &mut Findings<'_>) -> Option<u32> {
+    let number = u32::try_from(id.value).ok().filter(|number| (1000..=60_000).contains(number));
     if number.is_none() {
-        let message = format!("`uid` cannot be {}", uid.value);
-        findings.error("out-of-range", uid.span.clone(), message).expected("1000 to 60000");
+        let message = format!("`{key}` cannot be {}", id.value);
+        findings.error("out-of-range", id.span.clone(), message).expected("1000 to 60000");
     }
     number
 }
 
-fn check_group(group: &Text, findings: &mut Findings<'_>) {
+pub(super) fn check_group(group: &Text, findings: &mut Findings<'_>) {
     if !is_unix_name(&group.value) {
         (findings.error(
             "bad-name",

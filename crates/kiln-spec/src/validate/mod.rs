@@ -11,7 +11,7 @@ pub(crate) mod ssh_keys;
 
 use crate::diagnostic::Findings;
 use crate::merge::Merged;
-use crate::tables::{cluster, image, partition, rebuild, reconcile, role, slurm, user, volumes};
+use crate::tables::{cluster, image, partition, rebuild, reconcile, role, slurm, user, user_group, volumes};
 use crate::{ControlSpec, Spec, Volumes};
 
 /// The names of an image, a group, ... that exist, for "unknown" errors.
@@ -48,6 +48,7 @@ pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Sp
     let rebuild = rebuild::validate(&merged, &compute, findings);
     let slurm = slurm::validate(&merged.slurm, !rebuild.is_empty(), &partitions, findings);
     let users = user::validate(&merged.users, findings);
+    let user_groups = user_group::validate(&merged.user_groups, &merged.users, findings);
     let reconcile = reconcile::validate(&merged.reconcile, findings);
     let roles = role::validate(&merged.roles, findings);
     let volumes = Volumes {
@@ -74,6 +75,7 @@ pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Sp
         rebuild,
         slurm,
         users,
+        user_groups,
         roles,
         concurrency,
         reconcile,

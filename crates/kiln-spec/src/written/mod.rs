@@ -32,7 +32,7 @@ pub(crate) trait Written: Sized {
 /// One key of a table, for the schema and the documentation.
 pub(crate) struct Key {
     pub name: &'static str,
-    pub doc: &'static str,
+    pub doc: String,
     /// Of its value.
     pub schema: serde_json::Value,
     pub absent: Absent,

@@ -29,12 +29,44 @@ macro_rules! table {
         }
 
         impl $name {
+            pub const KEYS: &[&str] = &[$($key),*];
+
             /// The table without any key, at a place in the file.
             fn empty_at(at: std::ops::Range<usize>) -> Self {
                 Self {
                     $( $field: $crate::written::table::absent!($type, at $(, $rule $($value)?)?), )*
                     at,
                 }
+            }
+
+            /// Reads the table. `known` are the keys that the user can choose from where one is unknown.
+            #[allow(unused_variables, unused_mut, clippy::match_single_binding, reason = "a table may have no keys")]
+            pub fn of_entries(
+                source: &$crate::written::Source<'_>,
+                entries: &[($crate::written::Text, $crate::written::Source<'_>)],
+                known: &[&'static str],
+                reader: &mut $crate::written::Reader<'_, '_>,
+            ) -> Self {
+                let mut table = Self::empty_at(source.span.clone());
+                let mut seen: Vec<&str> = Vec::new();
+                for (key, value) in entries {
+                    match key.value.as_str() {
+                        $( $key => {
+                            seen.push($key);
+                            let read = reader
+                                .inside(&key.value, |reader| $crate::written::Written::read(value, reader));
+                            $crate::written::table::store!(table.$field, read $(, $rule)?);
+                        } )*
+                        // A slip in a required key is one error, not two.
+                        _ => seen.extend(reader.unknown_key(key, known)),
+                    }
+                }
+                $(
+                    if $crate::written::table::is_required!($($rule)?) && !seen.contains(&$key) {
+                        reader.missing_key(source, &<$type as $crate::written::Written>::shown($key));
+                    }
+                )*
+                table
             }
         }
 
@@ -49,27 +81,8 @@ macro_rules! table {
                 source: &$crate::written::Source<'_>,
                 reader: &mut $crate::written::Reader<'_, '_>,
             ) -> Option<Self> {
-                const KEYS: &[&str] = &[$($key),*];
                 let entries = reader.entries(source)?;
-                let mut table = Self::empty_at(source.span.clone());
-                let mut seen: Vec<&str> = Vec::new();
-                for (key, value) in &entries {
-                    match key.value.as_str() {
-                        $( $key => {
-                            seen.push($key);
-                            let read = reader.inside(&key.value, |reader| <$type>::read(value, reader));
-                            $crate::written::table::store!(table.$field, read $(, $rule)?);
-                        } )*
-                        // A slip in a required key is one error, not two.
-                        _ => seen.extend(reader.unknown_key(key, KEYS)),
-                    }
-                }
-                $(
-                    if $crate::written::table::is_required!($($rule)?) && !seen.contains(&$key) {
-                        reader.missing_key(source, &<$type>::shown($key));
-                    }
-                )*
-                Some(table)
+                Some(Self::of_entries(source, &entries, Self::KEYS, reader))
             }
 
             fn schema() -> serde_json::Value {
@@ -80,7 +93,7 @@ macro_rules! table {
                 vec![$(
                     $crate::written::Key {
                         name: $key,
-                        doc: concat!($($doc),*).trim(),
+                        doc: concat!($($doc),*).trim().to_owned(),
                         schema: <$type>::schema(),
                         absent: $crate::written::table::rule!($type $(, $rule $($value)?)?),
                         keys: <$type>::keys(),

@@ -43,8 +43,10 @@ fn look_at_host() -> BTreeSet<String> {
     add("link", links().join("\n"));
     add("rule", rules());
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let points = mounts.lines().filter_map(|l| l.split(' ').nth(4)).collect::<Vec<_>>().join("\n");
-    add("mount", points);
+    let points = mounts.lines().filter_map(|l| l.split(' ').nth(4));
+    // The first `ip netns add` since the machine's boot makes this one, for all that follow.
+    let points: Vec<&str> = points.filter(|point| *point != "/run/netns").collect();
+    add("mount", points.join("\n"));
     add("cgroup", cgroups().join("\n"));
     add("process", processes().join("\n"));
     for setting in ["net/ipv4/ip_forward", "fs/inotify/max_user_instances", "fs/inotify/max_user_watches"] {

@@ -74,7 +74,7 @@ pub fn make(name: &str, labels: &[(&str, &str)]) -> Instance {
         network,
         address: None,
         security_groups: vec![],
-        user_data: String::new(),
+        user_data: "".into(),
         ssh_key: String::new(),
         labels: labels.map(|(k, v)| ((*k).to_string(), (*v).to_string())).collect::<Labels>(),
         volumes: Vec::<Attachment>::new(),
@@ -324,7 +324,7 @@ pub fn broken_or_stopped(lab: &mut Lab) {
     order(BROKEN_BUILD);
     let again = Rebuild {
         image: instance.image.clone().expect("an image"),
-        user_data: String::new(),
+        user_data: "".into(),
         ssh_key: String::new(),
         labels: instance.labels.clone(),
     };

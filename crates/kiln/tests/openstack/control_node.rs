@@ -28,7 +28,7 @@ pub fn fleet_file(runtime: &Runtime, lab: &Lab) -> String {
     let deployment = Deployment::open(&spec, &file, &|_| {}, CancellationToken::new()).unwrap();
     runtime.block_on(async {
         let observed = deployment.observe().await.unwrap();
-        deployment.fleet_file(&observed).await.unwrap()
+        deployment.fleet_file(&observed).await.unwrap().expose_secret().to_owned()
     })
 }
 

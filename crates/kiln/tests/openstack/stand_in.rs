@@ -103,7 +103,7 @@ impl Room {
             address: None,
             public: false,
             security_groups: vec![group],
-            user_data: String::new(),
+            user_data: "".into(),
             ssh_key: String::new(),
             labels,
             volumes: Vec::new(),
@@ -169,7 +169,12 @@ impl Room {
         assert_eq!(told["uuid"], server.id);
         let keys = told["public_keys"].as_object().unwrap();
         let ssh_key = keys.values().next().unwrap().as_str().unwrap().trim().to_string();
-        let wanted = NewInstance { name: server.name.clone(), user_data, ssh_key, ..self.wanted.clone() };
+        let wanted = NewInstance {
+            name: server.name.clone(),
+            user_data: user_data.into(),
+            ssh_key,
+            ..self.wanted.clone()
+        };
         let made = self.local.create(vec![wanted]).await.remove(0)?;
         let deadline = Instant::now() + Duration::from_secs(60);
         let ids = std::slice::from_ref(&made.id);

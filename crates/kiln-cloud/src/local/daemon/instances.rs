@@ -8,7 +8,7 @@ use super::{Daemon, World};
 use crate::local::{cgroup, flavor, names};
 use crate::types::is_unused;
 use crate::{Error, Instance, InstanceStatus, Labels, NewInstance, Rebuild, Result};
-use kiln_wire::{Attachment, labels};
+use kiln_wire::{Attachment, SecretText, labels};
 
 /// The limit of `OpenStack`; far above what a bundle key and a node's name need.
 const USER_DATA_MAX: usize = 64 << 10;
@@ -177,8 +177,8 @@ impl World {
     }
 }
 
-fn check_user_data(user_data: &str) -> Result<()> {
-    if user_data.len() > USER_DATA_MAX {
+fn check_user_data(user_data: &SecretText) -> Result<()> {
+    if user_data.expose_secret().len() > USER_DATA_MAX {
         return Err(Error::refused(format!("user data is longer than {USER_DATA_MAX} bytes")));
     }
     Ok(())

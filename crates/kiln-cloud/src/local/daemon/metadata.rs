@@ -27,7 +27,7 @@ impl Daemon {
             ["openstack"] => Ok("latest\n".into()),
             ["openstack", "latest"] => Ok(FILES.map(|(name, _)| format!("{name}\n")).concat()),
             ["openstack", "latest", file] => render(file, &record, &network).ok_or_else(missing),
-            ["latest", "user-data"] => Ok(record.user_data),
+            ["latest", "user-data"] => Ok(record.user_data.expose_secret().to_string()),
             ["latest", "meta-data"] => Ok("hostname\ninstance-id\nlocal-ipv4\n".into()),
             ["latest", "meta-data", "hostname"] => Ok(record.name),
             ["latest", "meta-data", "instance-id"] => Ok(record.id),
@@ -51,7 +51,7 @@ type Content = fn(&InstanceRecord, &Network) -> String;
 const FILES: [(&str, Content); 4] = [
     ("meta_data.json", meta_data),
     ("network_data.json", network_data),
-    ("user_data", |record, _| record.user_data.clone()),
+    ("user_data", |record, _| record.user_data.expose_secret().to_string()),
     ("vendor_data.json", |_, _| "{}\n".into()),
 ];
 

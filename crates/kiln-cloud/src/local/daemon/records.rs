@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::store::Record;
 use crate::{Image, Labels, Network, SecurityGroup, Volume, VolumeStatus};
-use kiln_wire::{Attachment, labels};
+use kiln_wire::{Attachment, SecretText, labels};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InstanceRecord {
@@ -19,7 +19,7 @@ pub struct InstanceRecord {
     pub network: String,
     pub address: Ipv4Addr,
     pub security_groups: Vec<String>,
-    pub user_data: String,
+    pub user_data: SecretText,
     pub ssh_key: String,
     pub labels: Labels,
     pub volumes: Vec<Attachment>,

@@ -1,6 +1,7 @@
 //! `kiln node`: what runs on a node itself.
 
 mod apply;
+mod backup;
 mod boot;
 mod checkup;
 mod install_units;
@@ -20,6 +21,8 @@ pub enum Node {
     Apply(apply::Apply),
     Boot(boot::Boot),
     Status(status::Status),
+    #[command(subcommand)]
+    Backup(backup::Backup),
     #[command(hide = true)]
     Checkup(checkup::Checkup),
     #[command(hide = true)]
@@ -42,6 +45,7 @@ impl Node {
             Node::Apply(verb) => verb.run(context),
             Node::Boot(verb) => verb.run(context),
             Node::Status(verb) => verb.run(context),
+            Node::Backup(verb) => verb.run(context),
             Node::Checkup(verb) => verb.run(context),
             Node::Identity(verb) => verb.run(context),
             Node::KeepMetadata(verb) => verb.run(context),

@@ -17,7 +17,7 @@ pub struct Unseal {
 
 impl Unseal {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let key = std::fs::read_to_string(paths::SEAL_KEY).context("this node has no key")?;
+        let key = std::fs::read_to_string(paths::SEAL_KEY).context("this node has no key")?.into();
         let sender = std::fs::read_to_string(paths::SENDER_KEY).context("this node knows no sender's key")?;
         let sealed =
             std::fs::read(&self.bundle).with_context(|| format!("cannot read {}", self.bundle.display()))?;

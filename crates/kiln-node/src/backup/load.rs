@@ -1,0 +1,230 @@
+//! Puts a backup back. Everything that can be wrong with it is found out, and all of it is laid ready beside the present
+//! state, before a daemon is stopped; then only names change.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kiln_slurm::Release;
+use kiln_wire::backup::{BackupLoaded, DATABASE, SLURMCTLD, STORE, is_plain};
+use kiln_wire::{BackupManifest, Version, paths};
+
+use super::make::{Occasion, make};
+use super::{BackupError, Result, cluster, database, failed, release, settings, shelf};
+use crate::{lock, process, systemd};
+
+/// In the order in which they are started. A database of an older release is converted by slurmdbd when it starts.
+const UNITS: [(&str, &[&str]); 3] = [
+    ("slurmdbd.service", &["sacctmgr", "--noheader", "show", "cluster"]),
+    ("slurmctld.service", &["scontrol", "ping"]),
+    ("kilnd.service", &["systemctl", "is-active", "kilnd.service"]),
+];
+const PATIENCE: Duration = Duration::from_secs(1800);
+
+pub fn load(name: &str, say: &dyn Fn(&str)) -> Result<BackupLoaded> {
+    let _lock = lock::acquire_for_backup(Path::new("/"))?;
+    // A bundle that is applied meanwhile would start what is stopped here.
+    let _apply = lock::acquire(Path::new("/"))?;
+    let path = find(name)?;
+    say("checking the backup");
+    let manifest = examine(name, &path)?;
+    say("keeping what is there now");
+    let before = match make(&Occasion::Replaced(name.to_owned())) {
+        Ok(made) => Some(made.name),
+        // A database that is damaged is a reason to restore.
+        Err(error) => {
+            say(&format!("what is there now cannot be kept: {}", crate::explain(&error)));
+            None
+        }
+    };
+    say("reading the backup");
+    let staged = Staged::new(&path)?;
+    let stopped = stop(say).and_then(|()| staged.swap());
+    // Whatever happened: what was stopped is started.
+    stopped.and(super::set_state_id(&manifest.state_id)).and_then(|()| start(say)).inspect_err(|_| {
+        for (unit, _) in UNITS {
+            let _ = process::call(&["systemctl", "start", "--no-block", unit]);
+        }
+    })?;
+    Ok(BackupLoaded { format: Version, restored: name.to_owned(), before })
+}
+
+fn find(name: &str) -> Result<PathBuf> {
+    let path = shelf(&settings()?)?.path(name);
+    if is_plain(name) && path.is_dir() { Ok(path) } else { Err(BackupError::Unknown(name.to_owned())) }
+}
+
+/// Whether it may be put back here.
+fn examine(name: &str, path: &Path) -> Result<BackupManifest> {
+    let manifest = BackupManifest::verified(path)
+        .map_err(|source| BackupError::Damaged { name: name.to_owned(), source })?;
+    check(name, &manifest)?;
+    check_release(name, &manifest, release()?)?;
+    Ok(manifest)
+}
+
+/// Whether it is one of this cluster, with all that a restore needs.
+pub(super) fn check(name: &str, manifest: &BackupManifest) -> Result<()> {
+    for file in [DATABASE, SLURMCTLD] {
+        if !manifest.files.contains_key(file) {
+            return Err(BackupError::Incomplete { name: name.to_owned(), file });
+        }
+    }
+    check_cluster(name, manifest, &cluster()?)
+}
+
+fn check_cluster(name: &str, manifest: &BackupManifest, ours: &(String, Option<String>)) -> Result<()> {
+    let shown = |cluster: &str, id: Option<&str>| match id {
+        Some(id) => format!("{cluster} with the id {id}"),
+        None => cluster.to_owned(),
+    };
+    let same = manifest.cluster == ours.0 && (manifest.cluster_id == ours.1 || ours.1.is_none());
+    if same {
+        return Ok(());
+    }
+    Err(BackupError::OtherCluster {
+        name: name.to_owned(),
+        theirs: shown(&manifest.cluster, manifest.cluster_id.as_deref()),
+        ours: shown(&ours.0, ours.1.as_deref()),
+    })
+}
+
+fn check_release(name: &str, manifest: &BackupManifest, ours: Release) -> Result<()> {
+    match manifest.slurm.parse::<Release>() {
+        Ok(theirs) if ours.can_convert(theirs) => Ok(()),
+        _ => Err(BackupError::Release { name: name.to_owned(), theirs: manifest.slurm.clone(), ours }),
+    }
+}
+
+/// The content of a backup, beside what it is to replace.
+struct Staged {
+    state: PathBuf,
+    store: Option<PathBuf>,
+}
+
+impl Staged {
+    fn new(backup: &Path) -> Result<Staged> {
+        let state = PathBuf::from(format!("{}.restore", paths::SLURMCTLD_STATE));
+        remove(&state)?;
+        fs::create_dir(&state).map_err(failed("make", &state))?;
+        let (from, to) = (backup.join(SLURMCTLD), state.to_string_lossy().into_owned());
+        let from = from.to_string_lossy();
+        let argv = ["tar", "--extract", "--gzip", "--no-same-owner", "--file", &from, "--directory", &to];
+        process::run(&argv, None, Duration::from_secs(3600))?.checked()?;
+        own_as(&to, paths::SLURMCTLD_STATE)?;
+        process::call(&["chmod", "--recursive", "u=rwX,go=", &to])?;
+        let store = match backup.join(STORE) {
+            saved if saved.exists() => {
+                let store = PathBuf::from(format!("{}.restore", paths::STORE));
+                fs::copy(&saved, &store).map_err(failed("copy", &saved))?;
+                own_as(&store.to_string_lossy(), paths::STORE_DIRECTORY)?;
+                Some(store)
+            }
+            _ => None,
+        };
+        database::stage(&backup.join(DATABASE))?;
+        Ok(Staged { state, store })
+    }
+
+    /// No daemon runs.
+    fn swap(self) -> Result<()> {
+        let (state, old) =
+            (Path::new(paths::SLURMCTLD_STATE), format!("{}.replaced", paths::SLURMCTLD_STATE));
+        database::swap()?;
+        remove(Path::new(&old))?;
+        fs::rename(state, &old).map_err(failed("replace", state))?;
+        fs::rename(&self.state, state).map_err(failed("replace", state))?;
+        if let Some(store) = &self.store {
+            for log in ["-wal", "-shm"] {
+                let log = PathBuf::from(format!("{}{log}", paths::STORE));
+                if log.exists() {
+                    fs::remove_file(&log).map_err(failed("delete", &log))?;
+                }
+            }
+            fs::rename(store, paths::STORE).map_err(failed("replace", Path::new(paths::STORE)))?;
+        }
+        rustix::fs::sync();
+        remove(Path::new(&old))
+    }
+}
+
+/// Whoever owns the one shall own the other, with all that is in it.
+fn own_as(path: &str, other: &str) -> Result<()> {
+    let reference = format!("--reference={other}");
+    process::call(&["chown", "--recursive", "--no-dereference", &reference, path])?;
+    Ok(())
+}
+
+fn remove(directory: &Path) -> Result<()> {
+    if directory.exists() {
+        fs::remove_dir_all(directory).map_err(failed("delete", directory))?;
+    }
+    Ok(())
+}
+
+/// slurmctld writes down what it knows when it is stopped, so it must be down before its state is replaced.
+fn stop(say: &dyn Fn(&str)) -> Result<()> {
+    for (unit, _) in UNITS.iter().rev() {
+        say(&format!("stopping {unit}"));
+        process::run(&["systemctl", "stop", unit], None, PATIENCE)?.checked()?;
+    }
+    Ok(())
+}
+
+fn start(say: &dyn Fn(&str)) -> Result<()> {
+    for (unit, answers) in UNITS {
+        say(&format!("starting {unit}"));
+        process::run(&["systemctl", "start", unit], None, PATIENCE)?.checked()?;
+        let begin = Instant::now();
+        while !process::run(answers, None, Duration::from_secs(30)).is_ok_and(|output| output.success()) {
+            let state = systemd::show(&[unit.to_owned()])?;
+            let has_failed = state.get(unit).is_some_and(|state| state.active == "failed");
+            if has_failed || begin.elapsed() > PATIENCE {
+                return Err(BackupError::Unit { unit, journal: format!("\n{}", systemd::journal(unit)) });
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shelf::tests::backup;
+    use super::*;
+
+    #[test]
+    fn only_backups_of_this_cluster_are_taken() {
+        let of = |id: Option<&str>| BackupManifest { cluster_id: id.map(String::from), ..backup(1, true) };
+        let check = |id: Option<&str>, cluster: &str, ours: Option<&str>| {
+            check_cluster("b1", &of(id), &(cluster.to_owned(), ours.map(String::from)))
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(check(Some("1"), "demo", Some("1")), Ok(()));
+        assert_eq!(
+            check(Some("1"), "demo", Some("2")),
+            Err("the backup b1 is of the cluster demo with the id 1, not of demo with the id 2".into())
+        );
+        assert!(check(None, "demo", Some("2")).is_err());
+        assert!(check(Some("1"), "other", Some("1")).is_err());
+    }
+
+    #[test]
+    fn a_newer_slurm_is_not_read_by_an_older_one() {
+        let check = |theirs: &str, ours: Release| {
+            check_release("b1", &BackupManifest { slurm: theirs.into(), ..backup(1, true) }, ours)
+                .map_err(|error| error.to_string())
+        };
+        let (old, new) = (Release::new(22, 5, 8), Release::new(24, 11, 5));
+        assert_eq!(check("22.05.8", old), Ok(()));
+        assert_eq!(check("22.05.9", old), Ok(()), "what is written is the same");
+        assert_eq!(check("23.11.4", new), Ok(()), "it is converted");
+        assert_eq!(
+            check("24.11.5", old),
+            Err("the backup b1 was made with Slurm 24.11.5, which Slurm 22.05.8 on this node cannot read"
+                .into())
+        );
+        assert!(check("22.05.8", new).is_err(), "too far");
+        assert!(check("", old).is_err());
+    }
+}
