@@ -7,6 +7,7 @@ mod bundles;
 mod checkup;
 mod configure;
 mod control;
+mod cores;
 mod deployment;
 mod destroy;
 mod doctor;
@@ -22,6 +23,7 @@ mod rollout;
 mod secrets;
 mod status;
 mod targets;
+mod unlisted;
 mod user_data;
 mod wait;
 
