@@ -111,7 +111,9 @@ fn content(path: &Path) -> std::result::Result<Vec<NewRequest>, String> {
         return Err(format!("no hook asks for a {} of {:?}", request.kind.word(), request.node));
     }
     // A time that is yet to come would outlast what Slurm says later.
-    requests.iter_mut().for_each(|request| request.received = request.received.min(now()));
+    for request in &mut requests {
+        request.received = request.received.min(now());
+    }
     Ok(requests)
 }
 
