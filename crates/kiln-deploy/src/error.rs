@@ -3,6 +3,8 @@ use std::path::PathBuf;
 
 use kiln_slurm::Release;
 
+use crate::upgrade::QueuedJob;
+
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +89,26 @@ pub enum Error {
     #[error("rollout {0} continues in the background")]
     Detached(i64),
     #[error("{0}")]
+    NoUpgrade(String),
+    #[error("{0}; a maintenance upgrade is not needed")]
+    NoMaintenance(String),
+    #[error("{}", running(.0))]
+    JobsRun(Vec<QueuedJob>),
+    #[error("rollout {0} is not over")]
+    RolloutOpen(i64),
+    #[error("stopped while jobs end; no job starts meanwhile")]
+    UpgradeWaits,
+    #[error("Slurm's data is aside in {0}: the upgrade cannot be given up any more")]
+    DataAside(String),
+    #[error("the data in {directory} is not of the Slurm that the file wants{}", wanted.map(|r| format!(", {r}")).unwrap_or_default())]
+    OtherBack { directory: String, wanted: Option<Release> },
+    #[error("the upgrade is not complete; what the old Slurm had is in {directory} on the control node")]
+    UpgradeFailed {
+        directory: String,
+        #[source]
+        source: Box<Error>,
+    },
+    #[error("{0}")]
     NotReady(String),
     #[error("stopped as requested; run the same command again to continue")]
     Stopped,
@@ -99,6 +121,14 @@ impl From<kiln_image::BuildError> for Error {
             other => Error::Image(other),
         }
     }
+}
+
+const BACK: &str = "`kiln upgrade --maintenance` continues; with the old source of the image in the file, `kiln upgrade --back` goes \
+                    back";
+
+fn running(jobs: &[QueuedJob]) -> String {
+    let lines: Vec<String> = jobs.iter().map(|job| format!("\n  {}", job.line())).collect();
+    format!("jobs run:{}", lines.concat())
 }
 
 impl Error {
@@ -121,6 +151,18 @@ impl Error {
                 Some(format!("`kiln image build {name}` builds it; `kiln up` does so by itself"))
             }
             Error::RotationPending(_) => Some("`kiln configure` distributes it; then rotate again".into()),
+            Error::JobsRun(_) => Some(
+                "--wait lets them end and starts no others; --at TIME does so from that time on; `scancel` ends a job".into(),
+            ),
+            Error::NoMaintenance(_) => Some("`kiln up` does the upgrade, then `kiln rebuild`".into()),
+            Error::RolloutOpen(id) => {
+                Some(format!("`kiln rebuild watch {id}` waits for its end, `kiln rebuild abort {id}` ends it"))
+            }
+            Error::UpgradeWaits => Some(
+                "run the same command again to continue; `kiln upgrade --abort` gives it up and lets jobs start again".into(),
+            ),
+            Error::DataAside(_) | Error::UpgradeFailed { .. } => Some(BACK.into()),
+            Error::OtherBack { .. } => Some("put the old source of the image back in the file".into()),
             Error::NoRollout => Some("`kiln rebuild` starts one".into()),
             Error::Detached(id) => {
                 Some(format!("`kiln rebuild watch {id}` watches it again, `kiln rebuild abort {id}` ends it"))
@@ -144,7 +186,10 @@ impl Error {
             Error::SlurmConversion { present, .. } => {
                 let newest = present.newest_that_converts();
                 let newest = newest.map(|newest| format!("Slurm {newest} is the newest that can; "));
-                Some(format!("{}docs/upgrade.md says what to do", newest.unwrap_or_default()))
+                Some(format!(
+                    "{}`kiln upgrade --maintenance` crosses the distance with all nodes down; docs/upgrade.md says what it keeps",
+                    newest.unwrap_or_default()
+                ))
             }
             Error::SlurmDistance { release, control, .. } if release > control => Some(
                 "the control node must be as new as the newest of the others: give it the newer image first"

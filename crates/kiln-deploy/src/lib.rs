@@ -24,6 +24,7 @@ mod secrets;
 mod status;
 mod targets;
 mod unlisted;
+mod upgrade;
 mod user_data;
 mod wait;
 
@@ -39,3 +40,4 @@ pub use plan::{Action, Plan, Stage};
 pub use rollout::Rollouts;
 pub use secrets::SecretStore;
 pub use status::{NodeStatus, StatusReport};
+pub use upgrade::{Begin, Outlook, QueuedJob, Upgraded, WayBack};

@@ -11,6 +11,7 @@ mod plan_notes;
 mod reference;
 pub(crate) mod releases;
 mod text;
+mod together;
 mod volumes;
 
 use kiln_spec::Spec;
@@ -75,6 +76,19 @@ pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> 
 pub fn plan(spec: &Spec, id: Option<&str>, observed: &Observed, targets: &Targets) -> Result<Plan> {
     owner::check(&spec.name, id, observed.listed(&spec.name))?;
     check(spec, observed, targets)?;
+    Ok(difference(spec, observed, targets))
+}
+
+/// As [`plan`], for a maintenance upgrade: every node gets its image at once, and no Slurm has to understand what an
+/// earlier one has written.
+pub fn plan_together(spec: &Spec, id: Option<&str>, observed: &Observed, targets: &Targets) -> Result<Plan> {
+    owner::check(&spec.name, id, observed.listed(&spec.name))?;
+    checks::check(spec, observed, targets)?;
+    releases::check_together(spec, observed, targets)?;
+    Ok(together::all_at_once(difference(spec, observed, targets), spec, observed, targets))
+}
+
+fn difference(spec: &Spec, observed: &Observed, targets: &Targets) -> Plan {
     let mut actions: Vec<Action> = Vec::new();
     let unbuilt = targets.iter().filter(|(_, id)| id.is_none());
     actions.extend(unbuilt.map(|(image, _)| Action::BuildImage { image: image.clone() }));
@@ -88,7 +102,7 @@ pub fn plan(spec: &Spec, id: Option<&str>, observed: &Observed, targets: &Target
     actions.extend(network::security_groups(spec, observed));
     actions.extend(instances::instances(spec, observed, targets));
     let notes = plan_notes::plan_notes(spec, observed, targets);
-    Ok(Plan { cluster: spec.name.clone(), actions, notes })
+    Plan { cluster: spec.name.clone(), actions, notes }
 }
 
 #[cfg(test)]

@@ -583,3 +583,35 @@ fn a_lost_control_node_gets_its_address_again() {
     observed.networks[0].cidr = "10.9.0.0/24".parse().unwrap();
     assert_eq!(new_control(&observed).address, None);
 }
+
+/// For a maintenance upgrade: nothing is left to Slurm, and only what nodes are to run has to fit together.
+#[test]
+fn together_every_node_gets_its_image_at_once() {
+    let file = format!("{FILE}[compute.burst]\nnodes = \"burst-[0-1]\"\nelastic = {{ idle = \"1h\" }}\n");
+    let spec = spec(&file);
+    let images = [("old", "22.05.8-4"), ("new", "24.11.5-4")].map(|(id, slurm)| image(id, slurm)).to_vec();
+    let mut observed = Observed { images, ..whole(&spec) };
+    // One is off.
+    observed.instances.retain(|instance| instance.name != "burst-1");
+    assert!(matches!(plan(&spec, &observed, &built("new")), Err(Error::SlurmConversion { .. })));
+    let together = plan_together(&spec, Some(ID), &observed, &built("new")).unwrap();
+    assert_eq!(
+        lines(&together)[lines(&together).len() - 5..],
+        [
+            "~ control: rebuild control in place, old -> new (1 node)",
+            "~ login.login: rebuild login-0 in place, old -> new (1 node)",
+            "~ compute.batch: rebuild batch-0 in place, old -> new (1 node)",
+            "- compute.burst: delete burst-0 (1 node), Slurm has them created again with the new image",
+            "~ compute.standard: rebuild standard-[0-1] in place, old -> new (2 nodes)",
+        ]
+    );
+    // What has its image already is left alone: the next run continues.
+    for instance in &mut observed.instances {
+        instance.image = Some("new".into());
+        if instance.labels.contains_key(labels::TARGET_IMAGE) {
+            instance.labels.insert(labels::TARGET_IMAGE.into(), "new".into());
+        }
+    }
+    let rest = plan_together(&spec, Some(ID), &observed, &built("new")).unwrap();
+    assert!(!rest.is_destructive(), "{rest}");
+}

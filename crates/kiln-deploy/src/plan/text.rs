@@ -7,6 +7,7 @@ use kiln_spec::hostlist;
 
 use super::Plan;
 use super::action::{Action, Instances, OfNode};
+use super::together::COMES_AGAIN;
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,7 +80,11 @@ impl fmt::Display for Action {
                 write!(f, "~ {group}: start {} ({})", fold(instances), count(instances))
             }
             Action::DeleteInstances { group, reason, instances } => {
-                let jobs = if group.starts_with("compute.") { " with the jobs on them" } else { "" };
+                let jobs = if group.starts_with("compute.") && reason != COMES_AGAIN {
+                    " with the jobs on them"
+                } else {
+                    ""
+                };
                 write!(f, "- {group}: delete {} ({}){jobs}, {reason}", fold(instances), count(instances))
             }
         }

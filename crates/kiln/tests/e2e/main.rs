@@ -19,6 +19,7 @@ mod instance;
 mod lab;
 mod lanes;
 mod leftovers;
+mod maintenance;
 mod raise;
 mod reconcile;
 mod rights;
@@ -200,6 +201,17 @@ const SUITES: &[Suite] = &[
     Suite { name: "reconcile-trixie", debian: "trixie", lane: "newer", scenarios: &[RECONCILE_SHORT] },
     Suite { name: "rollout-trixie", debian: "trixie", lane: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic-trixie", debian: "trixie", lane: "trixie", scenarios: &[ELASTIC_SHORT] },
+    Suite {
+        name: "maintenance",
+        debian: "bookworm",
+        lane: "trixie",
+        scenarios: &[&[
+            ("users, limits, a history, and a jump too far", maintenance::raise),
+            ("jobs end before a maintenance upgrade", maintenance::jobs_end_first),
+            ("a maintenance upgrade, cut off and continued", maintenance::upgraded),
+            ("back to the Slurm before a maintenance upgrade", maintenance::back),
+        ]],
+    },
     Suite {
         name: "upgrade",
         debian: "trixie",
