@@ -24,7 +24,7 @@ pub const LEAVES: &str = "kiln: to be removed: ";
 pub const BOOT_TIME_ROUNDING: Duration = Duration::from_secs(2);
 
 /// Reasons given by slurmctld itself, and by kilnd, are this user's.
-const SLURM_USER: &str = "slurm";
+pub(crate) const SLURM_USER: &str = "slurm";
 
 /// How slurmctld says, in all releases, that it stopped waiting for a node to boot.
 const GIVEN_UP: [&str; 2] = ["reboot timed out", "ResumeTimeout reached"];

@@ -151,8 +151,15 @@ pub fn state_volume_missing(lab: &mut Lab) {
     lab.on("control", &["umount", "/mnt/volumes"]);
     // As if an image with another number for MariaDB's user had written it.
     lab.on("control", &["chown", "--recursive", "110:118", "/mnt/volumes/e2e-state/mysql"]);
+    // As a Kiln left it that ran kilnd as Slurm's user.
+    lab.on("control", &["chown", "--recursive", "slurm:slurm", "/mnt/volumes/e2e-state/kiln"]);
+    lab.on("control", &["rmdir", "/mnt/volumes/e2e-state/kiln-spool"]);
     lab.kiln(&["configure"]);
     assert_eq!(lab.job(&id, "JobState"), "RUNNING", "Slurm knows its jobs");
+    let owners = ["find", "/var/lib/state/kiln", "/var/lib/state/kiln-spool", "-printf", "%u:%g\\n"];
+    let owners = lab.on("control", &owners);
+    assert!(owners.lines().all(|owner| owner.starts_with("kilnd:")), "{owners}");
+    wait("kilnd is at work", || lab.json(&["status"])["kilnd_error"].is_null());
     lab.as_user("login-0", &format!("scancel {id}"));
     lab.wait_job(&id, "CANCELLED");
 }
