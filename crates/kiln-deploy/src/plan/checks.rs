@@ -3,8 +3,10 @@
 use kiln_cloud::VolumeStatus;
 use kiln_image::{Recipe, Source};
 use kiln_site::{Purpose, volume_name};
-use kiln_spec::{ImageSource, Spec, Volume};
+use kiln_spec::{ImageSource, Role, Spec, Volume};
 
+use super::network::control_address;
+use super::volumes::sizes;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
 use crate::targets::Targets;
@@ -13,6 +15,7 @@ pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> 
     check_flavors(spec, observed)?;
     check_attached(spec, observed)?;
     check_volumes(spec, observed)?;
+    check_sizes(spec, observed)?;
     check_network(spec, observed)?;
     check_images(spec, observed, targets)?;
     check_addresses(spec, observed)
@@ -55,6 +58,16 @@ fn check_volumes(spec: &Spec, observed: &Observed) -> Result<()> {
     }
 }
 
+/// No cloud takes away the end of a volume, where data may be.
+fn check_sizes(spec: &Spec, observed: &Observed) -> Result<()> {
+    match sizes(spec, observed).find(|(there, size_gib)| there.size_gib > *size_gib) {
+        Some((there, size_gib)) => {
+            Err(Error::SmallerVolume { name: there.name.clone(), from_gib: there.size_gib, size_gib })
+        }
+        None => Ok(()),
+    }
+}
+
 fn check_network(spec: &Spec, observed: &Observed) -> Result<()> {
     match spec.cloud.existing_network() {
         Some(name) if !observed.networks.iter().any(|n| n.name == name) => {
@@ -84,15 +97,17 @@ fn check_images(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<(
     Ok(())
 }
 
-/// An address that the file gives to a node without an instance must be free.
+/// An address that the file gives to a node without an instance must be free, and so must the one that the control node had.
 fn check_addresses(spec: &Spec, observed: &Observed) -> Result<()> {
     let there = observed.nodes();
     for node in spec.nodes().filter(|node| !there.contains_key(node.name)) {
-        if let Some((address, by)) = node.address.and_then(|a| observed.foreign.get_key_value(&a)) {
-            return Err(Error::AddressTaken {
-                node: node.name.to_string(),
-                address: *address,
-                by: by.clone(),
+        let is_control = node.role == Role::Control && node.address.is_none();
+        let kept = is_control.then(|| control_address(spec, observed)).flatten();
+        if let Some((address, by)) = node.address.or(kept).and_then(|a| observed.foreign.get_key_value(&a)) {
+            let (node, address, by) = (node.name.to_string(), *address, by.clone());
+            return Err(match kept {
+                Some(_) => Error::ControlAddressTaken { node, address, by },
+                None => Error::AddressTaken { node, address, by },
             });
         }
     }

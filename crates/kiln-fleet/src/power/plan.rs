@@ -5,6 +5,7 @@ use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::{BOOT_TIME_ROUNDING, Node};
 
 use super::observe::NodeObservation;
+use crate::cloud_view::is_held;
 use crate::store::{Request, RequestKind};
 
 /// Slurm gives a node whose job cannot start to other jobs that wait, if there are any.
@@ -53,6 +54,10 @@ fn resume(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> Acti
             return Action::Done("skipped: Slurm does not wait for the node any more");
         }
         _ => {}
+    }
+    // It may have one: another would be one too many.
+    if seen.is_in_doubt {
+        return Action::Wait;
     }
     let is_unwanted = |i: &Instance| {
         let old = seen.asked.down.is_some_and(|down| seen.first_seen(i) < down);
@@ -103,6 +108,9 @@ fn suspend(request: &Request, seen: &NodeObservation<'_>) -> Action {
     if let Some(why) = seen.slurm.and_then(left_alone) {
         return Action::Done(why);
     }
+    if seen.is_in_doubt {
+        return Action::Wait;
+    }
     // A younger instance was created for a later request, if there was one; else it was being created when this one came.
     let asked_since = seen.asked.up.is_some_and(|up| up > request.received);
     let is_kept = |i: &Instance| (asked_since && seen.first_seen(i) > request.received) || is_held(i);
@@ -142,10 +150,6 @@ fn take_back(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> A
         return Action::Wait;
     }
     if node.carries_jobs() { Action::Done("left alone: a job has the node") } else { Action::PowerDown }
-}
-
-fn is_held(instance: &Instance) -> bool {
-    matches!(instance.status, InstanceStatus::Held { .. })
 }
 
 /// Why a node keeps its instance, whatever was asked for before.
@@ -260,6 +264,7 @@ mod tests {
             let instance = there.map(|(status, created)| instance(status, created));
             let slurm = node(state);
             let seen = NodeObservation {
+                is_in_doubt: false,
                 instances: instance.iter().collect(),
                 known: &known(instance.as_ref()),
                 slurm: Some(&slurm),
@@ -292,6 +297,7 @@ mod tests {
             let instance = instance(InstanceStatus::Active, created);
             let slurm = Node { booted: booted.map(second), ..node(UP) };
             let seen = NodeObservation {
+                is_in_doubt: false,
                 instances: vec![&instance],
                 known: &known(Some(&instance)),
                 slurm: Some(&slurm),
@@ -346,6 +352,7 @@ mod tests {
             let instance = there.map(|(status, created)| instance(status, created));
             let slurm = node(state);
             let seen = NodeObservation {
+                is_in_doubt: false,
                 instances: instance.iter().collect(),
                 known: &known(instance.as_ref()),
                 slurm: Some(&slurm),
@@ -365,6 +372,7 @@ mod tests {
         let late = |created: i64, up: i64| {
             let instance = instance(InstanceStatus::Active, created);
             let seen = NodeObservation {
+                is_in_doubt: false,
                 instances: vec![&instance],
                 known: &known(Some(&instance)),
                 slurm: Some(&slurm),
@@ -386,6 +394,7 @@ mod tests {
         let late = instance(InstanceStatus::Active, 40);
         let asked = |operation, proven: Option<i64>| {
             let seen = NodeObservation {
+                is_in_doubt: false,
                 instances: vec![&late],
                 known: &known(Some(&late)),
                 slurm: Some(&slurm),
@@ -407,6 +416,7 @@ mod tests {
     fn a_paused_group_creates_nothing() {
         let slurm = node(UP);
         let seen = NodeObservation {
+            is_in_doubt: false,
             instances: vec![],
             known: &known(None),
             slurm: Some(&slurm),
@@ -436,6 +446,7 @@ mod tests {
         ] {
             let slurm = node(state);
             let seen = NodeObservation {
+                is_in_doubt: false,
                 instances: vec![&held],
                 known: &known(Some(&held)),
                 slurm: Some(&slurm),
@@ -465,6 +476,7 @@ mod tests {
         for (state, at, action) in rows {
             let slurm = node(state);
             let seen = NodeObservation {
+                is_in_doubt: false,
                 instances: vec![],
                 known: &known(None),
                 slurm: Some(&slurm),

@@ -163,8 +163,8 @@ async fn jobs_are_submitted_as_a_user_who_may() {
     lab.start();
     begin(&lab, as_user("alice", "test", true)).await;
     jobs(&lab, 1).await;
-    let call = &lab.slurm.calls("sudo")[0];
-    assert!(call.starts_with("sudo --non-interactive --user=alice -- /"), "{call}");
+    let call = &lab.slurm.calls("setpriv")[0];
+    assert!(call.starts_with("setpriv --reuid=alice --regid=4711 "), "{call}");
     assert!(call.contains("/sbatch --parsable") && call.contains("--partition=test"), "{call}");
     lab.stop().await;
 }
@@ -289,5 +289,27 @@ async fn a_user_cannot_keep_the_licence_of_rebuild_jobs() {
     until("it is taken from the user", || !lab.slurm.calls("scontrol update").is_empty()).await;
     let expected = "scontrol update jobid=99 licenses=matlab:1";
     assert!(lab.slurm.calls("scontrol update").iter().all(|call| call == expected));
+    lab.stop().await;
+}
+
+/// Neither an instance that somebody has set aside nor one that cannot be seen is a rollout's to touch.
+#[tokio::test]
+async fn nodes_whose_instance_is_held_or_in_doubt_are_skipped() {
+    let mut lab = Lab::new();
+    lab.start();
+    until("kilnd has seen the instances", || lab.store.known_instances().unwrap().len() == 3).await;
+    lab.cloud.put("n-0", |i| i.status = InstanceStatus::Held { how: "rescued".into() });
+    lab.cloud.hide("n-1");
+    lab.cloud.refuse("show", kiln_cloud::Error::failed("the cell does not answer"));
+    let id = begin(&lab, Options::default()).await;
+    let first = jobs(&lab, 1).await;
+    let report = report(&lab.store, id).unwrap();
+    let skipped = |at: usize| match &report.rollout.nodes[at].step {
+        NodeStep::Skipped { reason } => reason.clone(),
+        other => format!("{other:?}"),
+    };
+    assert_eq!(skipped(0), "somebody has set its instance aside: it is rescued");
+    assert!(skipped(1).contains("does not say whether it is gone"), "{}", skipped(1));
+    assert!(first.len() == 1 && first[0].2.ends_with("n-2"), "{first:?}");
     lab.stop().await;
 }

@@ -15,6 +15,7 @@ use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 
 use super::access::Caller;
+use super::faults::SLOW;
 use super::records::GrantRecord;
 use super::server::{Server, blocking};
 use super::{Daemon, lock};
@@ -47,6 +48,7 @@ pub fn api(server: Arc<Server>) -> Router {
         .route("/v1/source-image", post(resources::source_image))
         .route("/v1/volumes", get(resources::volumes).post(resources::create_volume))
         .route("/v1/volumes/{id}", delete(resources::delete_volume))
+        .route("/v1/volumes/{id}/size", put(resources::grow_volume))
         .route("/v1/networks", get(resources::networks).post(resources::create_network))
         .route("/v1/networks/{id}", delete(resources::delete_network))
         .route("/v1/security-groups", get(resources::groups).post(resources::create_group))
@@ -120,6 +122,9 @@ impl Server {
         let daemon = Arc::clone(&self.daemon);
         let result = blocking(move || {
             *lock(&daemon.last_request) = Instant::now();
+            if daemon.fault(&format!("slow {operation}")).is_err() {
+                std::thread::sleep(SLOW);
+            }
             daemon.fault(operation)?;
             work(&daemon)
         });
