@@ -12,7 +12,7 @@ use kiln_site::{NodeKeys, Site, site};
 use kiln_slurm::parse_nodes;
 use kiln_spec::Role;
 use kiln_ssh::{Host, Ssh};
-use kiln_wire::{ApplyReport, Bundle, Format as _};
+use kiln_wire::{ApplyReport, BackupList, Bundle, Format as _};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -29,6 +29,9 @@ pub(crate) const DIGEST: &str = r#"openssl dgst -sha256 -r "$1" 2>/dev/null || s
 #[derive(Debug, Serialize)]
 pub struct Configured {
     pub nodes: BTreeMap<String, ApplyReport>,
+    /// The newest backup, where the cluster's state did not grow out of it but began anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_behind: Option<String>,
 }
 
 impl Configured {
@@ -74,7 +77,7 @@ impl Deployment<'_> {
         }
         let hosts = self.hosts(&observed, self.present(&observed))?;
         let results = self.configure_all(&task, &hosts).await;
-        let mut configured = Configured { nodes: BTreeMap::new() };
+        let mut configured = Configured { nodes: BTreeMap::new(), left_behind: None };
         let mut failures = Vec::new();
         let all = results.len() + not_running.len();
         for (host, result) in hosts.iter().zip(results) {
@@ -107,6 +110,7 @@ impl Deployment<'_> {
             });
         }
         if !dry_run {
+            configured.left_behind = left_behind(&ssh, &hosts).await;
             // Every node has the new secrets by now.
             self.secrets.forget_previous()?;
         }
@@ -229,6 +233,14 @@ impl Deployment<'_> {
 fn is_up(instance: &Instance) -> bool {
     use InstanceStatus::{Active, Building, Rebuilding};
     matches!(instance.status, Active | Building | Rebuilding)
+}
+
+/// The backup that a cluster without its past could go back to. A control node that does not tell is examined by
+/// `status` and `doctor`.
+async fn left_behind(ssh: &Ssh, hosts: &[Host]) -> Option<String> {
+    let argv = ["kiln", "--json", "node", "backup", "list"];
+    let output = ssh.output(hosts.first()?, &argv, b"").await.ok()?;
+    BackupList::from_json(output.stdout.as_bytes()).ok()?.left_behind
 }
 
 /// What Slurm says of each node, by name.

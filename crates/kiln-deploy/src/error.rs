@@ -70,6 +70,18 @@ pub enum Error {
     },
     #[error("{0}")]
     Fleet(String),
+    #[error("{message}")]
+    Node { message: String, hint: Option<String> },
+    #[error("there is no backup {0}")]
+    NoBackup(String),
+    #[error("{} exists already", .0.display())]
+    Exists(PathBuf),
+    #[error("the backup in {} is damaged", path.display())]
+    DamagedBackup {
+        path: PathBuf,
+        #[source]
+        source: kiln_wire::backup::BackupDamage,
+    },
     #[error("the last rotation of {0} has not reached all nodes yet")]
     RotationPending(&'static str),
     #[error("there has been no rollout yet")]
@@ -111,6 +123,8 @@ impl Error {
                 Some(format!("`kiln image build {name}` builds it; `kiln up` does so by itself"))
             }
             Error::RotationPending(_) => Some("`kiln configure` distributes it; then rotate again".into()),
+            Error::Node { hint, .. } => hint.clone(),
+            Error::NoBackup(_) => Some("`kiln backup list` shows those that there are".into()),
             Error::NoRollout => Some("`kiln rebuild` starts one".into()),
             Error::Detached(id) => {
                 Some(format!("`kiln rebuild watch {id}` watches it again, `kiln rebuild abort {id}` ends it"))

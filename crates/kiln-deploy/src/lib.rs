@@ -3,6 +3,7 @@
 
 mod addresses;
 mod apply;
+mod backup;
 mod bundles;
 mod checkup;
 mod configure;
@@ -25,6 +26,7 @@ mod targets;
 mod user_data;
 mod wait;
 
+pub use backup::Backups;
 pub use configure::Configured;
 pub use deployment::Deployment;
 pub use destroy::ClusterResources;

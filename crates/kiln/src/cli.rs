@@ -77,6 +77,9 @@ pub enum Verb {
     Apply(verbs::apply::Apply),
     Configure(verbs::configure::Configure),
     Rebuild(verbs::rebuild::Rebuild),
+    #[command(subcommand)]
+    Backup(verbs::backup::Backup),
+    Restore(verbs::restore::Restore),
     Destroy(verbs::destroy::Destroy),
     #[command(subcommand)]
     Image(verbs::image::Image),

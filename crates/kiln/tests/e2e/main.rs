@@ -5,6 +5,7 @@
 //! mostly wait for Slurm, so some of them run side by side.
 
 mod accounts;
+mod backup;
 mod change;
 mod chaos;
 #[path = "../lab/cluster_dir.rs"]
@@ -131,6 +132,15 @@ const CHAOS: &[Scenario] = &[
     ("no job is harmed by a campaign of faults", chaos::campaign),
 ];
 
+/// What is lost, and what comes back.
+const BACKUP: &[Scenario] = &[
+    ("a cluster with a past", backup::raise),
+    ("a mistake is undone", backup::mistake),
+    ("a damaged backup is refused", backup::damaged),
+    ("control is lost with its root disk", backup::root_disk_lost),
+    ("control is lost with its state volume", backup::state_volume_lost),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
@@ -182,6 +192,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "rollout", debian: "bookworm", lane: "elastic", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic", debian: "bookworm", lane: "elastic", scenarios: &[ELASTIC] },
     Suite { name: "reconcile", debian: "bookworm", lane: "bookworm", scenarios: &[RECONCILE] },
+    Suite { name: "backup", debian: "bookworm", lane: "bookworm", scenarios: &[BACKUP] },
     Suite {
         name: "trixie",
         debian: "trixie",
