@@ -123,7 +123,8 @@ impl Backups<'_> {
     }
 
     async fn ask<T: Format>(&self, words: &[&str]) -> Result<T> {
-        let argv: Vec<&str> = ["kiln", "--json", "node", "backup"].into_iter().chain(words.iter().copied()).collect();
+        let argv: Vec<&str> =
+            ["kiln", "--json", "node", "backup"].into_iter().chain(words.iter().copied()).collect();
         let output = self.ssh.output(&self.control, &argv, b"").await?;
         if output.status != 0 {
             return Err(Refusal::read(&output.stderr).into());

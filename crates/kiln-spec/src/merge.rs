@@ -7,9 +7,9 @@ use crate::Role;
 use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
-    BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup, MergedImage, MergedPartition,
-    MergedRebuild, ReconcileTable, RolesTable, SlurmTable, UserGroupTable, UserTable, image, limits,
-    partition, rebuild, volumes,
+    BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup, MergedImage,
+    MergedPartition, MergedRebuild, ReconcileTable, RolesTable, SlurmTable, UserGroupTable, UserTable, image,
+    limits, partition, rebuild, volumes,
 };
 use crate::written::{At, Named, Text};
 

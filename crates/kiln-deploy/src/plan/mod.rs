@@ -20,7 +20,9 @@ pub use action::{
     Action, ExistingNode, NewNode, PlannedAttachment, PlannedLabels, PlannedRule, RebuiltNode, Stage,
 };
 pub use network::{cluster_group, login_group};
-pub use node::{attachments, control_has_backup_volume, exported_share, group_label, security_groups_of, share};
+pub use node::{
+    attachments, control_has_backup_volume, exported_share, group_label, security_groups_of, share,
+};
 pub use reference::{Ref, Resource};
 
 use crate::error::{Error, Result};

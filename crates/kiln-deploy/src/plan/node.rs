@@ -126,10 +126,9 @@ pub fn attachments(spec: &Spec, observed: &Observed, node: &Node<'_>) -> Vec<Pla
 pub fn control_has_backup_volume(spec: &Spec, observed: &Observed) -> bool {
     let name = volume_name(spec, Purpose::Backup);
     let nodes = observed.nodes();
-    let (Some(control), Some(volume)) = (
-        nodes.get(spec.control.node.as_str()),
-        observed.volumes.iter().find(|volume| volume.name == name),
-    ) else {
+    let (Some(control), Some(volume)) =
+        (nodes.get(spec.control.node.as_str()), observed.volumes.iter().find(|volume| volume.name == name))
+    else {
         return false;
     };
     volume.attached_to.contains(&control.id) || control.volumes.contains(&volume.id)

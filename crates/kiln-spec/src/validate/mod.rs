@@ -11,7 +11,9 @@ pub(crate) mod ssh_keys;
 
 use crate::diagnostic::Findings;
 use crate::merge::Merged;
-use crate::tables::{backup, cluster, image, partition, rebuild, reconcile, role, slurm, user, user_group, volumes};
+use crate::tables::{
+    backup, cluster, image, partition, rebuild, reconcile, role, slurm, user, user_group, volumes,
+};
 use crate::{ControlSpec, Spec, Volumes};
 
 /// The names of an image, a group, ... that exist, for "unknown" errors.

@@ -76,8 +76,7 @@ impl Now {
 impl List {
     #[allow(clippy::unused_self, reason = "every verb is run the same way")]
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let list =
-            cluster::with(context, async |deployment| Ok(deployment.backups().await?.list().await?))?;
+        let list = cluster::with(context, async |deployment| Ok(deployment.backups().await?.list().await?))?;
         if context.printer.is_json() {
             context.printer.json(&list)?;
             return Ok(Exit::Ok);

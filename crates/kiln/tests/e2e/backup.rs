@@ -89,7 +89,8 @@ fn directory_of(name: &str) -> PathBuf {
 /// Rollback of a mistake: what was deleted is back, what came later is gone. Nothing secret is in a backup.
 pub fn mistake(lab: &mut Lab) {
     let waiting = lab.submit("--begin=now+1hour --output=/dev/null", "echo late");
-    let name = lab.json(&["backup", "now", "--reason", "a test"])["name"].as_str().expect("a name").to_string();
+    let name =
+        lab.json(&["backup", "now", "--reason", "a test"])["name"].as_str().expect("a name").to_string();
     assert_eq!(names(lab), [name.clone()]);
     let (before, known) = (past(lab, &waiting), accounts(lab));
     assert_eq!(before.lines().count(), 2, "{before}");
@@ -97,7 +98,11 @@ pub fn mistake(lab: &mut Lab) {
 
     let content = "cd \"$1\"; gzip -dc database.sql.gz; gzip -dc slurmctld.tar.gz; cat accounts.cfg kilnd.db manifest.json";
     let directory = directory_of(&name);
-    let content = std::process::Command::new("sh").args(["-c", content, "sh"]).arg(&directory).output().expect("sh runs");
+    let content = std::process::Command::new("sh")
+        .args(["-c", content, "sh"])
+        .arg(&directory)
+        .output()
+        .expect("sh runs");
     assert!(content.status.success() && content.stdout.len() > 10_000, "{content:?}");
     let content = String::from_utf8_lossy(&content.stdout).into_owned();
     assert!(content.contains("physics") && content.contains("echo late"), "it holds accounts and scripts");
@@ -107,8 +112,10 @@ pub fn mistake(lab: &mut Lab) {
         assert!(piece.len() >= 32 && !content.contains(&piece), "{secret} is in a backup");
     }
 
-    lab.on("control", &["sacctmgr", "--immediate", "delete", "user", "demo", "account=physics"]);
     lab.as_user("login-0", &format!("scancel {waiting}"));
+    let delete = ["sacctmgr", "--immediate", "delete", "user", "demo", "account=physics"];
+    wait("an association without jobs is deleted", || lab.try_on("control", &delete).status.success());
+    assert!(!accounts(lab).contains("|physics|demo"));
     let refused = lab.try_kiln(&["restore"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said.contains("by the backup") && said.contains("--yes"), "{said}");
@@ -127,9 +134,14 @@ pub fn mistake(lab: &mut Lab) {
 pub fn damaged(lab: &mut Lab) {
     let name = lab.kiln(&["backup", "now"]).trim().to_string();
     let started = |lab: &Lab| {
-        lab.on("control", &["systemctl show --property=ActiveEnterTimestampMonotonic slurmctld slurmdbd kilnd mariadb"])
+        lab.on(
+            "control",
+            &["systemctl show --property=ActiveEnterTimestampMonotonic slurmctld slurmdbd kilnd mariadb"],
+        )
     };
-    let seen = |lab: &Lab| (accounts(lab), names(lab), started(lab), lab.on("control", &["cat", "/var/lib/state/state-id"]));
+    let seen = |lab: &Lab| {
+        (accounts(lab), names(lab), started(lab), lab.on("control", &["cat", "/var/lib/state/state-id"]))
+    };
     let before = seen(lab);
     for file in ["database.sql.gz", "slurmctld.tar.gz", "kilnd.db"] {
         let path = directory_of(&name).join(file);
@@ -152,7 +164,10 @@ pub fn damaged(lab: &mut Lab) {
     std::fs::write(&manifest, own.replace(id.trim(), "0123456789abcdef")).expect("the manifest");
     let refused = lab.try_kiln(&["restore", &name, "--yes"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && said.contains("is of the cluster e2e with the id 0123456789abcdef"), "{said}");
+    assert!(
+        !refused.status.success() && said.contains("is of the cluster e2e with the id 0123456789abcdef"),
+        "{said}"
+    );
     std::fs::write(&manifest, own).expect("the manifest");
     assert_eq!(before, seen(lab));
 }
