@@ -123,7 +123,6 @@ impl Error {
                 Some(format!("`kiln image build {name}` builds it; `kiln up` does so by itself"))
             }
             Error::RotationPending(_) => Some("`kiln configure` distributes it; then rotate again".into()),
-            Error::Node { hint, .. } => hint.clone(),
             Error::NoBackup(_) => Some("`kiln backup list` shows those that there are".into()),
             Error::NoRollout => Some("`kiln rebuild` starts one".into()),
             Error::Detached(id) => {
@@ -172,7 +171,7 @@ impl Error {
             }
             Error::Cloud(error) => error.hint().map(String::from),
             Error::Image(error) => error.hint().map(String::from),
-            Error::Operations { hint, .. } => hint.clone(),
+            Error::Node { hint, .. } | Error::Operations { hint, .. } => hint.clone(),
             Error::AddressTaken { .. } => {
                 Some("give the node another `address` in its override, or none, or remove the port".into())
             }

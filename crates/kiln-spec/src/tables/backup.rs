@@ -91,7 +91,7 @@ fn directory(path: &Text, findings: &mut Findings<'_>) -> String {
         let message = format!("`{}` is not a directory for backups", path.value);
         (findings.error("bad-path", path.span.clone(), message))
             .expected("an absolute path of letters, digits, `_`, `.` and `-`, e.g. \"/srv/backup\"");
-    } else if OWN.iter().any(|own| is_own(own)) {
+    } else if OWN.iter().any(is_own) {
         let message = format!("`{text}` is Kiln's own");
         (findings.error("bad-path", path.span.clone(), message))
             .expected("a directory that the site provides")

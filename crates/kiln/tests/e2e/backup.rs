@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use kiln_site::Purpose;
 use serde_json::Value;
 
@@ -50,11 +51,10 @@ fn names(lab: &Lab) -> Vec<String> {
 fn waiting_job(lab: &Lab) -> String {
     let running = "sacct -a -nXP -S 2026-01-01 -o state | grep -c RUNNING || true";
     wait("the accounts have the end of every job", || lab.on("control", &[running]) == "0");
-    let id = lab.submit("--begin=now+1hour --output=/dev/null", "echo late");
-    let (state_file, mark) = ("/var/lib/state/slurmctld/job_state", "/run/submitted");
-    lab.on("control", &["touch", mark]);
+    let name = format!("late-{}", Timestamp::now().as_millisecond());
+    let id = lab.submit(&format!("--begin=now+1hour --output=/dev/null --job-name={name}"), "echo late");
     wait("slurmctld has written down the job", || {
-        lab.on("control", &["find", state_file, "-newer", mark]) == state_file
+        lab.try_on("control", &["grep", "-q", &name, "/var/lib/state/slurmctld/job_state"]).status.success()
     });
     id
 }
