@@ -53,8 +53,9 @@ struct Task<'a> {
 impl Deployment<'_> {
     pub async fn configure(&self, dry_run: bool) -> Result<Configured> {
         self.secrets.ensure()?;
-        let observed = self.observe().await?;
+        let mut observed = self.observe().await?;
         self.check_owner(&observed)?;
+        self.complete(&mut observed).await?;
         let not_running = self.not_running(&observed)?;
         let ring = self.keys()?;
         let names: Vec<&str> = self.spec.nodes().map(|n| n.name).collect();
@@ -62,8 +63,9 @@ impl Deployment<'_> {
             names.iter().map(|n| Ok((n.to_string(), ring.node(n)?))).collect::<Result<BTreeMap<_, _>>>()?;
         let kiln = self.kiln_bytes()?;
         let kiln_digest = hex::encode(Sha256::digest(&kiln));
-        let (inventory, secrets) = self.site_inputs(&observed, &keys, &kiln_digest).await?;
+        let (mut inventory, secrets) = self.site_inputs(&observed, &keys, &kiln_digest).await?;
         let ssh = self.ssh()?;
+        self.keep_cores(&ssh, &observed, &mut inventory).await?;
         let task = Task {
             ssh: &ssh,
             site: &site(self.spec, &inventory, &secrets),

@@ -48,6 +48,16 @@ pub enum Error {
     OtherCluster { cluster: String, what: String, id: String },
     #[error("{node} should have the address {address}, which is taken by {by}")]
     AddressTaken { node: String, address: IpAddr, by: String },
+    #[error("{node} had the address {address}, which is taken by {by} now")]
+    ControlAddressTaken { node: String, address: IpAddr, by: String },
+    #[error(
+        "the cloud's list of instances is not complete: it lacks {id}, and the cloud does not say whether that is gone"
+    )]
+    Unlisted {
+        id: String,
+        #[source]
+        source: kiln_cloud::Error,
+    },
     #[error("{node} is {status}")]
     NotActive { node: String, status: String },
     #[error("{node} is broken: {reason}")]
@@ -128,6 +138,10 @@ impl Error {
             Error::Detached(id) => {
                 Some(format!("`kiln rebuild watch {id}` watches it again, `kiln rebuild abort {id}` ends it"))
             }
+            Error::Unlisted { .. } => Some(
+                "nothing is created that may be there already; run this again when the cloud answers for all its instances"
+                    .into(),
+            ),
             Error::NotActive { .. } | Error::Broken { .. } => {
                 Some("`kiln apply` starts what is stopped and replaces what is broken".into())
             }
@@ -175,6 +189,10 @@ impl Error {
             Error::AddressTaken { .. } => {
                 Some("give the node another `address` in its override, or none, or remove the port".into())
             }
+            Error::ControlAddressTaken { .. } => Some(
+                "the other nodes mount their volumes from this address: remove the port that has taken it, then run this again"
+                    .into(),
+            ),
             _ => None,
         }
     }

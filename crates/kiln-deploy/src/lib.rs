@@ -8,6 +8,7 @@ mod bundles;
 mod checkup;
 mod configure;
 mod control;
+mod cores;
 mod deployment;
 mod destroy;
 mod doctor;
@@ -23,6 +24,7 @@ mod rollout;
 mod secrets;
 mod status;
 mod targets;
+mod unlisted;
 mod user_data;
 mod wait;
 

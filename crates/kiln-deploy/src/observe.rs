@@ -30,8 +30,8 @@ pub struct Observed {
     pub flavors: Vec<Flavor>,
     /// The instance that builds an image, if one is there.
     pub build: Option<Instance>,
-    /// Addresses of the network that others use, each with its user. Read only if the file or elasticity fixes the address of
-    /// a node.
+    /// Addresses of the network that others use, each with its user. Read only if the address of a node is fixed: by the file,
+    /// by elasticity, or by the control node that was there.
     pub foreign: BTreeMap<IpAddr, String>,
     /// Volumes that the file attaches but Kiln does not manage, by name.
     pub attached: BTreeMap<String, Volume>,
@@ -79,8 +79,11 @@ impl Deployment<'_> {
         // A network that the file names comes first: the cluster uses that one.
         let networks: Vec<Network> =
             network.into_iter().chain(networks.into_iter().filter(|n| of_nodes(&n.labels))).collect();
+        let is_control = |i: &Instance| node_of(i) == self.spec.control.node;
+        let fixes_addresses = self.spec.nodes().any(|node| node.elastic || node.address.is_some());
         let foreign = match networks.first() {
-            Some(network) if self.spec.nodes().any(|node| node.elastic || node.address.is_some()) => {
+            // A new control node is to have the address of the last one.
+            Some(network) if fixes_addresses || !instances.iter().any(is_control) => {
                 self.cloud.foreign_addresses(&network.id, cluster).await?
             }
             _ => BTreeMap::new(),

@@ -43,7 +43,8 @@ pub struct Paths {
 /// The steps of an image build that are about packages, in their order.
 #[derive(Debug)]
 pub struct Steps {
-    /// Argument: the mirror. Every package source is pointed at it; suites and components stay.
+    /// Arguments: the mirror of security suites, and that of all others. Package sources are pointed at them; suites and
+    /// components stay. An empty one leaves the addresses as they are.
     pub pin_mirror: Step,
     pub update: Step,
     /// Arguments of `update` for sources that are snapshots, whose lists are older than their stated validity.

@@ -3,16 +3,25 @@
 use std::path::Path;
 
 use kiln_slurm::{Slurm, State};
-use kiln_wire::Version;
 use kiln_wire::health::{
     Console, FindingReport, FleetHealth, GroupFailures, InstanceReport, NodeDossier, NodeHealth,
     RequestReport,
 };
+use kiln_wire::{KnownInstances, Version};
 
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::reconcile::{Finding, NodeObservation, inspect};
 use crate::store::{Request, Store, now};
+
+/// For a deploy host whose list of the cloud's instances may lack some.
+pub fn known_instances(store: &Store) -> Result<KnownInstances> {
+    let mut known = KnownInstances::default();
+    for (id, instance) in store.known_instances()? {
+        known.nodes.entry(instance.node).or_default().push(id);
+    }
+    Ok(known)
+}
 
 const CONSOLE_LINES: usize = 15;
 const EVENTS: u32 = 10;

@@ -22,6 +22,6 @@ pub mod store;
 pub use daemon::{DaemonConfig, run};
 pub use error::{Error, Result};
 pub use fleet::Fleet;
-pub use health::Sources;
+pub use health::{Sources, known_instances};
 pub use rollout::{abort, list, pause, report, resume, start};
 pub use store::Store;

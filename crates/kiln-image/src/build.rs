@@ -176,7 +176,8 @@ impl Builder<'_> {
         let (id, host) = self.boot(source, within).await?;
         self.step(recipe, &host, &steps::INSTALL_KILN, &[self.kiln_digest], self.kiln).await?;
         if let Some(mirror) = &recipe.mirror {
-            self.step(recipe, &host, &family.steps.pin_mirror, &[mirror], b"").await?;
+            let mirrors = [mirror.security(), mirror.others()].map(Option::unwrap_or_default);
+            self.step(recipe, &host, &family.steps.pin_mirror, &mirrors, b"").await?;
         }
         let lax = if recipe.is_snapshot() { family.steps.outdated } else { &[] };
         self.step(recipe, &host, &family.steps.update, lax, b"").await?;

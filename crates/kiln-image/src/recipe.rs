@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kiln_distro::Family;
 use kiln_site::{ServiceUser, services};
 use kiln_slurm::Release;
-use kiln_spec::{ImageSource, ImageSpec, Spec, System};
+use kiln_spec::{ImageSource, ImageSpec, Mirror, Role, Spec, System};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -18,7 +18,7 @@ pub struct Recipe {
     pub source: Source,
     pub packages: Vec<String>,
     pub commands: Vec<String>,
-    pub mirror: Option<String>,
+    pub mirror: Option<Mirror>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -58,7 +58,7 @@ impl Recipe {
         };
         Some(Recipe {
             name: name.to_string(),
-            packages: packages(spec, source.family(), image, &source),
+            packages: packages(spec, source.family(), image),
             source,
             commands: image.commands.clone(),
             mirror: image.mirror.clone(),
@@ -73,7 +73,10 @@ impl Recipe {
     /// as in `https://mirror.example.org/debian/20260101T000000Z`.
     pub fn is_snapshot(&self) -> bool {
         match (&self.mirror, &self.source) {
-            (Some(mirror), _) => mirror.split('/').any(is_time),
+            (Some(mirror), _) => {
+                let mut urls = [mirror.security(), mirror.others()].into_iter().flatten();
+                urls.any(|url| url.split('/').any(is_time))
+            }
             // The mirror of the image below is still in place.
             (None, Source::Image(parent)) => parent.is_snapshot(),
             (None, Source::System(_) | Source::Cloud(_)) => false,
@@ -122,9 +125,8 @@ fn is_time(part: &str) -> bool {
         })
 }
 
-fn packages(spec: &Spec, family: &Family, image: &ImageSpec, source: &Source) -> Vec<String> {
-    let mut all: BTreeSet<&str> =
-        services::packages(spec, family, &image.roles, !is_plain(spec, image, source));
+fn packages(spec: &Spec, family: &Family, image: &ImageSpec) -> Vec<String> {
+    let mut all: BTreeSet<&str> = services::packages(spec, family, &image.roles, &roles_below(spec, image));
     for role in &image.roles {
         all.extend(spec.roles.of(*role).packages.iter().map(String::as_str));
     }
@@ -132,16 +134,44 @@ fn packages(spec: &Spec, family: &Family, image: &ImageSpec, source: &Source) ->
     all.into_iter().map(String::from).collect()
 }
 
-/// Has nothing of Kiln's yet.
-fn is_plain(spec: &Spec, image: &ImageSpec, source: &Source) -> bool {
-    let on_prebuilt = matches!(&image.source, ImageSource::Image(parent)
-        if spec.images.get(parent).is_some_and(|p| matches!(p.source, ImageSource::Prebuilt(_))));
-    matches!(source, Source::System(_) | Source::Cloud(_)) && !on_prebuilt
+/// The roles whose software is in the image that this one is built on, or in those below it.
+fn roles_below(spec: &Spec, image: &ImageSpec) -> Vec<Role> {
+    let parent = |image: &ImageSpec| match &image.source {
+        ImageSource::Image(name) => spec.images.get(name),
+        ImageSource::System(_) | ImageSource::Cloud(_) | ImageSource::Prebuilt(_) => None,
+    };
+    std::iter::successors(parent(image), |image| parent(image))
+        .flat_map(|image| image.roles.clone())
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn packages_of(images: &str, name: &str) -> String {
+        let text = format!(
+            "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[image.default]\n{images}\n\
+             [compute.standard]\nnodes = \"standard-[0-1]\"\n[role.login]\npackages = [\"vim\"]\n"
+        );
+        let spec = kiln_spec::parse(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        Recipe::of(&spec, name).unwrap().packages.join(" ")
+    }
+
+    #[test]
+    fn a_role_that_the_image_below_lacks_is_added() {
+        let lean = "[image.lean]\nroles = [\"compute\"]\n[image.top]\nsource = \"lean\"\n";
+        let control = packages_of(&format!("{lean}roles = [\"control\"]"), "top");
+        assert!(control.contains("slurmctld") && control.contains("mariadb-server"), "{control}");
+        let both = packages_of(&format!("{lean}roles = [\"login\", \"compute\"]"), "top");
+        assert!(both.contains("less") && both.contains("vim") && !both.contains("slurmd"), "{both}");
+        // What is not said is what the image below has. What not every cluster has may not be in it.
+        assert_eq!(packages_of(lean, "top"), "libpam-slurm");
+        let tower = format!(
+            "{lean}roles = [\"login\"]\n[image.peak]\nsource = \"top\"\nroles = [\"login\", \"compute\"]"
+        );
+        assert_eq!(packages_of(&tower, "peak"), "libpam-slurm vim");
+    }
 
     #[test]
     fn only_a_snapshot_may_be_out_of_date() {
@@ -150,11 +180,16 @@ mod tests {
             source,
             packages: vec![],
             commands: vec![],
-            mirror: mirror.map(String::from),
+            mirror: mirror.map(|url| Mirror::All(url.into())),
         };
         let plain = || Source::System(System::ALL[0]);
         let snapshot = recipe(Some("https://mirror.example.org/debian/20260101T000000Z/"), plain());
         assert!(snapshot.is_snapshot());
+        // The digest of a recipe, and so the image, stays what it was when `mirror` could only be a string.
+        assert_eq!(
+            serde_json::json!(snapshot)["mirror"],
+            "https://mirror.example.org/debian/20260101T000000Z/"
+        );
         assert!(recipe(None, Source::Image(Box::new(snapshot))).is_snapshot());
         for mirror in [None, Some("http://mirror.example.org/debian"), Some("http://m.example.org/20260101")]
         {

@@ -65,7 +65,34 @@ pub struct ImageSpec {
     /// Run as root at the end of the build, in order.
     pub commands: Vec<String>,
     /// Package mirror to pin the build to; `None`: what the source image uses.
-    pub mirror: Option<String>,
+    pub mirror: Option<Mirror>,
+}
+
+/// URLs that package sources are pointed at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Mirror {
+    /// All of them.
+    All(String),
+    /// Those of security suites and the others; `None`: as the source image has them.
+    Each { debian: Option<String>, security: Option<String> },
+}
+
+impl Mirror {
+    /// For suites that are not security suites.
+    pub fn others(&self) -> Option<&str> {
+        match self {
+            Mirror::All(url) => Some(url),
+            Mirror::Each { debian, .. } => debian.as_deref(),
+        }
+    }
+
+    pub fn security(&self) -> Option<&str> {
+        match self {
+            Mirror::All(url) => Some(url),
+            Mirror::Each { security, .. } => security.as_deref(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

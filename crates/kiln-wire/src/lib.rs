@@ -15,6 +15,7 @@ mod fleet_file;
 mod format;
 pub mod health;
 pub mod identity;
+mod known_instances;
 pub mod labels;
 pub mod make;
 pub mod node_names;
@@ -34,6 +35,7 @@ pub use fleet_file::{
 };
 pub use format::{Format, ReadError, Version};
 pub use identity::{Identity, UserData};
+pub use known_instances::KnownInstances;
 pub use node_names::NodeNames;
 pub use publication::{Publication, ShareError, bundles, publish, published};
 pub use report::{Applied, AppliedResult, ApplyReport, Outcome, ResourceReport};

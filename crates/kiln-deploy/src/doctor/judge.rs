@@ -23,7 +23,7 @@ pub fn findings(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
     all.extend(nodes(evidence));
     all.extend(rooms_and_clocks(spec, evidence));
     all.extend(releases(spec, evidence));
-    all.extend(strays(spec, evidence.observed, evidence.now));
+    all.extend(strays(spec, evidence.observed, &evidence.status.strays, evidence.now));
     all.extend(quotas(spec, evidence));
     all.extend(expiries(evidence));
     sorted(all)

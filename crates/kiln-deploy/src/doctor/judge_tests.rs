@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use kiln_cloud::{Expiry, Flavor, Instance, InstanceStatus, Labels, Quota, Volume, VolumeStatus};
 use kiln_wire::Version;
 use kiln_wire::checkup::{CheckupReport, ServiceProblem};
+use kiln_wire::health::FindingReport;
 use kiln_wire::labels;
 
 use super::*;
@@ -87,6 +88,18 @@ fn status() -> StatusReport {
         failing_groups: Vec::new(),
         nodes: vec![node("s-0", "ok", false)],
         strays: Vec::new(),
+    }
+}
+
+fn stray(subject: &str) -> FindingReport {
+    FindingReport {
+        subject: subject.into(),
+        rule: "stray".into(),
+        text: "belongs to no node".into(),
+        since: NOW,
+        is_early: false,
+        due: None,
+        actions: Vec::new(),
     }
 }
 
@@ -190,6 +203,11 @@ fn strays_are_named() {
     observed.build = Some(instance("c-build"));
     let mut found = evidence(&observed);
     assert_eq!(shown(&found).len(), 2);
+    // What kilnd has told is not told twice.
+    found.status.strays = vec![stray("ghost-0 (ghost-0)")];
+    assert_eq!(shown(&found)[0], "warning ghost-0 (ghost-0): belongs to no node");
+    assert_eq!(shown(&found).len(), 2);
+    found.status.strays.clear();
     found.now = NOW + SignedDuration::from_hours(4);
     assert_eq!(
         shown(&found),

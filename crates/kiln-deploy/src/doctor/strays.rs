@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use kiln_site::{Purpose, volume_name};
 use kiln_spec::Spec;
+use kiln_wire::health::FindingReport;
 
 use super::finding::{Finding, Severity};
 use crate::nodes::node_of;
@@ -15,13 +16,15 @@ const BUILD_LIMIT: SignedDuration = SignedDuration::from_hours(3);
 const BY_APPLY: &str = "`kiln plan` shows it and `kiln apply` deletes it";
 const BY_HAND: &str = "delete it in the cloud if nobody needs it; `kiln destroy` deletes it with the cluster";
 
-pub fn strays(spec: &Spec, observed: &Observed, now: Timestamp) -> Vec<Finding> {
+/// `told`: what kilnd says of instances that it knows no node for.
+pub fn strays(spec: &Spec, observed: &Observed, told: &[FindingReport], now: Timestamp) -> Vec<Finding> {
     let stray = |name: &str, what: &str, advice: &str| {
         let text = format!("{what} that carries this cluster's label belongs to nothing in the file");
         Finding::new(Severity::Warning, name, text, advice)
     };
     let mut found = Vec::new();
-    let instances = observed.instances.iter().filter(|i| spec.node(node_of(i)).is_none());
+    let is_told = |id: &str| told.iter().any(|finding| finding.subject.ends_with(&format!("({id})")));
+    let instances = observed.instances.iter().filter(|i| spec.node(node_of(i)).is_none() && !is_told(&i.id));
     found.extend(instances.map(|i| stray(&i.name, "an instance", BY_APPLY)));
     let volumes = Purpose::ALL.map(|purpose| volume_name(spec, purpose));
     let others = observed.volumes.iter().filter(|volume| !volumes.contains(&volume.name));

@@ -3,8 +3,9 @@
 use kiln_cloud::VolumeStatus;
 use kiln_image::{Recipe, Source};
 use kiln_site::{Purpose, volume_name};
-use kiln_spec::{ImageSource, Spec, Volume};
+use kiln_spec::{ImageSource, Role, Spec, Volume};
 
+use super::network::control_address;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
 use crate::targets::Targets;
@@ -84,15 +85,17 @@ fn check_images(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<(
     Ok(())
 }
 
-/// An address that the file gives to a node without an instance must be free.
+/// An address that the file gives to a node without an instance must be free, and so must the one that the control node had.
 fn check_addresses(spec: &Spec, observed: &Observed) -> Result<()> {
     let there = observed.nodes();
     for node in spec.nodes().filter(|node| !there.contains_key(node.name)) {
-        if let Some((address, by)) = node.address.and_then(|a| observed.foreign.get_key_value(&a)) {
-            return Err(Error::AddressTaken {
-                node: node.name.to_string(),
-                address: *address,
-                by: by.clone(),
+        let is_control = node.role == Role::Control && node.address.is_none();
+        let kept = is_control.then(|| control_address(spec, observed)).flatten();
+        if let Some((address, by)) = node.address.or(kept).and_then(|a| observed.foreign.get_key_value(&a)) {
+            let (node, address, by) = (node.name.to_string(), *address, by.clone());
+            return Err(match kept {
+                Some(_) => Error::ControlAddressTaken { node, address, by },
+                None => Error::AddressTaken { node, address, by },
             });
         }
     }

@@ -591,6 +591,11 @@ fn a_lost_control_node_gets_its_address_again() {
     assert_eq!(new_control(&broken).address, Some(address));
     observed.instances.remove(0);
     assert_eq!(new_control(&observed).address, Some(address));
+    let mut taken = observed.clone();
+    taken.foreign.insert(address, "a printer".into());
+    let refused = plan(&spec, &taken, &built("old")).unwrap_err();
+    assert_eq!(refused.to_string(), "control had the address 10.8.0.7, which is taken by a printer now");
+    assert!(refused.hint().is_some());
     // In another network the address means nothing.
     observed.networks[0].cidr = "10.9.0.0/24".parse().unwrap();
     assert_eq!(new_control(&observed).address, None);

@@ -1,13 +1,13 @@
 //! What a round reads: Slurm once, the cloud once, the store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use kiln_cloud::Instance;
 use kiln_slurm::{Node, Slurm};
 
 use super::plan::{Action, plan};
-use crate::cloud_view;
+use crate::cloud_view::CloudView;
 use crate::error::Result;
 use crate::fleet::Fleet;
 use crate::group_pause::pause_text;
@@ -20,6 +20,8 @@ const FLEET_FILE_LAG: SignedDuration = SignedDuration::from_secs(60);
 /// Everything that was observed in one round.
 pub struct Observation {
     instances: BTreeMap<String, Vec<Instance>>,
+    /// Nodes of which nobody can say whether they have an instance.
+    in_doubt: BTreeSet<String>,
     known: BTreeMap<String, KnownInstance>,
     nodes: BTreeMap<String, Node>,
     asked: BTreeMap<String, PowerTimes>,
@@ -31,14 +33,15 @@ pub struct Observation {
 impl Observation {
     /// Notes which instances there are.
     pub async fn read(store: &Store, slurm: &Slurm, fleet: &Fleet, due: &[Request]) -> Result<Observation> {
-        let (nodes, instances) = tokio::join!(slurm.nodes(), async { cloud_view::by_node(fleet).await });
-        let (nodes, instances) = (nodes?, instances?);
-        let seen = instances.iter().flat_map(|(node, all)| all.iter().map(move |i| (node.as_str(), i)));
-        let known = store.note_instances(seen)?;
+        let (nodes, view) = tokio::join!(slurm.nodes(), CloudView::read(store, fleet));
+        let (nodes, view) = (nodes?, view?);
+        let instances = view.by_compute_node(&fleet.file);
+        let known = store.known_instances()?;
         Ok(Observation {
             proven: proven(fleet, &nodes, &instances, &known),
             known,
             nodes,
+            in_doubt: view.unlisted.keys().filter(|node| view.doubt(node).is_some()).cloned().collect(),
             instances,
             asked: store.power_times(due.iter().map(|request| request.node.as_str()))?,
             records: store.failure_records()?,
@@ -66,6 +69,7 @@ impl Observation {
             .map(|record| pause_text(&node.group, record));
         let seen = NodeObservation {
             instances: self.instances.get(&request.node).into_iter().flatten().collect(),
+            is_in_doubt: self.in_doubt.contains(&request.node),
             known: &self.known,
             slurm: self.nodes.get(&request.node),
             asked: self.asked.get(&request.node).copied().unwrap_or_default(),
@@ -81,6 +85,8 @@ impl Observation {
 pub struct NodeObservation<'a> {
     /// All of this node.
     pub instances: Vec<&'a Instance>,
+    /// It had one that the cloud's list lacks, and the cloud does not say whether that is gone.
+    pub is_in_doubt: bool,
     /// All instances that are known, by id.
     pub known: &'a BTreeMap<String, KnownInstance>,
     pub slurm: Option<&'a Node>,

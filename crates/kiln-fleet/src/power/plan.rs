@@ -5,6 +5,7 @@ use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::{BOOT_TIME_ROUNDING, Node};
 
 use super::observe::NodeObservation;
+use crate::cloud_view::is_held;
 use crate::store::{Request, RequestKind};
 
 /// Slurm gives a node whose job cannot start to other jobs that wait, if there are any.
@@ -53,6 +54,10 @@ fn resume(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> Acti
             return Action::Done("skipped: Slurm does not wait for the node any more");
         }
         _ => {}
+    }
+    // It may have one: another would be one too many.
+    if seen.is_in_doubt {
+        return Action::Wait;
     }
     let is_unwanted = |i: &Instance| {
         let old = seen.asked.down.is_some_and(|down| seen.first_seen(i) < down);
@@ -103,15 +108,20 @@ fn suspend(request: &Request, seen: &NodeObservation<'_>) -> Action {
     if let Some(why) = seen.slurm.and_then(left_alone) {
         return Action::Done(why);
     }
+    if seen.is_in_doubt {
+        return Action::Wait;
+    }
     // A younger instance was created for a later request, if there was one; else it was being created when this one came.
     let asked_since = seen.asked.up.is_some_and(|up| up > request.received);
     let is_kept = |i: &Instance| (asked_since && seen.first_seen(i) > request.received) || is_held(i);
     let to_delete: Vec<&Instance> = seen.instances.iter().filter(|i| !is_kept(i)).copied().collect();
     if to_delete.is_empty() {
-        return Action::Done(if request.operation.is_some() {
-            "deleted"
-        } else {
-            "there was nothing to delete"
+        let held = seen.instances.iter().any(|instance| is_held(instance));
+        return Action::Done(match (request.operation, held) {
+            // The reconciler reports it for as long as it is there, and has it deleted once nobody holds it any more.
+            (_, true) => "left alone: somebody has set its instance aside",
+            (Some(_), false) => "deleted",
+            (None, false) => "there was nothing to delete",
         });
     }
     // Where a younger instance came up, the group is not at fault. Nor is it where kilnd was away and created none.
@@ -140,10 +150,6 @@ fn take_back(request: &Request, seen: &NodeObservation<'_>, now: Timestamp) -> A
         return Action::Wait;
     }
     if node.carries_jobs() { Action::Done("left alone: a job has the node") } else { Action::PowerDown }
-}
-
-fn is_held(instance: &Instance) -> bool {
-    matches!(instance.status, InstanceStatus::Held { .. })
 }
 
 /// Why a node keeps its instance, whatever was asked for before.
@@ -258,6 +264,7 @@ mod tests {
             let instance = there.map(|(status, created)| instance(status, created));
             let slurm = node(state);
             let seen = NodeObservation {
+                is_in_doubt: false,
                 instances: instance.iter().collect(),
                 known: &known(instance.as_ref()),
                 slurm: Some(&slurm),
@@ -290,6 +297,7 @@ mod tests {
             let instance = instance(InstanceStatus::Active, created);
             let slurm = Node { booted: booted.map(second), ..node(UP) };
             let seen = NodeObservation {
+                is_in_doubt: false,
                 instances: vec![&instance],
                 known: &known(Some(&instance)),
                 slurm: Some(&slurm),
@@ -344,6 +352,7 @@ mod tests {
             let instance = there.map(|(status, created)| instance(status, created));
             let slurm = node(state);
             let seen = NodeObservation {
+                is_in_doubt: false,
                 instances: instance.iter().collect(),
                 known: &known(instance.as_ref()),
                 slurm: Some(&slurm),
@@ -363,6 +372,7 @@ mod tests {
         let late = |created: i64, up: i64| {
             let instance = instance(InstanceStatus::Active, created);
             let seen = NodeObservation {
+                is_in_doubt: false,
                 instances: vec![&instance],
                 known: &known(Some(&instance)),
                 slurm: Some(&slurm),
@@ -384,6 +394,7 @@ mod tests {
         let late = instance(InstanceStatus::Active, 40);
         let asked = |operation, proven: Option<i64>| {
             let seen = NodeObservation {
+                is_in_doubt: false,
                 instances: vec![&late],
                 known: &known(Some(&late)),
                 slurm: Some(&slurm),
@@ -405,6 +416,7 @@ mod tests {
     fn a_paused_group_creates_nothing() {
         let slurm = node(UP);
         let seen = NodeObservation {
+            is_in_doubt: false,
             instances: vec![],
             known: &known(None),
             slurm: Some(&slurm),
@@ -422,17 +434,19 @@ mod tests {
     #[test]
     fn what_a_person_has_set_aside_is_neither_used_nor_deleted() {
         let held = instance(InstanceStatus::Held { how: "rescue".into() }, 40);
+        let left_alone = || Action::Done("left alone: somebody has set its instance aside");
         for (kind, state, action) in [
             (
                 RequestKind::Resume,
                 UP,
                 Action::Fail("somebody has set its instance aside: it is rescue".into()),
             ),
-            (RequestKind::Suspend, "IDLE+CLOUD+POWERING_DOWN", Action::Done("there was nothing to delete")),
-            (RequestKind::GiveUp, "DOWN+CLOUD", Action::Done("there was nothing to delete")),
+            (RequestKind::Suspend, "IDLE+CLOUD+POWERING_DOWN", left_alone()),
+            (RequestKind::GiveUp, "DOWN+CLOUD", left_alone()),
         ] {
             let slurm = node(state);
             let seen = NodeObservation {
+                is_in_doubt: false,
                 instances: vec![&held],
                 known: &known(Some(&held)),
                 slurm: Some(&slurm),
@@ -462,6 +476,7 @@ mod tests {
         for (state, at, action) in rows {
             let slurm = node(state);
             let seen = NodeObservation {
+                is_in_doubt: false,
                 instances: vec![],
                 known: &known(None),
                 slurm: Some(&slurm),

@@ -71,11 +71,7 @@ impl Executor {
                 self.undrain(node).await;
                 Ok(())
             }
-            Outcome::CalledOff(why) => {
-                tracing::info!(node, why, "request called off");
-                self.store.log(node, what, "request", &why)?;
-                self.store.call_off(request.id, &why)
-            }
+            Outcome::CalledOff(why) => self.call_off(request, &why),
             Outcome::Retry { wait, problem } => {
                 let waited = now().duration_since(request.received).unsigned_abs();
                 if waited > OUTAGE && request.attempts >= LEAST_ATTEMPTS {
@@ -90,8 +86,19 @@ impl Executor {
         }
     }
 
+    fn call_off(&self, request: &Request, why: &str) -> Result<()> {
+        let node = request.node.as_str();
+        tracing::info!(node, why, "request called off");
+        self.store.log(node, request.kind.word(), "request", why)?;
+        self.store.call_off(request.id, why)
+    }
+
     async fn give_up(&self, request: &Request, problem: &str) -> Result<()> {
         let node = request.node.as_str();
+        // Slurm may have put the node back to work while the cloud was out of reach, or somebody else may have drained it.
+        if let Ok(Some(why)) = observe::objection(&self.slurm, request).await {
+            return self.call_off(request, &format!("{why} ({problem})"));
+        }
         tracing::error!(node, problem, "request failed");
         self.store.log(node, request.kind.word(), problem, "failed")?;
         self.store.fail(request.id, problem)?;
@@ -125,7 +132,7 @@ impl Executor {
         }
         let start = tokio::time::Instant::now();
         let mut begun = None;
-        let mut instance = observe::find(fleet, &request.node).await?;
+        let mut instance = observe::find(&self.store, fleet, &request.node).await?;
         while !self.stop.is_cancelled() {
             instance = observe::refresh(fleet, instance).await?;
             let done_before = match (&instance, begun) {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use kiln_cloud::Instance;
 use kiln_slurm::{BOOT_TIME_ROUNDING, Node, Slurm};
 
-use crate::cloud_view;
-use crate::error::Result;
+use crate::cloud_view::CloudView;
+use crate::error::{Error, Result};
 use crate::fleet::Fleet;
-use crate::store::{CloudOperation, Request, RequestKind};
+use crate::store::{CloudOperation, Request, RequestKind, Store};
 
 /// One request's node, as it is now.
 pub struct Observation {
@@ -23,8 +23,12 @@ pub struct Observation {
 }
 
 /// The node's instance in a list of all. The list may be old; [`refresh`] reads the instance itself.
-pub async fn find(fleet: &Fleet, node: &str) -> Result<Option<Instance>> {
-    Ok(cloud_view::instances(fleet).await?.remove(node))
+pub async fn find(store: &Store, fleet: &Fleet, node: &str) -> Result<Option<Instance>> {
+    let view = CloudView::read(store, fleet).await?;
+    match (view.nodes().remove(node), view.doubt(node)) {
+        (None, Some(doubt)) => Err(Error::Refused(doubt)),
+        (instance, _) => Ok(instance.cloned()),
+    }
 }
 
 pub async fn refresh(fleet: &Fleet, instance: Option<Instance>) -> Result<Option<Instance>> {

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kiln_cloud::{Instance, InstanceStatus};
+use kiln_cloud::InstanceStatus;
 use kiln_slurm::{Job, JobState, Node, Slurm};
 use kiln_wire::rollout::Rollout;
 
-use crate::cloud_view::{self, image_of};
-use crate::error::{Error, Result};
+use crate::cloud_view::{CloudView, image_of};
+use crate::error::Result;
 use crate::fleet::Fleet;
 use crate::store::{Request, Store};
 
 /// What was observed of one node.
 #[derive(Debug, Clone, Default)]
 pub struct NodeObservation {
+    /// Why nothing can be said about its instance, if so.
+    pub doubt: Option<String>,
     pub image: Option<String>,
     /// When the instance was created; `None`: there is none.
     pub created: Option<Timestamp>,
@@ -42,7 +44,7 @@ pub enum JobObservation {
 
 /// Everything that was observed in one round.
 pub struct Observation {
-    instances: BTreeMap<String, Instance>,
+    cloud: CloudView,
     nodes: BTreeMap<String, Node>,
     requests: BTreeMap<String, Request>,
     pub jobs: Vec<Job>,
@@ -64,8 +66,8 @@ impl Observation {
         // Before the instances, so that what a finished request did is seen there.
         let requests = store.latest_requests()?.into_iter().map(|r| (r.node.clone(), r)).collect();
         let nodes = slurm.nodes().await?;
-        let instances = cloud_view::instances(fleet).await.map_err(Error::from)?;
-        Ok(Observation { instances, nodes, requests, jobs })
+        let cloud = CloudView::read(store, fleet).await?;
+        Ok(Observation { cloud, nodes, requests, jobs })
     }
 
     /// Of each node of a rollout.
@@ -75,8 +77,9 @@ impl Observation {
         rollout: &Rollout,
     ) -> Result<BTreeMap<String, NodeObservation>> {
         let mut all = BTreeMap::new();
+        let instances = self.cloud.nodes();
         for node in &rollout.nodes {
-            let instance = self.instances.get(&node.node);
+            let instance = instances.get(node.node.as_str()).copied();
             let status = instance.map(|i| &i.status);
             let job = match node.step.job() {
                 Some(job) => Some(self.job(slurm, job).await?),
@@ -85,6 +88,7 @@ impl Observation {
             all.insert(
                 node.node.clone(),
                 NodeObservation {
+                    doubt: self.cloud.doubt(&node.node).filter(|_| instance.is_none()),
                     image: instance.and_then(image_of).map(String::from),
                     created: instance.map(|i| i.created),
                     active: status == Some(&InstanceStatus::Active),

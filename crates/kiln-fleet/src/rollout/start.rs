@@ -8,8 +8,7 @@ use kiln_spec::hostlist;
 
 use super::transitions::Order;
 use super::turn::KILN_DRAINED;
-use crate::cloud_view;
-use crate::cloud_view::image_of;
+use crate::cloud_view::{CloudView, image_of};
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::store::{Store, now};
@@ -27,26 +26,26 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
     check_user(slurm, &options, &partitions).await?;
     let chosen = choose(file, &options, &partitions)?;
     let fleet = Fleet::connect(file.clone())?;
-    let instances = cloud_view::instances(&fleet).await?;
+    let view = CloudView::look(store, &fleet).await?;
+    let instances = view.nodes();
     let states = slurm.nodes().await?;
     let nodes: Vec<RolloutNode> = chosen
         .into_iter()
         .map(|(name, partition)| {
             let target = file.nodes.get(&name).and_then(|n| n.image.clone());
-            let previous = instances.get(&name).and_then(image_of).map(String::from);
-            let broken =
-                instances.get(&name).is_some_and(|i| matches!(i.status, InstanceStatus::Error { .. }));
+            let instance = instances.get(name.as_str()).copied();
+            let previous = instance.and_then(image_of).map(String::from);
             let state = states.get(&name);
             let elastic = file.elastic_group(&name).is_some();
             // Kiln may bring back a node that Kiln drained; whether it still is one is seen when it has its turn.
             let ours = !elastic && !options.no_reboot && state.is_some_and(Node::is_drained_by_kiln);
-            let skipped = if elastic {
-                elastic_skip(&options, target.as_deref(), instances.get(&name), state)
-            } else if broken && !ours {
-                Some("its instance is broken; `kiln up` recreates it".to_string())
-            } else {
-                reason_to_skip(&options, target.as_deref(), previous.as_deref(), state)
-            };
+            let skipped = untouchable(instance, view.doubt(&name), ours).or_else(|| {
+                if elastic {
+                    elastic_skip(&options, target.as_deref(), instance, state)
+                } else {
+                    reason_to_skip(&options, target.as_deref(), previous.as_deref(), state)
+                }
+            });
             RolloutNode {
                 previous,
                 target,
@@ -161,6 +160,24 @@ fn choose(
         return Err(Error::Refused("there are no nodes in the rebuild partitions".into()));
     }
     Ok(names.into_iter().map(|name| (name.clone(), partitions[&name].clone())).collect())
+}
+
+/// Why a node cannot be rebuilt now, whatever its image. `is_drained_by_kiln`: a rebuild may be what it needs.
+fn untouchable(
+    instance: Option<&Instance>,
+    doubt: Option<String>,
+    is_drained_by_kiln: bool,
+) -> Option<String> {
+    match instance.map(|i| &i.status) {
+        Some(InstanceStatus::Held { how }) => {
+            Some(format!("somebody has set its instance aside: it is {how}"))
+        }
+        Some(InstanceStatus::Error { .. }) if !is_drained_by_kiln => {
+            Some("its instance is broken; `kiln up` recreates it".into())
+        }
+        Some(_) => None,
+        None => doubt,
+    }
 }
 
 fn elastic_skip(

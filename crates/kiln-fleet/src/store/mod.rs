@@ -31,6 +31,8 @@ pub struct Store {
     connection: Mutex<Connection>,
     /// Counts requests that this process finished or failed.
     settled: watch::Sender<u64>,
+    /// The id of the missing instance that the cloud was last asked for.
+    asked_last: Mutex<Option<String>>,
 }
 
 /// How long another process may hold the store.
@@ -61,7 +63,11 @@ impl Store {
             schema::migrate(&mut connection, path)
         });
         match prepared {
-            Ok(()) => Ok(Store { connection: Mutex::new(connection), settled: watch::Sender::new(0) }),
+            Ok(()) => Ok(Store {
+                connection: Mutex::new(connection),
+                settled: watch::Sender::new(0),
+                asked_last: Mutex::default(),
+            }),
             Err(Error::Store(source)) => Err(describe(path, source)),
             Err(other) => Err(other),
         }
@@ -70,6 +76,11 @@ impl Store {
     /// Changes whenever this process has finished or failed a request.
     pub fn settled(&self) -> watch::Receiver<u64> {
         self.settled.subscribe()
+    }
+
+    /// For whoever asks the cloud for some of many missing instances, and for the next ones later.
+    pub(crate) fn asked_last<T>(&self, take: impl FnOnce(&mut Option<String>) -> T) -> T {
+        take(&mut self.asked_last.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {

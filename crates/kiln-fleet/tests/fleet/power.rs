@@ -387,3 +387,30 @@ async fn what_is_not_labelled_as_a_compute_nodes_is_not_deleted() {
     lab.stop().await;
     assert!(lab.cloud.has("e-0") && lab.cloud.calls().is_empty());
 }
+
+/// As Nova does with the servers of a cell that does not answer.
+#[tokio::test]
+async fn a_node_whose_instance_a_list_lacks_gets_no_second_one() {
+    let mut lab = lab(1);
+    resume(&lab, "e-0");
+    lab.start();
+    lab.settled("e-0").await;
+    assert_eq!(lab.cloud.calls(), ["create 1"]);
+    lab.cloud.hide("e-0");
+    lab.cloud.refuse("show", Error::failed("the cell does not answer"));
+    let listings = lab.cloud.listings();
+    resume(&lab, "e-0");
+    until("several rounds have gone by", || lab.cloud.listings() > listings + 3).await;
+    assert_eq!(lab.cloud.calls(), ["create 1"]);
+    assert_eq!(lab.store.open_requests().unwrap().len(), 1, "nobody can say whether it is there");
+    // Powered down meanwhile: that is not done before the instance is gone.
+    lab.slurm.node("e-0", OFF, "None");
+    lab.call(|paths| hooks::suspend(paths, "e-0"));
+    let listings = lab.cloud.listings();
+    until("several rounds have gone by", || lab.cloud.listings() > listings + 3).await;
+    assert_eq!(lab.store.open_requests().unwrap().len(), 1);
+    lab.cloud.heal("show");
+    assert_eq!(lab.settled("e-0").await.state, RequestState::Done);
+    assert_eq!(lab.cloud.calls(), ["create 1", "delete e-0"]);
+    lab.stop().await;
+}

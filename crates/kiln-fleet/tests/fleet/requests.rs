@@ -163,3 +163,43 @@ async fn a_request_whose_end_is_not_written_down_is_taken_up_again() {
     assert_eq!(lab.cloud.calls(), ["rebuild n-0 new"]);
     lab.stop().await;
 }
+
+/// The cloud is out of reach for too long; meanwhile Slurm has put the node back to work.
+#[tokio::test]
+async fn a_request_that_is_given_up_drains_no_node_that_is_at_work_again() {
+    let mut lab = Lab::new();
+    lab.cloud.refuse("list", Error::busy(None));
+    let an_hour_ago = jiff::Timestamp::now() - Duration::from_secs(3600);
+    lab.store.enqueue(&["n-0", "n-1"].map(|n| NewRequest::new(RequestKind::Reboot, n, an_hour_ago))).unwrap();
+    let store = rusqlite::Connection::open(lab.path("store.db")).unwrap();
+    store.execute_batch("UPDATE requests SET attempts = 9").unwrap();
+    lab.slurm.node("n-0", "ALLOCATED", "2020-01-01T00:00:00");
+    lab.slurm.waits_for_boot("n-1");
+    lab.start();
+    let spared = lab.settled("n-0").await;
+    assert!(spared.called_off().is_some_and(|why| why.contains("Slurm does not wait")), "{spared:?}");
+    assert_eq!(lab.settled("n-1").await.state, RequestState::Failed);
+    until("the other one is drained", || !lab.slurm.calls("scontrol update").is_empty()).await;
+    lab.stop().await;
+    let drains = lab.slurm.calls("scontrol update");
+    assert!(drains.iter().all(|call| call.contains("nodename=n-1 state=drain")), "{drains:?}");
+}
+
+/// As Nova does with the servers of a cell that does not answer.
+#[tokio::test]
+async fn an_instance_that_a_list_lacks_is_asked_for_by_its_id() {
+    let mut lab = Lab::new();
+    lab.start();
+    until("kilnd has seen the instances", || lab.store.known_instances().unwrap().len() == 3).await;
+    lab.cloud.hide("n-0");
+    lab.cloud.refuse("show", Error::failed("the cell does not answer"));
+    lab.hook("n-0");
+    until("it is put off", || lab.store.open_requests().unwrap().iter().any(|r| r.error.is_some())).await;
+    let open = lab.store.open_requests().unwrap();
+    assert!(open[0].error.as_ref().unwrap().contains("does not say whether it is gone"), "{open:?}");
+    assert!(lab.slurm.calls("scontrol update").is_empty() && lab.cloud.calls().is_empty());
+    lab.cloud.heal("show");
+    assert_eq!(lab.settled("n-0").await.state, RequestState::Done);
+    assert_eq!(lab.cloud.calls(), ["rebuild n-0 new"]);
+    lab.stop().await;
+}

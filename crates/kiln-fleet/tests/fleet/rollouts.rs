@@ -291,3 +291,25 @@ async fn a_user_cannot_keep_the_licence_of_rebuild_jobs() {
     assert!(lab.slurm.calls("scontrol update").iter().all(|call| call == expected));
     lab.stop().await;
 }
+
+/// Neither an instance that somebody has set aside nor one that cannot be seen is a rollout's to touch.
+#[tokio::test]
+async fn nodes_whose_instance_is_held_or_in_doubt_are_skipped() {
+    let mut lab = Lab::new();
+    lab.start();
+    until("kilnd has seen the instances", || lab.store.known_instances().unwrap().len() == 3).await;
+    lab.cloud.put("n-0", |i| i.status = InstanceStatus::Held { how: "rescued".into() });
+    lab.cloud.hide("n-1");
+    lab.cloud.refuse("show", kiln_cloud::Error::failed("the cell does not answer"));
+    let id = begin(&lab, Options::default()).await;
+    let first = jobs(&lab, 1).await;
+    let report = report(&lab.store, id).unwrap();
+    let skipped = |at: usize| match &report.rollout.nodes[at].step {
+        NodeStep::Skipped { reason } => reason.clone(),
+        other => format!("{other:?}"),
+    };
+    assert_eq!(skipped(0), "somebody has set its instance aside: it is rescued");
+    assert!(skipped(1).contains("does not say whether it is gone"), "{}", skipped(1));
+    assert!(first.len() == 1 && first[0].2.ends_with("n-2"), "{first:?}");
+    lab.stop().await;
+}

@@ -29,9 +29,11 @@ pub(super) fn check(mount: &Mount) -> Result<(), ApplyError> {
 pub(super) fn apply(session: &mut Session, mount: &Mount, id: &str) -> Result<Verdict, ApplyError> {
     let source = mounts::find(&mount.source)?;
     let mut changes = Vec::new();
+    let mut is_formatted = false;
     if let (Source::Device(device), MountSource::Volume(name)) = (&source, &mount.source)
         && must_format(mount.format, name, examine(device)?)?
     {
+        is_formatted = true;
         changes.push("formatted".to_owned());
         if !session.dry_run {
             format(device, name)?;
@@ -50,7 +52,7 @@ pub(super) fn apply(session: &mut Session, mount: &Mount, id: &str) -> Result<Ve
         changes.push("closed the volumes' directory".to_owned());
     }
     // A dry run cannot know the identity of a file system that is yet to be made.
-    let blank = session.dry_run && !changes.is_empty();
+    let blank = session.dry_run && is_formatted;
     let line = if blank { String::new() } else { fstab_line(&source, mount)? };
     if blank || set_line(session, &mount.target, &line)? {
         changes.push("mount table".to_owned());

@@ -3,10 +3,12 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use super::logins::{self, NOLOGIN};
 use super::{BootError, say};
 use crate::metadata::Origin;
 use crate::{explain, process};
@@ -46,13 +48,29 @@ pub(super) fn close(origin: Origin) -> Result<(), BootError> {
 }
 
 /// `kiln node keep-metadata`: closes the metadata, says so to systemd, and sets the rules again whenever something else
-/// has changed them. Returns only with an error.
+/// has changed them. Returns only with an error; users cannot log in then, but root can.
 pub fn keep_metadata() -> Result<std::convert::Infallible, BootError> {
+    let ended = keep();
+    if let Err(error) = logins::close(Path::new(NOLOGIN)) {
+        say(&format!("{NOLOGIN} could not be written: {error}"));
+    }
+    ended
+}
+
+fn keep() -> Result<std::convert::Infallible, BootError> {
     let failed = |error: &dyn std::error::Error| BootError::Firewall(explain(error));
-    let changes = monitor().map_err(|error| failed(&error))?;
+    let changes = monitor();
     close(Origin::ConfigDrive)?;
     let mut ours = rules();
+    logins::open(Path::new(NOLOGIN)).map_err(|error| failed(&error))?;
     notify_ready().map_err(|error| failed(&error))?;
+    let Ok(changes) = changes else {
+        // Nothing answers at the address, and there is no packet filter.
+        loop {
+            std::thread::sleep(LOOK_EVERY);
+            close(Origin::ConfigDrive)?;
+        }
+    };
     let mut patience = FIRST_LOOK;
     loop {
         match changes.recv_timeout(patience) {

@@ -6,6 +6,7 @@
 
 mod firewall;
 mod host;
+mod logins;
 mod share;
 mod update;
 

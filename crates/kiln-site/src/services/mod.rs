@@ -118,15 +118,14 @@ fn all() -> Vec<&'static Service> {
     lists.filter(|service| names.insert(service.name)).collect()
 }
 
-/// The packages that an image for nodes of these roles needs. One that `has_software` already, because it is built on
-/// another image for nodes, is asked only for what not every cluster has: the other may have been made for a cluster
-/// without.
-pub fn packages(spec: &Spec, family: &Family, roles: &[Role], has_software: bool) -> BTreeSet<&'static str> {
+/// The packages that an image for nodes of these roles needs. Of a role that is `present` already, because the image is built
+/// on one for nodes of that role, only what not every cluster has: the other may have been made for a cluster without.
+pub fn packages(spec: &Spec, family: &Family, roles: &[Role], present: &[Role]) -> BTreeSet<&'static str> {
     let services = |role: Role| of(role).iter().filter(|s| s.is_wanted(spec));
     roles
         .iter()
         .flat_map(|role| services(*role).map(move |service| (*role, *service)))
-        .filter(|(_, service)| !has_software || service.wanted.is_some())
+        .filter(|(role, service)| !present.contains(role) || service.wanted.is_some())
         .flat_map(|(role, service)| (service.software)(role))
         .flat_map(|software| family.packages(software))
         .collect()

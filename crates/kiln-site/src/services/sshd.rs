@@ -35,11 +35,12 @@ const UNIT: &str = "sshd.service";
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     let config = file("/etc/ssh/sshd_config.d/kiln.conf", config(context));
     let unit = context.family.unit(UNIT);
-    // Who logs in must not find the metadata open.
+    // Who logs in must not find the metadata open. Root's way in must not depend on it: where the unit fails, it closes the
+    // node to everybody else.
     let after_metadata = file(
         format!("/etc/systemd/system/{unit}.d/kiln.conf"),
         format!(
-            "# Written by Kiln.\n[Unit]\nRequires={METADATA}\nAfter={METADATA}\n",
+            "# Written by Kiln.\n[Unit]\nWants={METADATA}\nAfter={METADATA}\n",
             METADATA = metadata::UNIT
         ),
     );

@@ -24,7 +24,7 @@ const OPENSTACK: &str = "kind = \"openstack\"\nsubnet = \"10.0.0.0/24\"";
 #[test]
 fn an_image_has_the_software_of_its_roles() {
     let spec = spec(LOCAL);
-    let of = |role| list(packages(&spec, debian(), &[role], false));
+    let of = |role| list(packages(&spec, debian(), &[role], &[]));
     insta::assert_snapshot!(Role::ALL.map(of).join("\n"), @r"
     ca-certificates dbus iproute2 libpmix2 mariadb-server munge nftables openssh-server procps slurm-client slurm-wlm-mysql-plugin slurmctld slurmdbd sudo
     ca-certificates dbus iproute2 less munge nftables openssh-server procps slurm-client sudo
@@ -35,7 +35,7 @@ fn an_image_has_the_software_of_its_roles() {
 #[test]
 fn what_only_some_clouds_need_is_installed_there_alone() {
     let (local, openstack) = (spec(LOCAL), spec(OPENSTACK));
-    let on_top = |spec: &Spec, role| list(packages(spec, debian(), &[role], true));
+    let on_top = |spec: &Spec, role| list(packages(spec, debian(), &[role], &Role::ALL));
     assert_eq!(on_top(&local, Role::Control), "");
     assert_eq!(on_top(&openstack, Role::Control), "chrony nfs-common nfs-kernel-server");
     assert_eq!(on_top(&openstack, Role::Compute), "chrony libpam-slurm-adopt nfs-common");

@@ -61,6 +61,8 @@ pub struct Node {
     pub address: Option<String>,
     /// CPUs that jobs have.
     pub allocated: u32,
+    /// Sockets, cores of each and threads of each, as slurm.conf has them.
+    pub cores: Option<[u32; 3]>,
     /// The node's `Extra` field, where Kiln keeps which bundle the node has.
     pub extra: Option<String>,
 }
@@ -156,10 +158,19 @@ pub fn parse_node(line: &str) -> Option<Node> {
         reason: reason.map(|(words, _)| words.trim().to_string()),
         booted: field(line, "BootTime").and_then(moment),
         address: field(line, "NodeAddr").map(String::from),
-        allocated: field(line, "CPUAlloc").and_then(|n| n.parse().ok()).unwrap_or(0),
+        allocated: number(line, "CPUAlloc").unwrap_or(0),
+        cores: cores(line),
         // The last: a reason, which comes before it, may hold the same word.
         extra: line.rsplit_once(" Extra=").and_then(|(_, rest)| first_word(rest)),
     })
+}
+
+fn cores(line: &str) -> Option<[u32; 3]> {
+    Some([number(line, "Sockets")?, number(line, "CoresPerSocket")?, number(line, "ThreadsPerCore")?])
+}
+
+fn number(line: &str, name: &str) -> Option<u32> {
+    field(line, name)?.parse().ok()
 }
 
 fn first_word(text: &str) -> Option<String> {
@@ -182,13 +193,14 @@ mod tests {
     #[test]
     fn nodes_are_read() {
         let nodes = parse_nodes(
-            "NodeName=a Arch=x86_64 CPUAlloc=2 NodeAddr=10.0.0.1 State=MIXED BootTime=2026-01-02T03:04:05 \
+            "NodeName=a Arch=x86_64 CoresPerSocket=4 CPUAlloc=2 Sockets=1 ThreadsPerCore=2 NodeAddr=10.0.0.1 State=MIXED BootTime=2026-01-02T03:04:05 \
              SlurmdStartTime=None Extra=kiln-bundle:0123\n\
              NodeName=b State=DOWN*+DRAIN BootTime=None Reason=Not responding, truly [slurm@2026-01-01T00:00:00]\n\n",
         );
         let (a, b) = (&nodes["a"], &nodes["b"]);
         assert_eq!(a.booted, Some("2026-01-02T03:04:05Z".parse().unwrap()));
         assert_eq!((a.allocated, a.address.as_deref()), (2, Some("10.0.0.1")));
+        assert_eq!((a.cores, b.cores), (Some([1, 4, 2]), None));
         assert_eq!(a.extra.as_deref(), Some("kiln-bundle:0123"));
         assert_eq!((a.reason.as_deref(), b.booted), (None, None));
         assert_eq!(b.reason.as_deref(), Some("Not responding, truly"));

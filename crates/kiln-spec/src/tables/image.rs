@@ -10,8 +10,9 @@ use crate::merge::{Merged, default_text};
 use crate::validate::{names, unknown};
 use crate::words::{and_list, or_list};
 use crate::written::table::table;
-use crate::written::{At, List, Named, Text};
-use crate::{ImageSource, ImageSpec, Role, System};
+use crate::written::{At, Key, List, Named, Reader, Shape, Source, Text, Written};
+use crate::{ImageSource, ImageSpec, Mirror, Role, System};
+use serde_json::json;
 
 table! {
     /// An image: a root disk with all software and no cluster configuration.
@@ -20,14 +21,61 @@ table! {
         "source" => source: Text, otherwise "`bookworm` on `local`, required on `openstack`";
         /// An existing image of the cloud, by name or id, that is used as it is. Nothing is built, and no other key is allowed but `roles`.
         "prebuilt" => prebuilt: Text;
-        /// Roles whose software is installed. An image that is built upon another one has that image's software already; its own `roles` then only select which `[role.*].packages` are added.
-        "roles" => roles: List<At<Role>>, otherwise "all three";
+        /// Roles whose software is installed. An image that is built upon another one has that image's software already; the software of roles that the other lacks is added.
+        "roles" => roles: List<At<Role>>, otherwise "those of the image that it is built upon, or all three";
         /// Debian packages to add. `NAME=VERSION` pins a version.
         "packages" => packages: List<Text>;
         /// Shell commands that run as root at the end of the build, in order. The build fails if one of them fails.
         "commands" => commands: List<Text>;
-        /// URL of the package mirror that all package sources are set to.
-        "mirror" => mirror: Text, otherwise "the mirror of the source";
+        /// URL of the package mirror that all package sources are set to. Where security updates have an address of their own, a table: `{ debian = "...", security = "..." }`.
+        "mirror" => mirror: MirrorValue, otherwise "the mirror of the source";
+    }
+}
+
+table! {
+    /// Package mirrors.
+    MirrorTable {
+        /// URL for all suites but the security suites.
+        "debian" => debian: Text, otherwise "the address of the source";
+        /// URL for the security suites, such as `bookworm-security`.
+        "security" => security: Text, otherwise "the address of the source";
+    }
+}
+
+/// A mirror for everything as a string, or a table of mirrors.
+#[derive(Debug)]
+pub(crate) enum MirrorValue {
+    All(Text),
+    Each(MirrorTable),
+}
+
+impl MirrorValue {
+    fn span(&self) -> Range<usize> {
+        match self {
+            MirrorValue::All(text) => text.span.clone(),
+            MirrorValue::Each(table) => table.at.clone(),
+        }
+    }
+}
+
+impl Written for MirrorValue {
+    fn read(source: &Source<'_>, reader: &mut Reader<'_, '_>) -> Option<Self> {
+        match source.shape {
+            Shape::Table(_) => MirrorTable::read(source, reader).map(MirrorValue::Each),
+            Shape::Value(toml_edit::Value::String(_)) => Text::read(source, reader).map(MirrorValue::All),
+            _ => {
+                reader.wrong_type(source, "a URL as a string, or a table of URLs");
+                None
+            }
+        }
+    }
+
+    fn schema() -> serde_json::Value {
+        json!({"oneOf": [Text::schema(), MirrorTable::schema()]})
+    }
+
+    fn keys() -> Vec<Key> {
+        MirrorTable::keys()
     }
 }
 
@@ -107,10 +155,11 @@ pub(crate) fn validate(merged: &Merged, findings: &mut Findings<'_>) -> BTreeMap
     }
     // Without a kind, which was reported, its images could be anything.
     let elsewhere = merged.cloud.facts().filter(|facts| !facts.makes_source_images);
-    let images = (merged.images.iter())
+    let mut images: BTreeMap<String, ImageSpec> = (merged.images.iter())
         .map(|image| (image.name.value.clone(), one(image, &names, elsewhere, findings)))
         .collect();
     report_cycles(merged, findings);
+    inherit_roles(merged, &mut images);
     images
 }
 
@@ -135,7 +184,27 @@ fn one(
         roles,
         packages: role::packages(table.packages.as_ref(), findings),
         commands: role::commands(table.commands.as_ref(), findings),
-        mirror: table.mirror.as_ref().map(|mirror| mirror_url(mirror, findings)),
+        mirror: table.mirror.as_ref().map(|written| mirror(written, findings)),
+    }
+}
+
+/// An image that is built upon another one and says nothing of roles has the same.
+fn inherit_roles(merged: &Merged, images: &mut BTreeMap<String, ImageSpec>) {
+    let is_said = |name: &str| merged.images.iter().any(|i| i.name.value == name && i.table.roles.is_some());
+    for name in merged.images.iter().map(|image| &image.name.value).filter(|name| !is_said(name)) {
+        let mut at = name;
+        // A cycle was reported elsewhere; here it must only not go on for ever.
+        for _ in 0..images.len() {
+            match images.get(at).map(|image| &image.source) {
+                Some(ImageSource::Image(parent)) if !is_said(at) => at = parent,
+                _ => break,
+            }
+        }
+        if let Some(roles) = images.get(at).map(|image| image.roles.clone())
+            && let Some(image) = images.get_mut(name)
+        {
+            image.roles = roles;
+        }
     }
 }
 
@@ -181,13 +250,23 @@ fn check_prebuilt(image: &MergedImage, prebuilt: &Text, findings: &mut Findings<
         image.written.then(|| ("source", image.source.span.clone())),
         table.packages.as_ref().map(|list| ("packages", list.span.clone())),
         table.commands.as_ref().map(|list| ("commands", list.span.clone())),
-        table.mirror.as_ref().map(|text| ("mirror", text.span.clone())),
+        table.mirror.as_ref().map(|mirror| ("mirror", mirror.span())),
     ];
     for (key, span) in others.into_iter().flatten() {
         let message = format!("image `{}` is prebuilt and cannot have `{key}`", image.name.value);
         (findings.error("bad-image", span, message))
             .expected("`prebuilt` alone, or no `prebuilt`")
             .related(prebuilt.span.clone(), "prebuilt here");
+    }
+}
+
+fn mirror(written: &MirrorValue, findings: &mut Findings<'_>) -> Mirror {
+    match written {
+        MirrorValue::All(url) => Mirror::All(mirror_url(url, findings)),
+        MirrorValue::Each(MirrorTable { debian, security, .. }) => Mirror::Each {
+            debian: debian.as_ref().map(|url| mirror_url(url, findings)),
+            security: security.as_ref().map(|url| mirror_url(url, findings)),
+        },
     }
 }
 

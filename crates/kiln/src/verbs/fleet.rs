@@ -30,6 +30,8 @@ pub enum Fleet {
     Abort { id: RolloutId },
     /// How every compute node is
     Health,
+    /// Which instances the compute nodes have had, as far as they are not known to be gone
+    Instances,
     /// All there is to know of one node
     Dossier { node: String },
     /// What happened, oldest first
@@ -52,6 +54,10 @@ impl Fleet {
             }
             Fleet::Health => {
                 context.printer.json(&look(context, &store, async |s| s.health().await)?)?;
+                return Ok(Exit::Ok);
+            }
+            Fleet::Instances => {
+                context.printer.json(&kiln_fleet::known_instances(&store)?)?;
                 return Ok(Exit::Ok);
             }
             Fleet::Dossier { node } => {

@@ -64,6 +64,7 @@ pub fn metadata(lab: &mut Lab) {
             }
         }
         stays_closed(lab, node);
+        without_packet_filter(lab, node);
         let drive = lab.try_as_user(node, "cat /mnt/config/openstack/latest/user_data");
         assert!(!drive.status.success(), "a user read the config drive");
     }
@@ -85,6 +86,25 @@ fn stays_closed(lab: &Lab, node: &str) {
     }
     lab.on(node, &["systemctl", "stop", "nftables"]);
     wait("the metadata is closed", closed);
-    let needs = lab.on(node, &["systemctl", "show", "--property=Requires", "ssh.service"]);
+    let needs = lab.on(node, &["systemctl", "show", "--property=Wants", "ssh.service"]);
     assert!(needs.contains("kiln-metadata.service"), "{needs}");
+}
+
+/// The rules cannot be set. Root gets in all the same, and users do not.
+fn without_packet_filter(lab: &Lab, node: &str) {
+    let root = || lab.try_kiln(&["ssh", node, "true"]).status.success();
+    let nft = lab.on(node, &["sh", "-c", "command -v nft"]);
+    let hidden = format!("{nft}.hidden");
+    lab.on(node, &["sh", "-c", &format!("nft delete table inet kiln_node; mv {nft} {hidden}")]);
+    lab.on(node, &["sh", "-c", "systemctl restart kiln-metadata.service || true"]);
+    wait("users are kept out", || lab.try_on(node, &["test", "-e", "/etc/nologin"]).status.success());
+    lab.on(node, &["systemctl", "restart", "ssh.service"]);
+    assert!(!lab.try_as_user(node, "true").status.success(), "a user logged in beside an open metadata");
+    wait("root gets in", root);
+    lab.on(node, &["mv", &hidden, &nft]);
+    lab.on(node, &["systemctl", "restart", "kiln-metadata.service"]);
+    wait("users get in again", || lab.try_as_user(node, "true").status.success());
+    lab.on(node, &["systemctl", "stop", "kiln-metadata.service"]);
+    assert!(root(), "sshd has ended with the unit");
+    lab.on(node, &["systemctl", "start", "kiln-metadata.service"]);
 }

@@ -244,6 +244,9 @@ pub fn incomplete_list(lab: &mut Lab) {
     assert!(page.contains("cloud    cannot be relied on: its list lacks"), "{page}");
     looked(lab);
     assert_eq!(acts(lab), before);
+    // Nor does the deploy host make them a second time.
+    let plan = lab.json(&["plan"]);
+    assert_eq!(plan["actions"], Value::Array(Vec::new()), "{plan}");
     no_more_faults();
     healthy(lab);
     assert_eq!((lab.job(&job, "JobState").as_str(), lab.job(&job, "Restarts").as_str()), ("RUNNING", "0"));

@@ -4,7 +4,7 @@
 //! Operations are named after the API's verbs; `build` fails the making of an instance after its creation
 //! was accepted, which leaves it in the error state; `zone NAME` fails creations in that zone. `boot` fails nothing: the instance is on, but its system
 //! hangs. `create NAME`, `build NAME` and `boot NAME` are about the instance of that name alone. `hide NAME` fails nothing either: lists leave the
-//! instance out. A method and path, as in `POST /v1/networks`, lets the
+//! instance out. Nor does `slow VERB`: the answer takes five seconds longer. A method and path, as in `POST /v1/networks`, lets the
 //! operation succeed and only its answer get lost.
 
 use std::collections::BTreeMap;
@@ -25,6 +25,9 @@ struct Fault {
     #[serde(default)]
     message: Option<String>,
 }
+
+/// How much longer a slow answer takes.
+pub const SLOW: Duration = Duration::from_secs(5);
 
 fn server_error() -> u16 {
     500

@@ -1,6 +1,5 @@
 //! What a round reads: Slurm once, the cloud once, the store.
 
-mod missing;
 pub mod node;
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,12 +14,11 @@ use kiln_wire::labels;
 
 use kiln_wire::FleetNode;
 
-use crate::cloud_view::{is_ours, node_of};
+use crate::cloud_view::{CloudView, is_ours, node_of};
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::store::{CloudOperation, KnownInstance, RequestKind, Store, now};
 use kiln_wire::rollout::RolloutNode;
-use missing::Missing;
 use node::{NodeObservation, Pause, Stray};
 
 /// How long either side may take to answer when somebody waits for it.
@@ -49,11 +47,7 @@ struct Records {
 impl Observation {
     /// Fails if either side cannot be read, or cannot be complete. Notes which instances there are.
     pub async fn read(store: &Store, slurm: &Slurm, fleet: &Fleet, share: &Path) -> Result<Observation> {
-        let known = store.known_instances()?;
-        let (nodes, cloud) = tokio::try_join!(slurm_side(slurm), CloudSide::read(fleet, known))?;
-        cloud.missing.gone.iter().try_for_each(|id| store.forget_instance(id))?;
-        let ours = cloud.instances.iter().filter(|i| is_ours(i, &fleet.file.cluster));
-        store.note_instances(ours.map(|i| (node_of(i), i)))?;
+        let (nodes, cloud) = tokio::try_join!(slurm_side(slurm), CloudView::read(store, fleet))?;
         Observation::of(store, fleet, share, nodes, cloud).await
     }
 
@@ -62,7 +56,7 @@ impl Observation {
         fleet: &Fleet,
         share: &Path,
         nodes: BTreeMap<String, Node>,
-        cloud: CloudSide,
+        cloud: CloudView,
     ) -> Result<Observation> {
         // Last: a hook that came meanwhile has left its request.
         let records = Records::read(store, share)?;
@@ -96,8 +90,7 @@ impl PartialObservation {
         fleet: &Fleet,
         share: &Path,
     ) -> Result<PartialObservation> {
-        let known = store.known_instances()?;
-        let (nodes, cloud) = tokio::join!(soon(slurm_side(slurm)), soon(CloudSide::read(fleet, known)));
+        let (nodes, cloud) = tokio::join!(soon(slurm_side(slurm)), soon(CloudView::look(store, fleet)));
         let (nodes, slurm_problem) = half(nodes);
         let (cloud, cloud_problem) = half(cloud);
         let observation = Observation::of(store, fleet, share, nodes, cloud).await?;
@@ -130,28 +123,6 @@ async fn slurm_side(slurm: &Slurm) -> Result<BTreeMap<String, Node>> {
     Ok(nodes)
 }
 
-/// What the cloud says.
-#[derive(Default)]
-struct CloudSide {
-    /// As it lists them.
-    instances: Vec<Instance>,
-    /// What it said of those that were there before and are not in its list.
-    missing: Missing,
-}
-
-impl CloudSide {
-    async fn read(fleet: &Fleet, known: BTreeMap<String, KnownInstance>) -> Result<CloudSide> {
-        let instances = fleet.cloud.instances(&fleet.file.cluster).await?;
-        let is_control = |i: &Instance| i.labels.get(labels::ROLE).is_some_and(|role| role == "control");
-        if !instances.iter().any(is_control) {
-            let text = "the cloud does not list the control node: its answer is not complete";
-            return Err(Error::Refused(text.into()));
-        }
-        let missing = missing::ask_for(fleet, &known, &instances).await;
-        Ok(CloudSide { instances, missing })
-    }
-}
-
 impl Records {
     fn read(store: &Store, share: &Path) -> Result<Records> {
         let open = store.open_rollouts()?.into_iter();
@@ -177,15 +148,14 @@ impl Records {
 fn assemble(
     fleet: &Fleet,
     mut slurm: BTreeMap<String, Node>,
-    mut cloud: CloudSide,
+    mut cloud: CloudView,
     records: &Records,
 ) -> Observation {
     let mut by_node: HashMap<String, Vec<Instance>> = HashMap::new();
     let mut strays = Vec::new();
     let first_seen =
         |i: &Instance| records.known.get(&i.id).map_or_else(now, |known: &KnownInstance| known.first_seen);
-    let instances = cloud.instances.into_iter().chain(cloud.missing.found);
-    for instance in instances.filter(|i| is_ours(i, &fleet.file.cluster)) {
+    for instance in cloud.instances.into_iter().filter(|i| is_ours(i, &fleet.file)) {
         let node = instance.labels.get(labels::NODE).filter(|name| fleet.file.nodes.contains_key(*name));
         if let Some(name) = node {
             by_node.entry(name.clone()).or_default().push(instance);
@@ -214,7 +184,7 @@ fn assemble(
             operation: records.operations.get(name).copied(),
             pause: records.pauses.get(&node.group).cloned(),
             first_seen: instances.iter().map(|i| (i.id.clone(), first_seen(i))).collect(),
-            unlisted: cloud.missing.unlisted.remove(name),
+            unlisted: cloud.unlisted.remove(name),
             instances,
             group: node.group.clone(),
             node: name.clone(),

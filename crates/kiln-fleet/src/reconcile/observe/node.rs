@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::{Node, REASON, State};
 
+pub use crate::cloud_view::Unlisted;
 use crate::store::{CloudOperation, RequestKind};
 
 /// One node, as it was at one moment.
@@ -40,14 +41,6 @@ pub struct NodeObservation {
     /// What Kiln last did to its instance.
     pub operation: Option<(CloudOperation, Timestamp)>,
     pub pause: Option<Pause>,
-}
-
-/// What the cloud says of an instance that is not in its list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unlisted {
-    /// It shows the instance, asked for by its id.
-    There,
-    NoAnswer(String),
 }
 
 /// A group that is left alone for a while.

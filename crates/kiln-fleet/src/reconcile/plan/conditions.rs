@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::{BOOT_TIME_ROUNDING, Node, REASON};
 use kiln_wire::bundle_tag;
 
 use super::super::observe::node::{NodeObservation, Stray, Unlisted};
 use super::rules::{Action, Diagnosis};
-use crate::cloud_view::image_of;
+use crate::cloud_view::{image_of, is_held};
 use crate::store::CloudOperation;
 
 /// A node whose instance was deleted by somebody else.
@@ -17,6 +18,10 @@ const GONE: &str = "its instance is gone";
 const HEARD: &str = "Slurm still hears from the node";
 /// No boot of Kiln's own takes longer.
 const LONGEST_BOOT: Duration = Duration::from_secs(30 * 60);
+/// An instance that is made has booted by then.
+const FIRST_BOOT: Duration = Duration::from_secs(10 * 60);
+/// The cloud's and this host's, where both are kept right.
+const CLOCKS_APART: Duration = Duration::from_secs(60);
 
 fn diagnosis(text: impl Into<String>, actions: Vec<Action>) -> Diagnosis {
     Diagnosis { text: text.into(), actions }
@@ -100,20 +105,31 @@ pub fn own_reboot(o: &NodeObservation) -> Option<Diagnosis> {
     if !o.slurm.as_ref().is_some_and(Node::is_down_for_unexpected_reboot) {
         return None;
     }
-    let (operation, at) = o.operation?;
     let booted = o.slurm.as_ref()?.booted?;
-    let ours = booted >= at - BOOT_TIME_ROUNDING && booted <= at + LONGEST_BOOT;
-    let boots = matches!(
-        operation,
-        CloudOperation::Reboot | CloudOperation::Rebuild | CloudOperation::Start | CloudOperation::Create
-    );
-    if !(ours && boots) {
-        return None;
-    }
-    Some(diagnosis(
-        format!("Slurm took Kiln's own {} for an accident", operation.word()),
-        vec![Action::Resume],
-    ))
+    let ours = o.operation.filter(|(operation, at)| {
+        let in_time = booted >= *at - BOOT_TIME_ROUNDING && booted <= *at + LONGEST_BOOT;
+        in_time && !matches!(operation, CloudOperation::Delete)
+    });
+    let text = match ours {
+        Some((operation, _)) => format!("Slurm took Kiln's own {} for an accident", operation.word()),
+        None if is_first_boot(o, booted) => {
+            "Slurm took the first boot of a new instance for an accident".into()
+        }
+        None => return None,
+    };
+    Some(diagnosis(text, vec![Action::Resume]))
+}
+
+/// `kiln up` recreates and rebuilds instances of fixed nodes, and kilnd hears nothing of it. What boots for the first time has
+/// no accident behind it.
+fn is_first_boot(o: &NodeObservation, booted: Timestamp) -> bool {
+    let Some(instance) = only_instance(o).filter(|i| i.status == InstanceStatus::Active) else {
+        return false;
+    };
+    // By the cloud's clock, or by this host's if the cloud's is wrong.
+    let made = [instance.built.unwrap_or(instance.created), o.first_seen(instance)];
+    let is_first = made.iter().any(|made| booted >= *made - CLOCKS_APART && booted <= *made + FIRST_BOOT);
+    !o.elastic && is_first && !o.carries_jobs() && !has_old_bundle(o)
 }
 
 /// Paused, suspended, shelved or in rescue. Whoever did that has a reason, and ends it.
@@ -265,9 +281,8 @@ pub fn other_image(o: &NodeObservation) -> Option<Diagnosis> {
 
 pub fn old_bundle(o: &NodeObservation) -> Option<Diagnosis> {
     let instance = only_instance(o)?;
-    let (wanted, since) = o.bundle.as_ref()?;
-    let has = o.slurm.as_ref()?.extra.as_deref().and_then(bundle_tag::read)?;
-    if instance.status != InstanceStatus::Active || !o.is_up() || bundle_tag::matches(has, wanted) {
+    let (_, since) = o.bundle.as_ref()?;
+    if instance.status != InstanceStatus::Active || !o.is_up() || !has_old_bundle(o) {
         return None;
     }
     let since = since.strftime("%Y-%m-%d %H:%M:%S UTC");
@@ -275,6 +290,13 @@ pub fn old_bundle(o: &NodeObservation) -> Option<Diagnosis> {
         format!("its configuration is older than that of {since}; `kiln configure` brings it"),
         vec![],
     ))
+}
+
+/// It has said which bundle it has, and that is another than it should have.
+fn has_old_bundle(o: &NodeObservation) -> bool {
+    let has = o.slurm.as_ref().and_then(|node| node.extra.as_deref()).and_then(bundle_tag::read);
+    let wanted = o.bundle.as_ref().map(|(wanted, _)| wanted);
+    has.zip(wanted).is_some_and(|(has, wanted)| !bundle_tag::matches(has, wanted))
 }
 
 pub fn stray(stray: &Stray) -> Option<Diagnosis> {
@@ -296,10 +318,6 @@ fn without_node(stray: &Stray) -> Option<Diagnosis> {
     }
     let actions = if is_held(&stray.instance) { vec![] } else { vec![delete(&stray.instance)] };
     Some(diagnosis(text, actions))
-}
-
-fn is_held(instance: &Instance) -> bool {
-    matches!(instance.status, InstanceStatus::Held { .. })
 }
 
 /// Its instance, where the instance's own state is the question.

@@ -173,7 +173,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "own-reboot",
-        when: "Slurm set the node down as \"unexpectedly rebooted\", and the reboot was Kiln's own",
+        when: "Slurm set the node down as \"unexpectedly rebooted\", and the reboot was Kiln's own, or the first boot of a fixed node's new instance",
         grace: Grace::None,
         does: "put back into service",
         check: Check::Node(conditions::own_reboot),

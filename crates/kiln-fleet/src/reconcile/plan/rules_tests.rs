@@ -111,6 +111,7 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
     let booted = |at: i64| move |o: &mut NodeObservation| o.slurm_mut().booted = Some(second(at));
     let set_down = |at: i64| move |o: &mut NodeObservation| o.slurm_mut().reason_at = Some(second(at));
     let seen_at = |at: i64| move |o: &mut NodeObservation| _ = o.first_seen.insert("i-1".into(), second(at));
+    let built = |at: i64| move |o: &mut NodeObservation| o.instances[0].built = Some(second(at));
     let operation =
         |at: i64| move |o: &mut NodeObservation| o.operation = Some((CloudOperation::Start, second(at)));
     let bundle = |o: &mut NodeObservation| {
@@ -160,9 +161,18 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
         (node(gone).with(Active).but(booted(30)).but(seen_at(60)).but(set_down(40)), "lost:"),
         // Reboots: Kiln's own, an accident, an old operation.
         (node(rebooted).with(Active).but(booted(100)).but(operation(90)), "own-reboot: resume"),
-        (node(rebooted).with(Active).but(booted(100)), "lost:"),
+        (node(rebooted).with(Active).but(booted(9000)), "lost:"),
+        // `kiln up` has made or rebuilt the instance: by the cloud's clock, by this host's.
+        (node(rebooted).with(Active).but(booted(100)), "own-reboot: resume"),
+        (node(rebooted).with(Active).but(booted(9000)).but(built(8990)), "own-reboot: resume"),
+        (node(rebooted).with(Active).but(booted(100)).but(built(9000)), "own-reboot: resume"),
+        (node(rebooted).with(Active).but(booted(9000)).but(seen_at(9030)), "own-reboot: resume"),
+        (node(rebooted).with(Active).but(booted(100)).but(built(9000)).but(seen_at(9000)), "lost:"),
+        (node(rebooted).with(Active).but(booted(100)).but(|o| o.slurm_mut().allocated = 1), "lost:"),
+        (node(rebooted).with(Active).but(booted(100)).but(bundle), "lost:"),
+        (node(rebooted).with(Building).but(booted(100)), "-"),
         (node(rebooted).with(Active).but(booted(9000)).but(operation(90)), "lost:"),
-        (node(rebooted).with(Active).but(booted(50)).but(operation(90)), "lost:"),
+        (node(rebooted).with(Active).but(booted(5000)).but(operation(5040)), "lost:"),
         // Somebody has set it aside.
         (up().with(held()), "held-instance:"),
         (off().with(held()), "held-instance:"),

@@ -293,6 +293,10 @@ impl After<'_> {
             actions.push(Action::Become(RolloutState::Halted { why }));
             return;
         }
+        // Which image a node has must be known first.
+        if self.seen.values().any(|seen| seen.doubt.is_some()) {
+            return;
+        }
         for node in &self.rollout.nodes {
             let Some(seen) = self.seen.get(&node.node) else { continue };
             // A node that has the image it had was not touched.

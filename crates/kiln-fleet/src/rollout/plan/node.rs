@@ -50,6 +50,9 @@ pub struct Terms {
 }
 
 pub fn plan_node(node: &RolloutNode, seen: &NodeObservation, terms: Terms, now: Timestamp) -> NodePlan {
+    if let Some(doubt) = &seen.doubt {
+        return to(Transition::Remark(Some(doubt.clone())));
+    }
     if node.elastic {
         return powered_down(node, seen, now);
     }

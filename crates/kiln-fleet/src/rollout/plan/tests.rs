@@ -450,10 +450,25 @@ fn a_node_of_an_elastic_group_is_done_when_what_it_had_is_gone() {
     assert_eq!(step(&seen(Some(START - 500), "MIXED+CLOUD+DRAIN+POWER_DOWN")), None);
     assert_eq!(step(&seen(Some(START - 500), "IDLE+CLOUD+POWERING_DOWN")), None);
     assert_eq!(step(&seen(None, "IDLE+CLOUD+POWERED_DOWN")), Some(NodeStep::Done));
+    let doubt = NodeObservation { doubt: Some("?".into()), ..seen(None, "IDLE+CLOUD") };
+    assert_ne!(step(&doubt), Some(NodeStep::Done), "nobody can say that it is gone");
     // It went and came back between two rounds.
     assert_eq!(step(&seen(Some(START + 30), "IDLE+CLOUD")), Some(NodeStep::Done));
     // Somebody called it off.
     assert_eq!(step(&seen(Some(START - 500), "IDLE+CLOUD")), Some(NodeStep::Pending));
+}
+
+#[test]
+fn nothing_is_taken_back_while_the_image_of_a_node_is_in_doubt() {
+    let options = Options { rollback_on_halt: true, ..Options::default() };
+    let mut halting = rollout(options, vec![NodeStep::Done, NodeStep::Failed { reason: "x".into() }]);
+    halting.state = RolloutState::Halting { why: "x".into() };
+    let seen = |doubt: Option<&str>| {
+        let unseen = NodeObservation { doubt: doubt.map(String::from), ..NodeObservation::default() };
+        act(&halting, &[new(JobState::Completed), unseen])
+    };
+    assert!(seen(Some("?")).is_empty());
+    assert!(seen(None).iter().any(|action| matches!(action, Action::TakeBack { .. })));
 }
 
 #[test]

@@ -66,7 +66,8 @@ pub fn judge(lab: &Lab, since: i64, submitted: &[(String, i64)], excuses: &Excus
         let begun = runs.iter().filter(|run| run.began.is_some()).count();
         let last = runs.last().expect("a run");
         let once = last.name.ends_with("once") || last.name == "srun";
-        if once && begun > 1 && !runs.iter().any(|run| excuses.forgot(run)) {
+        // A job that was being launched when its node went away has not run there, and Slurm lets it wait again.
+        if once && begun > 1 && !runs.iter().any(|run| excuses.forgot(run) || excuses.kept_from_start(run)) {
             wrong.push(format!("job {id} was to run once and began {begun} times: {runs:?}"));
         }
         if !excused && (begun != 1 || last.state != "COMPLETED") {
@@ -91,13 +92,17 @@ fn within(windows: &[(i64, i64)], at: i64) -> bool {
 }
 
 impl Excuses {
-    fn cover(&self, run: &Run) -> bool {
+    fn kept_from_start(&self, run: &Run) -> bool {
         let on = |node: &str, from: i64, to: i64| {
             run.nodes.iter().any(|n| n == node) && run.began.is_some_and(|began| (from..=to).contains(&began))
         };
+        self.starts.iter().any(|(node, from, to)| on(node, *from, *to))
+    }
+
+    fn cover(&self, run: &Run) -> bool {
         self.jobs.contains(&run.id)
             || self.forgot(run)
-            || self.starts.iter().any(|(node, from, to)| on(node, *from, *to))
+            || self.kept_from_start(run)
             || (run.name.starts_with("burst") && run.began.is_some_and(|began| within(&self.no_room, began)))
     }
 
@@ -174,7 +179,7 @@ fn touches(since: i64) -> Vec<Touch> {
     log.lines().filter(|line| line.contains(": changed ")).filter_map(touch).collect()
 }
 
-/// Nodes and how many instances the cloud has of each; and what belongs to no node.
+/// Nodes and how many instances the cloud has of each, but for those that it is deleting; and what belongs to no node.
 pub fn instances() -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(cloud_root().join("state/instances")).into_iter().flatten().flatten() {
@@ -182,6 +187,9 @@ pub fn instances() -> BTreeMap<String, usize> {
         else {
             continue;
         };
+        if record["phase"]["phase"] == "deleting" {
+            continue;
+        }
         let node = record["labels"][labels::NODE].as_str().unwrap_or("of no node").to_string();
         *all.entry(node).or_default() += 1;
     }

@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::checker::now;
-use super::{Campaign, Drain, SAVED_WITHIN};
+use super::{Campaign, Drain, SAVED_WITHIN, STORE_DIRECTORY};
 use crate::daemon::daemon_pid;
 use crate::instance;
 use crate::lab::order;
@@ -31,6 +31,10 @@ pub const FAULTS: &[Fault] = &[
     ("the cloud throttles", throttled),
     ("the cloud is out of order", out_of_order),
     ("answers of the cloud get lost", answers_lost),
+    ("the cloud is slow", slow),
+    ("the cloud's lists lack instances", hidden),
+    ("the cloud's lists lack instances", hidden),
+    ("kilnd's disk is full", disk_full),
     ("an instance cannot be built", build_fails),
     ("a node loses the share", share_lost),
     ("an administrator drains a node", drained),
@@ -187,6 +191,34 @@ fn answers_lost(campaign: &mut Campaign) -> String {
     let request = *campaign.random.pick(&["POST /v1/instances", "GET /v1/instances"]);
     order(&format!(r#"{{"{request}": {{"fail": {times}, "status": 503}}}}"#));
     format!("{request}, {times} times")
+}
+
+fn slow(campaign: &mut Campaign) -> String {
+    let times = campaign.random.between(2, 8);
+    let operation = *campaign.random.pick(&["create", "rebuild", "reboot", "delete", "list", "get"]);
+    order(&format!(r#"{{"slow {operation}": {{"fail": {times}}}}}"#));
+    format!("{operation}, {times} times")
+}
+
+/// As Nova does with the servers of a cell that does not answer. Some cannot be asked for by their id either.
+fn hidden(campaign: &mut Campaign) -> String {
+    let (times, silent) = (campaign.random.between(3, 30), campaign.random.between(0, 5));
+    let first = usize::try_from(campaign.random.between(0, super::NODES.len() as u64 - 1)).expect("few");
+    let many = usize::try_from(campaign.random.between(1, 4)).expect("few");
+    let nodes: Vec<&str> = super::NODES.iter().cycle().skip(first).take(many).copied().collect();
+    let hide = nodes.iter().map(|node| format!(r#""hide {node}": {{"fail": {times}}}"#));
+    let show = format!(r#""get": {{"fail": {silent}, "status": 503}}"#);
+    order(&format!("{{{}}}", hide.chain([show]).collect::<Vec<_>>().join(",")));
+    format!("{}, {times} times", nodes.join(" "))
+}
+
+/// Hooks and requests come meanwhile, and cannot be written down.
+fn disk_full(campaign: &mut Campaign) -> String {
+    let file = format!("{STORE_DIRECTORY}/fills-the-disk");
+    campaign.lab.try_on("control", &["dd", "if=/dev/zero", &format!("of={file}"), "bs=64k"]);
+    pause(campaign, 3, 15);
+    campaign.lab.on("control", &["rm", &file]);
+    String::new()
 }
 
 fn build_fails(campaign: &mut Campaign) -> String {

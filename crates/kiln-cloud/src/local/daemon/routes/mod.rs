@@ -15,6 +15,7 @@ use axum::routing::{delete, get, post, put};
 use axum::{Json, Router};
 
 use super::access::Caller;
+use super::faults::SLOW;
 use super::records::GrantRecord;
 use super::server::{Server, blocking};
 use super::{Daemon, lock};
@@ -120,6 +121,9 @@ impl Server {
         let daemon = Arc::clone(&self.daemon);
         let result = blocking(move || {
             *lock(&daemon.last_request) = Instant::now();
+            if daemon.fault(&format!("slow {operation}")).is_err() {
+                std::thread::sleep(SLOW);
+            }
             daemon.fault(operation)?;
             work(&daemon)
         });

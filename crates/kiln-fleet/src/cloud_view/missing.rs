@@ -7,17 +7,24 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use kiln_cloud::Instance;
 
-use super::node::Unlisted;
-use crate::cloud_view::is_ours;
+use super::is_ours;
 use crate::error::chain;
 use crate::fleet::Fleet;
-use crate::store::KnownInstance;
+use crate::store::{KnownInstance, Store};
 
-/// In one look. The others count as missing without an answer, until the cloud has answered for those before them.
+/// In one look. The others count as missing without an answer, until one of the next looks has asked for them.
 const MOST: usize = 64;
 const AT_A_TIME: usize = 16;
 /// For one answer.
 const SOON: Duration = Duration::from_secs(20);
+
+/// What the cloud says of an instance that is not in its list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unlisted {
+    /// It shows the instance, asked for by its id.
+    There,
+    NoAnswer(String),
+}
 
 #[derive(Default)]
 pub struct Missing {
@@ -29,14 +36,20 @@ pub struct Missing {
     pub found: Vec<Instance>,
 }
 
-/// `known`: from before the list was asked for, so that what was created meanwhile is not among the missing.
-pub async fn ask_for(fleet: &Fleet, known: &BTreeMap<String, KnownInstance>, listed: &[Instance]) -> Missing {
+pub async fn ask_for(
+    store: &Store,
+    fleet: &Fleet,
+    known: &BTreeMap<String, KnownInstance>,
+    listed: &[Instance],
+) -> Missing {
     let listed: HashSet<&str> = listed.iter().map(|i| i.id.as_str()).collect();
-    let mut to_ask: Vec<(String, String)> = (known.iter())
-        .filter(|(id, _)| !listed.contains(id.as_str()))
-        .map(|(id, known)| (id.clone(), known.node.clone()))
-        .collect();
-    let not_asked = to_ask.split_off(to_ask.len().min(MOST));
+    let missing = known.iter().filter(|(id, _)| !listed.contains(id.as_str()));
+    let missing = missing.map(|(id, known)| (id.clone(), known.node.clone())).collect();
+    let (to_ask, not_asked) = store.asked_last(|last| {
+        let (to_ask, not_asked) = turn(missing, last.as_deref());
+        *last = to_ask.last().map(|(id, _)| id.clone());
+        (to_ask, not_asked)
+    });
     let ask = |(id, node): (String, String)| async move {
         let answer = tokio::time::timeout(SOON, fleet.cloud.instance(&id)).await;
         (id, node, answer)
@@ -46,7 +59,7 @@ pub async fn ask_for(fleet: &Fleet, known: &BTreeMap<String, KnownInstance>, lis
     let mut missing = Missing::default();
     for (id, node, answer) in answers.collect::<Vec<_>>().await {
         let unlisted = match answer {
-            Ok(Ok(instance)) if is_ours(&instance, &fleet.file.cluster) => {
+            Ok(Ok(instance)) if is_ours(&instance, &fleet.file) => {
                 let is_going = instance.status == kiln_cloud::InstanceStatus::Deleting;
                 missing.found.push(instance);
                 (!is_going).then_some(Unlisted::There)
@@ -64,4 +77,37 @@ pub async fn ask_for(fleet: &Fleet, known: &BTreeMap<String, KnownInstance>, lis
     let later = || Unlisted::NoAnswer("not asked yet: too many are missing".into());
     missing.unlisted.extend(not_asked.into_iter().map(|(_, node)| (node, later())));
     missing
+}
+
+/// Ids with their nodes.
+type Ids = Vec<(String, String)>;
+
+/// Those that are asked for in this look, and the others. It begins behind the `last` that was asked for, so that every one has
+/// its turn, whether or not the cloud answers for those before it.
+fn turn(mut missing: Ids, last: Option<&str>) -> (Ids, Ids) {
+    let behind = last.map_or(0, |last| missing.partition_point(|(id, _)| id.as_str() <= last));
+    missing.rotate_left(behind);
+    let not_asked = missing.split_off(missing.len().min(MOST));
+    (missing, not_asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_missing_instance_has_its_turn() {
+        let all: Ids = (0..150).map(|n| (format!("{n:03}"), format!("n-{n}"))).collect();
+        let mut asked = HashSet::new();
+        let mut last: Option<String> = None;
+        for _ in 0..3 {
+            let (now, others) = turn(all.clone(), last.as_deref());
+            assert_eq!((now.len(), others.len()), (MOST, 150 - MOST));
+            last = now.last().map(|(id, _)| id.clone());
+            asked.extend(now);
+        }
+        assert_eq!(asked.len(), 150);
+        let few = all[..3].to_vec();
+        assert_eq!(turn(few, last.as_deref()).0.len(), 3);
+    }
 }
