@@ -138,6 +138,11 @@ const BACKUP: &[Scenario] = &[
     ("a cluster with a past", backup::raise),
     ("a mistake is undone", backup::mistake),
     ("a damaged backup is refused", backup::damaged),
+];
+
+/// Where a backup, or the volume that it is of, is all that is left.
+const BACKUP_LOST: &[Scenario] = &[
+    ("a cluster with a past", backup::raise),
     ("control is lost with its root disk", backup::root_disk_lost),
     ("control is lost with its state volume", backup::state_volume_lost),
 ];
@@ -225,8 +230,9 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// Campaigns of any length, which run only when they are named.
-const CAMPAIGNS: [Suite; 2] = [
+/// Long ones, which run only when they are named.
+const CAMPAIGNS: [Suite; 3] = [
+    Suite { name: "backup-lost", debian: "bookworm", lane: "bookworm", scenarios: &[BACKUP_LOST] },
     Suite { name: "chaos-bookworm", debian: "bookworm", lane: "bookworm", scenarios: &[CHAOS] },
     Suite { name: "chaos-trixie", debian: "trixie", lane: "newer", scenarios: &[CHAOS] },
 ];
