@@ -7,8 +7,18 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
 
-/// The control node's `kiln`, as the user who owns the store.
-const FLEET: [&str; 7] = ["runuser", "-u", "slurm", "--", "kiln", "--json", "fleet"];
+/// The control node's `kiln`, as the user who owns the store, with the rights that kilnd's unit gives it.
+const FLEET: [&str; 9] = [
+    "setpriv",
+    "--reuid=kilnd",
+    "--regid=kilnd",
+    "--clear-groups",
+    "--inh-caps=+setuid,+setgid",
+    "--ambient-caps=+setuid,+setgid",
+    "kiln",
+    "--json",
+    "fleet",
+];
 
 pub struct Control {
     ssh: Ssh,

@@ -3,6 +3,8 @@ use std::path::PathBuf;
 
 use kiln_slurm::Release;
 
+use crate::upgrade::QueuedJob;
+
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +46,8 @@ pub enum Error {
     NoVolume(String),
     #[error("the cloud reports an error for volume {name} ({id}), which has been in use and may hold data")]
     VolumeInError { name: String, id: String },
+    #[error("volume {name} has {from_gib} GiB; it cannot shrink to {size_gib} GiB")]
+    SmallerVolume { name: String, from_gib: u64, size_gib: u64 },
     #[error("the cloud has another cluster {cluster}: {what} belongs to the one with the id {id}")]
     OtherCluster { cluster: String, what: String, id: String },
     #[error("{node} should have the address {address}, which is taken by {by}")]
@@ -78,6 +82,8 @@ pub enum Error {
         /// The first that any of them has.
         hint: Option<String>,
     },
+    #[error("{program} on the control node: {said}")]
+    Slurm { program: String, said: String },
     #[error("{0}")]
     Fleet(String),
     #[error("{message}")]
@@ -99,6 +105,26 @@ pub enum Error {
     #[error("rollout {0} continues in the background")]
     Detached(i64),
     #[error("{0}")]
+    NoUpgrade(String),
+    #[error("{0}; a maintenance upgrade is not needed")]
+    NoMaintenance(String),
+    #[error("{}", running(.0))]
+    JobsRun(Vec<QueuedJob>),
+    #[error("rollout {0} is not over")]
+    RolloutOpen(i64),
+    #[error("stopped while jobs end; no job starts meanwhile")]
+    UpgradeWaits,
+    #[error("Slurm's data is aside in {0}: the upgrade cannot be given up any more")]
+    DataAside(String),
+    #[error("the data in {directory} is not of the Slurm that the file wants{}", wanted.map(|r| format!(", {r}")).unwrap_or_default())]
+    OtherBack { directory: String, wanted: Option<Release> },
+    #[error("the upgrade is not complete; what the old Slurm had is in {directory} on the control node")]
+    UpgradeFailed {
+        directory: String,
+        #[source]
+        source: Box<Error>,
+    },
+    #[error("{0}")]
     NotReady(String),
     #[error("stopped as requested; run the same command again to continue")]
     Stopped,
@@ -111,6 +137,14 @@ impl From<kiln_image::BuildError> for Error {
             other => Error::Image(other),
         }
     }
+}
+
+const BACK: &str = "`kiln upgrade --maintenance` continues; with the old source of the image in the file, `kiln upgrade --back` goes \
+                    back";
+
+fn running(jobs: &[QueuedJob]) -> String {
+    let lines: Vec<String> = jobs.iter().map(|job| format!("\n  {}", job.line())).collect();
+    format!("jobs run:{}", lines.concat())
 }
 
 impl Error {
@@ -134,6 +168,18 @@ impl Error {
             }
             Error::RotationPending(_) => Some("`kiln configure` distributes it; then rotate again".into()),
             Error::NoBackup(_) => Some("`kiln backup list` shows those that there are".into()),
+            Error::JobsRun(_) => Some(
+                "--wait lets them end and starts no others; --at TIME does so from that time on; `scancel` ends a job".into(),
+            ),
+            Error::NoMaintenance(_) => Some("`kiln up` does the upgrade, then `kiln rebuild`".into()),
+            Error::RolloutOpen(id) => {
+                Some(format!("`kiln rebuild watch {id}` waits for its end, `kiln rebuild abort {id}` ends it"))
+            }
+            Error::UpgradeWaits => Some(
+                "run the same command again to continue; `kiln upgrade --abort` gives it up and lets jobs start again".into(),
+            ),
+            Error::DataAside(_) | Error::UpgradeFailed { .. } => Some(BACK.into()),
+            Error::OtherBack { .. } => Some("put the old source of the image back in the file".into()),
             Error::NoRollout => Some("`kiln rebuild` starts one".into()),
             Error::Detached(id) => {
                 Some(format!("`kiln rebuild watch {id}` watches it again, `kiln rebuild abort {id}` ends it"))
@@ -157,7 +203,10 @@ impl Error {
             Error::SlurmConversion { present, .. } => {
                 let newest = present.newest_that_converts();
                 let newest = newest.map(|newest| format!("Slurm {newest} is the newest that can; "));
-                Some(format!("{}docs/upgrade.md says what to do", newest.unwrap_or_default()))
+                Some(format!(
+                    "{}`kiln upgrade --maintenance` crosses the distance with all nodes down; docs/upgrade.md says what it keeps",
+                    newest.unwrap_or_default()
+                ))
             }
             Error::SlurmDistance { release, control, .. } if release > control => Some(
                 "the control node must be as new as the newest of the others: give it the newer image first"
@@ -175,6 +224,9 @@ impl Error {
                  backup, delete the volume yourself: `kiln apply` then creates an empty one"
                     .into(),
             ),
+            Error::SmallerVolume { from_gib, .. } => {
+                Some(format!("put `size = \"{from_gib} GiB\"` back in the file; volumes only grow"))
+            }
             Error::OtherCluster { .. } => Some(
                 "give this cluster another `name`; if that cluster is this one and its `.kiln` was lost, `kiln secrets adopt` \
                  takes its id from the cloud"

@@ -81,10 +81,14 @@ impl Deployment<'_> {
         self.ask_release(&mut observed).await;
         let targets = targets(self.spec, &observed);
         check(self.spec, &observed, &targets)?;
+        self.build_unbuilt(&targets).await
+    }
+
+    pub(crate) async fn build_unbuilt(&self, targets: &Targets) -> Result<()> {
         for (name, id) in targets {
             if id.is_none() {
                 self.check_stop()?;
-                self.build_image(&name, false, false).await?;
+                self.build_image(name, false, false).await?;
             }
         }
         Ok(())

@@ -12,7 +12,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::control_loop::{ControlLoop, fleet, upkeep};
+use crate::control_loop::upkeep::{self, Spools};
+use crate::control_loop::{ControlLoop, fleet};
 use crate::error::{Error, Result};
 use crate::power::Power;
 use crate::reboot::Reboots;
@@ -23,7 +24,8 @@ use crate::store::Store;
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
     pub store: PathBuf,
-    pub spool: PathBuf,
+    /// Where hooks leave requests.
+    pub spools: Vec<PathBuf>,
     pub fleet: PathBuf,
     pub slurm: Slurm,
     /// Where the published bundles are.
@@ -39,7 +41,7 @@ impl Default for DaemonConfig {
     fn default() -> Self {
         DaemonConfig {
             store: paths::STORE.into(),
-            spool: paths::SPOOL.into(),
+            spools: paths::SPOOLS.map(PathBuf::from).into(),
             fleet: paths::FLEET_FILE.into(),
             slurm: Slurm::default(),
             share: paths::SHARE.into(),
@@ -70,12 +72,15 @@ pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> 
     let store = Arc::new(Store::open(&config.store)?);
     let requeued = store.requeue_unowned(&HashSet::new(), Duration::ZERO)?;
     tracing::info!(store = %config.store.display(), requeued, "serving");
+    // What has been asked is known before the first decision.
+    let spools = Spools { directories: config.spools.clone(), fleet: config.fleet.clone() };
+    spools.pick_up(&store);
     let (fleet_sender, fleet_receiver) = watch::channel(None);
     let control_loop = || ControlLoop { fleet: fleet_receiver.clone(), stop: stop.clone() };
     let slurm = || config.slurm.clone();
     let mut loops = JoinSet::new();
     loops.spawn(fleet::publish(config.fleet.clone(), config.poll, fleet_sender, stop.clone()));
-    loops.spawn(upkeep::keep(store.clone(), config.spool.clone(), config.poll, stop.clone()));
+    loops.spawn(upkeep::keep(store.clone(), spools, config.poll, stop.clone()));
     loops.spawn(control_loop().run(Reboots::new(store.clone(), slurm(), config.poll, stop.clone())));
     loops.spawn(control_loop().run(Power::new(store.clone(), slurm(), config.poll)));
     loops.spawn(control_loop().run(Rollouts {

@@ -1,9 +1,9 @@
 //! The control node's side of Kiln: Slurm's hooks, the daemon that answers them, and rollouts.
 //!
-//! A hook only writes into the [`Store`] and returns. The [`daemon`] runs one controller per concern: [`reboot`], [`power`],
+//! A hook only leaves a file in a spool and returns. It runs as Slurm's own user, all else as kilnd's, which alone reads the
+//! [`Store`] and the fleet file. The [`daemon`] runs one controller per concern: [`reboot`], [`power`],
 //! [`rollout`] and [`reconcile`]. Each has the same three parts: `observe` reads the store, Slurm and the cloud; `plan`
-//! decides and does nothing else; `execute` acts and records. [`control_loop`] runs them. Everything here runs as Slurm's own
-//! user.
+//! decides and does nothing else; `execute` acts and records. [`control_loop`] runs them.
 
 mod cloud_view;
 mod control_loop;

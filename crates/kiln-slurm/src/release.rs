@@ -86,6 +86,11 @@ impl Release {
         (self.year, self.month)
     }
 
+    /// Both read what the other has written.
+    pub fn has_major_of(self, other: Release) -> bool {
+        self.major() == other.major()
+    }
+
     /// A release that is too new for the table is taken for the newest, one that is too old for the oldest.
     fn rules(self) -> &'static Rules {
         let newer = RULES.partition_point(|rules| rules.major <= self.major());

@@ -26,6 +26,9 @@ pub const NODE_NAMES: &str = "/etc/kiln/nodes";
 /// On control, on the state volume.
 pub const STORE_DIRECTORY: &str = "/var/lib/state/kiln";
 pub const STORE: &str = "/var/lib/state/kiln/store.db";
+/// On control: where Slurm's hooks leave requests for kilnd. The first is on the state volume, so that they outlast a rebuild
+/// of control; the second, on the root disk, is for when that volume is full, read-only or not there.
+pub const SPOOLS: [&str; 2] = ["/var/lib/state/kiln-spool", "/var/spool/kiln"];
 /// On control: how backups are made.
 pub const BACKUP_SETTINGS: &str = "/etc/kiln/backup.json";
 /// On control: where the volume for backups is mounted.
@@ -36,12 +39,6 @@ pub const BACKUPS_BESIDE_STATE: &str = "/var/lib/state/backup";
 pub const STATE_ID: &str = "/var/lib/state/state-id";
 /// On control, on the state volume.
 pub const SLURMCTLD_STATE: &str = "/var/lib/state/slurmctld";
-/// On control, on the root disk and not beside the store: it is for when the store cannot be written, and most of
-/// what is wrong with the store then (the volume full, read-only, not there) would be wrong here too. A file written
-/// below the mount point of a missing volume would even vanish when the volume comes. A rebuild of control loses
-/// little: the daemon empties the spool as soon as the store answers, and Slurm's own state is on the same volume as
-/// the store, so that without it nobody calls a hook for long.
-pub const SPOOL: &str = "/var/spool/kiln";
 
 /// The programs that slurm.conf names. It cannot give a hook arguments; the binary knows by the name it is called by
 /// which one it is.

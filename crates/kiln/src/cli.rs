@@ -77,6 +77,7 @@ pub enum Verb {
     Apply(verbs::apply::Apply),
     Configure(verbs::configure::Configure),
     Rebuild(verbs::rebuild::Rebuild),
+    Upgrade(verbs::upgrade::Upgrade),
     #[command(subcommand)]
     Backup(verbs::backup::Backup),
     Restore(verbs::restore::Restore),

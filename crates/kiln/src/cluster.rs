@@ -23,18 +23,19 @@ pub fn with<T>(
     let spec = input::spec(context)?;
     let board = Board::new(context.printer.progress());
     let show = |event: Event| board.show(event);
-    let result = context.interruptible(|stop| async {
+    context.interruptible(|stop| async {
         let deployment = Deployment::open(&spec, &context.file, &show, stop)?;
-        work(&deployment).await
-    });
-    result.or_else(|error| {
-        let known = error.downcast_ref::<kiln_deploy::Error>();
-        let hint = known.and_then(kiln_deploy::Error::hint);
-        match hint {
-            Some(hint) => Err(error).hint(hint),
-            None => Err(error),
-        }
+        work(&deployment).await.or_else(advised)
     })
+}
+
+fn advised<T>(error: anyhow::Error) -> anyhow::Result<T> {
+    let known = error.downcast_ref::<kiln_deploy::Error>();
+    let hint = known.and_then(kiln_deploy::Error::hint);
+    match hint {
+        Some(hint) => Err(error).hint(hint),
+        None => Err(error),
+    }
 }
 
 /// One line or spinner per item, kept until it is done.

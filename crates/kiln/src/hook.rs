@@ -12,11 +12,8 @@ pub fn run() -> Option<ExitCode> {
     let mut arguments = std::env::args();
     let name = arguments.next()?;
     let nodes = arguments.next().unwrap_or_default();
-    let paths = HookPaths {
-        store: Path::new(paths::STORE),
-        spool: Path::new(paths::SPOOL),
-        fleet: Path::new(paths::FLEET_FILE),
-    };
+    let spools = paths::SPOOLS.map(Path::new);
+    let paths = HookPaths { spools: &spools, fleet: Path::new(paths::FLEET_FILE) };
     let name = Path::new(&name).file_name()?.to_str()?;
     if name == "kiln-epilog" {
         kiln_node::epilog::run();
@@ -32,6 +29,6 @@ pub fn run() -> Option<ExitCode> {
         "kiln-resume-fail" => hooks::give_up(paths, &nodes),
         _ => return None,
     };
-    // Slurm only logs the exit code; what went wrong is in kilnd's events.
+    // Slurm only logs the exit code.
     Some(if accepted.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

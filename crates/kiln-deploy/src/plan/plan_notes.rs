@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_site::{Purpose, volume_name};
-use kiln_spec::{ImageUpdate, Node, Spec, Volume, hostlist};
+use kiln_spec::{ImageUpdate, Node, Role, Spec, Volume, hostlist};
 
 use super::node::{control_has_backup_volume, group_label};
 use crate::addresses::reserved_addresses;
@@ -25,15 +25,6 @@ pub fn plan_notes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<St
     }
     notes.extend(addresses(spec, observed));
     notes.extend(backup_volume(spec, observed));
-    for purpose in [Purpose::State, Purpose::Home, Purpose::Backup] {
-        let name = volume_name(spec, purpose);
-        let there = observed.volumes.iter().find(|v| v.name == name);
-        if let (Some(size_gib), Some(there)) = (purpose.size_gib(spec), there)
-            && there.size_gib != size_gib
-        {
-            notes.push(format!("volume {name}: stays at {} GiB; volumes are not resized", there.size_gib));
-        }
-    }
     notes
 }
 
@@ -89,7 +80,8 @@ fn nodes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<String> {
 
 fn differences(node: &Node<'_>, instance: &Instance, targets: &Targets) -> Vec<String> {
     let mut all = Vec::new();
-    if instance.flavor != node.flavor {
+    // The flavors of compute nodes change through Slurm.
+    if node.role != Role::Compute && instance.flavor != node.flavor {
         all.push(format!(
             "keeps flavor {}, not {}, until the instance is recreated",
             instance.flavor, node.flavor

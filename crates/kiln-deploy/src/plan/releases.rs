@@ -34,6 +34,30 @@ pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> 
     Ok(())
 }
 
+/// As [`check`], where Slurm begins anew: only what nodes are to run has to fit together.
+pub fn check_together(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
+    let Some(future) = future(spec, observed, targets) else { return Ok(()) };
+    let others = spec.nodes().filter(|node| node.role != Role::Control);
+    for (node, release) in others.filter_map(|n| target(spec, &n, observed, targets).map(|r| (n, r))) {
+        if !future.can_serve(release) {
+            return Err(Error::SlurmDistance { group: group_label(&node), release, control: future });
+        }
+    }
+    Ok(())
+}
+
+/// What the control node runs now.
+pub fn of_control(spec: &Spec, observed: &Observed) -> Option<Release> {
+    let control = spec.nodes().find(|node| node.role == Role::Control)?;
+    present(&control, observed)
+}
+
+/// What the control node is to run.
+pub fn future(spec: &Spec, observed: &Observed, targets: &Targets) -> Option<Release> {
+    let control = spec.nodes().find(|node| node.role == Role::Control)?;
+    target(spec, &control, observed, targets)
+}
+
 /// Whether the file wants an image whose Slurm is known: only then does it matter which one the control node runs.
 pub fn are_known(spec: &Spec, observed: &Observed, targets: &Targets) -> bool {
     spec.nodes().any(|node| target(spec, &node, observed, targets).is_some())

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_wire::NodeNames;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -12,13 +13,29 @@ use crate::store::Store;
 
 const PRUNE_EVERY: Duration = Duration::from_secs(3600);
 
-/// Moves requests from the spool into the store and drops old ones, until `stop`.
-pub async fn keep(store: Arc<Store>, spool: PathBuf, every: Duration, stop: CancellationToken) {
-    let mut pruned: Option<Instant> = None;
-    while !stop.is_cancelled() {
-        if let Err(error) = spool::pick_up(&spool, &store) {
+/// Where hooks leave requests, and the fleet file, whose list of nodes says which are taken.
+#[derive(Debug, Clone)]
+pub struct Spools {
+    pub directories: Vec<PathBuf>,
+    pub fleet: PathBuf,
+}
+
+impl Spools {
+    /// Moves requests into the store.
+    pub fn pick_up(&self, store: &Store) {
+        // Read anew each time: it is short, and most of the time there is nothing to pick up.
+        let known = NodeNames::beside(&self.fleet).ok();
+        if let Err(error) = spool::pick_up(&self.directories, known.as_ref(), store) {
             tracing::error!(error = error.chain(), "cannot pick up the spool");
         }
+    }
+}
+
+/// Moves requests from the spools into the store and drops old ones, until `stop`.
+pub async fn keep(store: Arc<Store>, spools: Spools, every: Duration, stop: CancellationToken) {
+    let mut pruned: Option<Instant> = None;
+    while !stop.is_cancelled() {
+        spools.pick_up(&store);
         if pruned.is_none_or(|at| at.elapsed() > PRUNE_EVERY) {
             pruned = Some(Instant::now());
             if let Err(error) = store.prune() {

@@ -1,6 +1,6 @@
 //! The store: requests, events and rollouts in one SQLite file on the state volume.
 //!
-//! Hooks, the daemon and administrators' commands all open it, each in its own process. Every method is one
+//! The daemon and administrators' commands open it, each in its own process. Every method is one
 //! transaction; what it returned is on the disk.
 
 mod cloud_operations;
@@ -17,7 +17,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::watch;
 
@@ -41,23 +40,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 impl Store {
     /// Creates the file if it is missing.
     pub fn open(path: &Path) -> Result<Store> {
-        Self::open_with_patience(path, PATIENCE)
-    }
-
-    /// For a process that writes a line and exits: it leaves the checkpoint of the write-ahead log to the daemon. What it has
-    /// written is on the disk.
-    pub fn open_for_a_moment(path: &Path, patience: Duration) -> Result<Store> {
-        let store = Self::open_with_patience(path, patience)?;
-        store.lock().set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        Ok(store)
-    }
-
-    fn open_with_patience(path: &Path, patience: Duration) -> Result<Store> {
         let mut connection =
             Connection::open(path).map_err(|source| Error::OpenStore { path: path.into(), source })?;
-        let prepared = connection.busy_timeout(patience).map_err(Error::from).and_then(|()| {
+        let prepared = connection.busy_timeout(PATIENCE).map_err(Error::from).and_then(|()| {
             connection.pragma_update(None, "journal_mode", "WAL")?;
-            // A hook that returned has enqueued, even if the power fails.
+            // What was picked up from the spool is gone there.
             connection.pragma_update(None, "synchronous", "FULL")?;
             connection.pragma_update(None, "foreign_keys", true)?;
             schema::migrate(&mut connection, path)

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kiln_fleet::hooks::{self, HookPaths};
 use kiln_fleet::store::Request;
-use kiln_fleet::{DaemonConfig, Store, daemon, hooks};
+use kiln_fleet::{DaemonConfig, Store, daemon};
 use kiln_slurm::Slurm;
 use kiln_wire::FleetFile;
 use tokio::task::JoinHandle;
@@ -30,6 +31,7 @@ impl Lab {
         let cloud = TestCloud::new(&dir.path().to_string_lossy(), &NODES, "old");
         let slurm = PretendSlurm::new(dir.path(), &NODES);
         let store = Store::open(&dir.path().join("store.db")).unwrap();
+        std::fs::create_dir(dir.path().join("spool")).unwrap();
         let lab = Lab { cloud, slurm, store, dir, daemon: None };
         lab.target("new");
         lab
@@ -63,7 +65,7 @@ impl Lab {
     pub fn start(&mut self) {
         let config = DaemonConfig {
             store: self.path("store.db"),
-            spool: self.path("spool"),
+            spools: vec![self.path("spool")],
             fleet: self.path("fleet.json"),
             slurm: self.commands(),
             share: self.path("share"),
@@ -90,14 +92,21 @@ impl Lab {
         self.call(|paths| hooks::reboot(paths, nodes));
     }
 
-    pub fn call(&self, hook: impl Fn(hooks::HookPaths<'_>) -> kiln_fleet::Result<hooks::Accepted>) {
-        let paths = ["store.db", "spool", "fleet.json"].map(|name| self.path(name));
-        hook(hooks::HookPaths { store: &paths[0], spool: &paths[1], fleet: &paths[2] }).unwrap();
+    pub fn call(&self, hook: impl Fn(HookPaths<'_>) -> kiln_fleet::Result<()>) {
+        let fleet = self.path("fleet.json");
+        hook(HookPaths { spools: &[&self.path("spool")], fleet: &fleet }).unwrap();
+    }
+
+    fn spool_is_empty(&self) -> bool {
+        std::fs::read_dir(self.path("spool")).unwrap().next().is_none()
     }
 
     /// Waits until nothing is open; returns the newest request of the node.
     pub async fn settled(&self, node: &str) -> Request {
-        until("all requests settled", || self.store.open_requests().unwrap().is_empty()).await;
+        until("all requests settled", || {
+            self.spool_is_empty() && self.store.open_requests().unwrap().is_empty()
+        })
+        .await;
         let latest = self.store.latest_requests().unwrap();
         latest.into_iter().find(|r| r.node == node).unwrap()
     }

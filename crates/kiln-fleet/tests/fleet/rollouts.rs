@@ -163,8 +163,8 @@ async fn jobs_are_submitted_as_a_user_who_may() {
     lab.start();
     begin(&lab, as_user("alice", "test", true)).await;
     jobs(&lab, 1).await;
-    let call = &lab.slurm.calls("sudo")[0];
-    assert!(call.starts_with("sudo --non-interactive --user=alice -- /"), "{call}");
+    let call = &lab.slurm.calls("setpriv")[0];
+    assert!(call.starts_with("setpriv --reuid=alice --regid=4711 "), "{call}");
     assert!(call.contains("/sbatch --parsable") && call.contains("--partition=test"), "{call}");
     lab.stop().await;
 }

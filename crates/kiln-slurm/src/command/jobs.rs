@@ -56,12 +56,7 @@ impl Slurm {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let answer = match &submission.user {
             None => self.call("sbatch", &arguments).await?,
-            Some(user) => {
-                let user = format!("--user={user}");
-                let sbatch = self.programs.join("sbatch").display().to_string();
-                let through = ["--non-interactive", &user, "--", &sbatch];
-                self.call("sudo", &[&through, arguments.as_slice()].concat()).await?
-            }
+            Some(user) => self.call_as(user, "sbatch", &arguments).await?,
         };
         // `ID` or `ID;CLUSTER`.
         let id = answer.trim().split(';').next().and_then(|id| id.parse().ok());

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use crate::error::{Error, Result};
+use crate::node::SLURM_USER;
 use crate::release::Release;
 
 pub use jobs::Submission;
@@ -19,21 +20,24 @@ pub use licenses::LicenseUse;
 #[derive(Debug, Clone)]
 pub struct Slurm {
     programs: PathBuf,
+    /// Who Slurm's commands are run as, if not as whoever calls them.
+    user: Option<&'static str>,
 }
 
 /// slurmctld itself gives up after `MessageTimeout`, several times over.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Default for Slurm {
+    /// A control node's, asked by Slurm's own user, who may do everything. It takes root or CAP_SETUID and CAP_SETGID.
     fn default() -> Self {
-        Slurm::at("/usr/bin")
+        Slurm { user: Some(SLURM_USER), ..Slurm::at("/usr/bin") }
     }
 }
 
 impl Slurm {
     /// With the programs of this directory.
     pub fn at(programs: impl Into<PathBuf>) -> Self {
-        Slurm { programs: programs.into() }
+        Slurm { programs: programs.into(), user: None }
     }
 
     pub async fn release(&self) -> Result<Release> {
@@ -51,27 +55,56 @@ impl Slurm {
     }
 
     async fn call(&self, program: &str, arguments: &[&str]) -> Result<String> {
-        let mut command = Command::new(self.programs.join(program));
-        command
-            .args(arguments)
-            .stdin(Stdio::null())
-            .current_dir("/")
-            .kill_on_drop(true)
-            // Jobs inherit this environment, and times are printed in its zone.
-            .env_clear()
-            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-            .env("TZ", "UTC");
-        if let Some(conf) = std::env::var_os("SLURM_CONF") {
-            command.env("SLURM_CONF", conf);
+        let path = self.programs.join(program);
+        match self.user {
+            None => run(program, Command::new(path), arguments).await,
+            Some(user) => {
+                let mut command = self.setpriv(user, user);
+                command.arg("--clear-groups").arg("--").arg(path);
+                run(program, command, arguments).await
+            }
         }
-        let output = match tokio::time::timeout(TIMEOUT, command.output()).await {
-            Ok(Ok(output)) => output,
-            Ok(Err(source)) => return Err(Error::NotRun { program: program.into(), source }),
-            Err(_) => return Err(Error::no_answer(program, TIMEOUT)),
-        };
-        if !output.status.success() {
-            return Err(Error::from_exit(program, output.status, &output.stderr));
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
+
+    /// As a user of the cluster, with the user's own groups and environment.
+    async fn call_as(&self, user: &str, program: &str, arguments: &[&str]) -> Result<String> {
+        let group = run("id", Command::new(self.programs.join("id")), &["--group", user]).await?;
+        let mut command = self.setpriv(user, group.trim());
+        command.args(["--init-groups", "--reset-env", "--"]).arg(self.programs.join(program));
+        run(program, command, arguments).await
+    }
+
+    /// What it runs can no longer change its user.
+    fn setpriv(&self, user: &str, group: &str) -> Command {
+        let mut command = Command::new(self.programs.join("setpriv"));
+        command
+            .arg(format!("--reuid={user}"))
+            .arg(format!("--regid={group}"))
+            .args(["--inh-caps=-all", "--ambient-caps=-all"]);
+        command
+    }
+}
+
+async fn run(program: &str, mut command: Command, arguments: &[&str]) -> Result<String> {
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .current_dir("/")
+        .kill_on_drop(true)
+        // Jobs inherit this environment, and times are printed in its zone.
+        .env_clear()
+        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("TZ", "UTC");
+    if let Some(conf) = std::env::var_os("SLURM_CONF") {
+        command.env("SLURM_CONF", conf);
+    }
+    let output = match tokio::time::timeout(TIMEOUT, command.output()).await {
+        Ok(Ok(output)) => output,
+        Ok(Err(source)) => return Err(Error::NotRun { program: program.into(), source }),
+        Err(_) => return Err(Error::no_answer(program, TIMEOUT)),
+    };
+    if !output.status.success() {
+        return Err(Error::from_exit(program, output.status, &output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -26,6 +26,7 @@ pub fn rollouts(lab: &mut Lab) -> Vec<Row> {
     // On a quiet machine, and for nodes that do not exist: the daemon gets a new store afterwards.
     lab.on("control", &["systemctl", "stop", "kilnd"]);
     rows.extend(hook(lab));
+    lab.on("control", &["find", "/var/lib/state/kiln-spool", "-name", "*.json", "-delete"]);
     lab.on("control", &["find", "/var/lib/state/kiln", "-name", "store.db*", "-delete"]);
     lab.kiln(&["configure"]);
     lab.on("control", &["systemctl", "start", "kilnd"]);

@@ -26,6 +26,7 @@ pub mod secrets;
 pub mod ssh;
 pub mod status;
 pub mod up;
+pub mod upgrade;
 pub mod validate;
 
 use crate::cli::Verb;
@@ -58,6 +59,7 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Rebuild(verb) => verb.run(context),
         Verb::Backup(verb) => verb.run(context),
         Verb::Restore(verb) => verb.run(context),
+        Verb::Upgrade(verb) => verb.run(context),
         Verb::Daemon(verb) => verb.run(context),
         Verb::Local(verb) => verb.run(context),
         Verb::Reference(verb) => verb.run(context),

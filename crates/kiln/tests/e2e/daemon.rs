@@ -23,7 +23,7 @@ pub fn token(lab: &mut Lab) {
     let credentials: Value =
         serde_json::from_str(&lab.on("control", &["cat", "/etc/kiln/fleet.json"])).expect("credentials");
     let owner = lab.on("control", &["stat", "-c", "%U %a", "/etc/kiln/fleet.json"]);
-    assert_eq!(owner, "slurm 600");
+    assert_eq!(owner, "kilnd 600");
     let url = credentials["cloud"]["url"].as_str().expect("a url");
     let token = credentials["cloud"]["token"].as_str().expect("a token");
     let address = url.trim_start_matches("http://");

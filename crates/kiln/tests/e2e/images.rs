@@ -32,15 +32,17 @@ pub fn await_default(from: &Path, to: &Path, is_working: impl Fn() -> bool) {
     }
 }
 
-/// Gives `to` all images of `from`, unless it has some. No daemon may be at work on `to`.
-pub fn share(from: &Path, to: &Path) {
+/// Gives `to` all images of these, unless it has some. No daemon may be at work on `to`.
+pub fn share(from: &[PathBuf], to: &Path) {
     if !records(to).is_empty() {
         return;
     }
     for folder in ["state/images", "layers"] {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(to.join(folder)).expect("a folder");
     }
-    for (path, record) in records(from) {
+    for (from, (path, record)) in
+        from.iter().flat_map(|from| records(from).into_iter().map(move |r| (from, r)))
+    {
         let layers = record["layers"].as_array().expect("layers").iter().filter_map(Value::as_str);
         let mut all =
             layers.map(|layer| link(&from.join("layers").join(layer), &to.join("layers").join(layer)));

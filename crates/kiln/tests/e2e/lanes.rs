@@ -17,8 +17,8 @@ pub const FLAG: &str = "--lane";
 /// The OpenStack suites' cloud, in which an instance stands in for a server. They may run at the same time.
 const NEIGHBOUR: &str = "openstack";
 
-/// Lanes that begin with the images of another, which builds them: lane and builder.
-const SHARERS: [(&str, &str); 2] = [("elastic", "bookworm"), ("trixie", "newer")];
+/// Lanes that begin with the images of others, which build them: lane and builders.
+const SHARERS: [(&str, &[&str]); 2] = [("elastic", &["bookworm"]), ("trixie", &["newer", "bookworm"])];
 
 pub fn run<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
     let mut lanes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -30,14 +30,17 @@ pub fn run<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
     let neighbour = cloud_root().join(NEIGHBOUR);
     let before = leftovers::look_beside(&neighbour);
     known.push(neighbour.clone());
-    images::share(&cloud_root().join("bookworm"), &neighbour);
+    images::share(&[cloud_root().join("bookworm")], &neighbour);
     let running: BTreeMap<&str, AtomicBool> =
         lanes.keys().map(|lane| (*lane, AtomicBool::new(true))).collect();
     let run_lane = |name: &str, suites: &[&str]| {
-        if let Some((_, builder)) = SHARERS.iter().find(|(sharer, _)| *sharer == name) {
-            let (from, to) = (cloud_root().join(builder), cloud_root().join(name));
-            let is_building = || running.get(builder).is_some_and(|lane| lane.load(Ordering::Relaxed));
-            images::await_default(&from, &to, is_building);
+        if let Some((_, builders)) = SHARERS.iter().find(|(sharer, _)| *sharer == name) {
+            let to = cloud_root().join(name);
+            let from: Vec<PathBuf> = builders.iter().map(|builder| cloud_root().join(builder)).collect();
+            for (builder, from) in builders.iter().zip(&from) {
+                let is_building = || running.get(builder).is_some_and(|lane| lane.load(Ordering::Relaxed));
+                images::await_default(from, &to, is_building);
+            }
             images::share(&from, &to);
         }
         let well = Lane::start(name, suites).wait();

@@ -20,8 +20,10 @@ mod instance;
 mod lab;
 mod lanes;
 mod leftovers;
+mod maintenance;
 mod raise;
 mod reconcile;
+mod removal;
 mod rights;
 mod rollout;
 mod secrecy;
@@ -103,6 +105,7 @@ const ELASTIC: &[Scenario] = &[
     ("from nothing to a group that is off", elastic::raise),
     ("four nodes appear for a job and go", elastic::grows_and_shrinks),
     ("an administrator's drain outlasts being powered down", elastic::drained),
+    ("a group shrinks and changes its flavor under jobs", elastic::smaller_and_larger),
     ("jobs race with nodes being powered down", elastic::racing),
     ("kilnd is away, and killed ten times", elastic::without_kilnd),
     ("a cloud that is short of room", elastic::short_of_room),
@@ -179,6 +182,11 @@ const SUITES: &[Suite] = &[
                 ("rotated secrets reach the nodes", secrecy::rotation),
                 ("control is rebuilt under a running and a waiting job", control::rebuilt),
                 ("a lost control node comes back", control::lost),
+                ("a group shrinks under a job", removal::under_a_job),
+                ("a group leaves under a job, with its partition", removal::whole_group_under_a_job),
+                ("a node is taken at once, with its job", removal::at_once),
+                ("a group changes its flavor under a job", removal::another_flavor),
+                ("a volume grows, and does not shrink", change::volume),
                 ("the cluster shrinks and grows", change::resize),
                 ("a rebooted compute node comes back configured", change::reboot),
                 ("control's image is deleted from the cloud", control::image_deleted),
@@ -216,6 +224,17 @@ const SUITES: &[Suite] = &[
     Suite { name: "reconcile-trixie", debian: "trixie", lane: "newer", scenarios: &[RECONCILE_SHORT] },
     Suite { name: "rollout-trixie", debian: "trixie", lane: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic-trixie", debian: "trixie", lane: "trixie", scenarios: &[ELASTIC_SHORT] },
+    Suite {
+        name: "maintenance",
+        debian: "bookworm",
+        lane: "trixie",
+        scenarios: &[&[
+            ("users, limits, a history, and a jump too far", maintenance::raise),
+            ("jobs end before a maintenance upgrade", maintenance::jobs_end_first),
+            ("a maintenance upgrade, cut off and continued", maintenance::upgraded),
+            ("back to the Slurm before a maintenance upgrade", maintenance::back),
+        ]],
+    },
     Suite {
         name: "upgrade",
         debian: "trixie",

@@ -142,7 +142,7 @@ fn times_acted(lab: &mut Lab, node: &str, rule: &str) -> usize {
 
 /// What kilnd finds about a node.
 fn finding(lab: &mut Lab, node: &str) -> String {
-    let fleet = ["runuser", "-u", "slurm", "--", "kiln", "--json", "fleet", "health"];
+    let fleet = ["kiln", "--json", "fleet", "health"];
     let health: Value = serde_json::from_str(&lab.on("control", &fleet)).expect("JSON");
     let found = health["nodes"].as_array().into_iter().flatten().find(|n| n["node"] == node);
     found.and_then(|n| n["finding"]["rule"].as_str()).unwrap_or_default().to_string()
@@ -174,7 +174,7 @@ fn healthy(lab: &mut Lab) {
 /// kilnd has looked twice more.
 fn looked(lab: &mut Lab) {
     let look = |lab: &mut Lab| {
-        let fleet = ["runuser", "-u", "slurm", "--", "kiln", "--json", "fleet", "health"];
+        let fleet = ["kiln", "--json", "fleet", "health"];
         let health: Value = serde_json::from_str(&lab.on("control", &fleet)).expect("JSON");
         health["last_look"].clone()
     };

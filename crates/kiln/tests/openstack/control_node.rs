@@ -40,6 +40,7 @@ impl ControlNode {
         let runtime = Runtime::new().unwrap();
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("fleet.json"), fleet_file(&runtime, lab)).unwrap();
+        std::fs::create_dir(dir.path().join("spool")).unwrap();
         let slurm = dir.path().join("fake-slurm");
         std::fs::create_dir(&slurm).unwrap();
         for name in ["scontrol", "sbatch", "squeue", "scancel", "sacct"] {
@@ -56,7 +57,7 @@ impl ControlNode {
     fn start(&mut self, slurm: &Path) {
         let config = DaemonConfig {
             store: self.dir.path().join("store.db"),
-            spool: self.dir.path().join("spool"),
+            spools: vec![self.dir.path().join("spool")],
             fleet: self.dir.path().join("fleet.json"),
             share: self.dir.path().join("share"),
             slurm: Slurm::at(slurm),
@@ -77,22 +78,25 @@ impl ControlNode {
     }
 
     pub fn power_up(&self, nodes: &str) {
-        self.call(|paths| hooks::resume(paths, nodes, None).map(drop));
+        self.call(|paths| hooks::resume(paths, nodes, None));
     }
 
     pub fn power_down(&self, nodes: &str) {
-        self.call(|paths| hooks::suspend(paths, nodes).map(drop));
+        self.call(|paths| hooks::suspend(paths, nodes));
     }
 
     fn call(&self, hook: impl FnOnce(hooks::HookPaths<'_>) -> kiln_fleet::Result<()>) {
-        let [store, spool, fleet] =
-            ["store.db", "spool", "fleet.json"].map(|name| self.dir.path().join(name));
-        hook(hooks::HookPaths { store: &store, spool: &spool, fleet: &fleet }).unwrap();
+        let [spool, fleet] = ["spool", "fleet.json"].map(|name| self.dir.path().join(name));
+        hook(hooks::HookPaths { spools: &[&spool], fleet: &fleet }).unwrap();
+        // Picked up: from here on `settle` sees it.
+        while std::fs::read_dir(&spool).unwrap().next().is_some() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// What Slurm does.
     pub fn reboot(&self, nodes: &str) {
-        self.call(|paths| hooks::reboot(paths, nodes).map(drop));
+        self.call(|paths| hooks::reboot(paths, nodes));
     }
 
     /// Until kilnd has nothing more to do.

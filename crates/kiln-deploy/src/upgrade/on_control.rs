@@ -1,0 +1,85 @@
+//! What an upgrade asks of the control node, over SSH.
+
+use std::collections::BTreeSet;
+
+use kiln_ssh::{Host, Ssh};
+
+use super::queue::{FORMAT, Queue};
+use crate::configure::slurm_nodes;
+use crate::deployment::Deployment;
+use crate::error::Result;
+use crate::observe::Observed;
+
+/// Keeps jobs from starting while, or shortly before, the cluster is taken down.
+pub const RESERVATION: &str = "kiln-upgrade";
+
+pub struct OnControl {
+    ssh: Ssh,
+    host: Host,
+}
+
+impl Deployment<'_> {
+    pub(super) fn on_control(&self, observed: &Observed) -> Result<OnControl> {
+        let host = self.hosts(observed, std::iter::once(self.spec.control.node.as_str()))?.remove(0);
+        Ok(OnControl { ssh: self.ssh()?, host })
+    }
+}
+
+impl OnControl {
+    /// Runs a script of this folder.
+    pub async fn script(&self, script: &str, arguments: &[&str]) -> Result<String> {
+        let argv: Vec<&str> = ["sh", "-c", script, "sh"].iter().chain(arguments).copied().collect();
+        let output = self.ssh.output(&self.host, &argv, b"").await?;
+        self.checked(output)
+    }
+
+    pub async fn run(&self, argv: &[&str]) -> Result<String> {
+        let output = self.ssh.output(&self.host, argv, b"").await?;
+        self.checked(output)
+    }
+
+    /// A script is not shown in its own error.
+    fn checked(&self, output: kiln_ssh::Output) -> Result<String> {
+        match output.status {
+            0 => Ok(output.stdout),
+            _ => Err(crate::Error::NotReady(format!("{}: {}", self.host.name, output.stderr.trim()))),
+        }
+    }
+
+    pub async fn queue(&self) -> Result<Queue> {
+        Ok(Queue::parse(&self.run(&["squeue", "--all", "--noheader", FORMAT]).await?))
+    }
+
+    /// Once those that are always there are back: slurmctld has just been restarted.
+    pub async fn nodes_in_service(&self, deployment: &Deployment<'_>) -> Result<BTreeSet<String>> {
+        let fixed = deployment.spec.nodes().filter(|node| !node.elastic);
+        let names: Vec<String> = fixed.map(|node| node.name.to_string()).collect();
+        let observed = deployment.observe().await?;
+        let hosts = deployment.hosts(&observed, names.iter().map(String::as_str))?;
+        deployment.wait_for_slurm(&self.ssh, &hosts).await?;
+        let nodes = slurm_nodes(&self.ssh, &self.host).await?;
+        Ok(nodes.into_values().filter(|node| node.state.in_service()).map(|node| node.name).collect())
+    }
+
+    /// `None`: there is none. Otherwise whether it has begun.
+    pub async fn reservation_begun(&self) -> Result<Option<bool>> {
+        let text = self.run(&["scontrol", "show", "reservation", "--oneliner"]).await?;
+        let own = format!("ReservationName={RESERVATION} ");
+        let line = text.lines().find(|line| line.starts_with(&own));
+        Ok(line.map(|line| line.split_whitespace().any(|word| word == "State=ACTIVE")))
+    }
+
+    /// `at`: in Slurm's own words for a time.
+    pub async fn reserve(&self, at: &str) -> Result<()> {
+        let (name, start) = (format!("ReservationName={RESERVATION}"), format!("StartTime={at}"));
+        let words = ["Duration=UNLIMITED", "Users=root", "Nodes=ALL", "Flags=MAINT,IGNORE_JOBS"];
+        let argv: Vec<&str> =
+            ["scontrol", "create", "reservation", &name, &start].into_iter().chain(words).collect();
+        self.run(&argv).await.map(drop)
+    }
+
+    pub async fn unreserve(&self) -> Result<()> {
+        let name = format!("ReservationName={RESERVATION}");
+        self.run(&["scontrol", "delete", &name]).await.map(drop)
+    }
+}
