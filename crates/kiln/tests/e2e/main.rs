@@ -5,6 +5,7 @@
 //! mostly wait for Slurm, so some of them run side by side.
 
 mod accounts;
+mod backup;
 mod change;
 mod chaos;
 #[path = "../lab/cluster_dir.rs"]
@@ -104,7 +105,6 @@ const ELASTIC: &[Scenario] = &[
     ("from nothing to a group that is off", elastic::raise),
     ("four nodes appear for a job and go", elastic::grows_and_shrinks),
     ("an administrator's drain outlasts being powered down", elastic::drained),
-    ("a group shrinks and changes its flavor under jobs", elastic::smaller_and_larger),
     ("jobs race with nodes being powered down", elastic::racing),
     ("kilnd is away, and killed ten times", elastic::without_kilnd),
     ("a cloud that is short of room", elastic::short_of_room),
@@ -133,6 +133,20 @@ const CHAOS: &[Scenario] = &[
     ("an instance that is made anew comes back into service", chaos::recreated),
     ("the judge sees a job that is harmed", chaos::judge_sees),
     ("no job is harmed by a campaign of faults", chaos::campaign),
+];
+
+/// What is lost, and what comes back.
+const BACKUP: &[Scenario] = &[
+    ("a cluster with a past", backup::raise),
+    ("a mistake is undone", backup::mistake),
+    ("a damaged backup is refused", backup::damaged),
+];
+
+/// Where a backup, or the volume that it is of, is all that is left.
+const BACKUP_LOST: &[Scenario] = &[
+    ("a cluster with a past", backup::raise),
+    ("control is lost with its root disk", backup::root_disk_lost),
+    ("control is lost with its state volume", backup::state_volume_lost),
 ];
 
 const SUITES: &[Suite] = &[
@@ -191,6 +205,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "rollout", debian: "bookworm", lane: "elastic", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic", debian: "bookworm", lane: "elastic", scenarios: &[ELASTIC] },
     Suite { name: "reconcile", debian: "bookworm", lane: "bookworm", scenarios: &[RECONCILE] },
+    Suite { name: "backup", debian: "bookworm", lane: "bookworm", scenarios: &[BACKUP] },
     Suite {
         name: "trixie",
         debian: "trixie",
@@ -233,8 +248,9 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// Campaigns of any length, which run only when they are named.
-const CAMPAIGNS: [Suite; 2] = [
+/// Long ones, which run only when they are named.
+const CAMPAIGNS: [Suite; 3] = [
+    Suite { name: "backup-lost", debian: "bookworm", lane: "bookworm", scenarios: &[BACKUP_LOST] },
     Suite { name: "chaos-bookworm", debian: "bookworm", lane: "bookworm", scenarios: &[CHAOS] },
     Suite { name: "chaos-trixie", debian: "trixie", lane: "newer", scenarios: &[CHAOS] },
 ];
