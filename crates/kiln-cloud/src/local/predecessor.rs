@@ -1,6 +1,7 @@
 //! A daemon of an older Kiln, which serves a root and does not listen on its socket.
 
 use std::fs::{self, File};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,9 +9,15 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::sleep;
 
+use super::SOCKET;
+
 /// Tells it to end, which it does when nothing is under way; its instances run on. Waits for that, and not for ever: the next
 /// daemon says who is in its way.
 pub async fn end(root: &Path) {
+    // One that listens there is busy, and none of an older Kiln.
+    if UnixStream::connect(root.join(SOCKET)).is_ok() {
+        return;
+    }
     let Some(pid) = of(root) else { return };
     tracing::info!(pid = pid.as_raw_nonzero(), "a daemon of an older Kiln is told to end");
     let _ = kill_process(pid, Signal::TERM);
