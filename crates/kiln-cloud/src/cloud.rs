@@ -162,6 +162,10 @@ calls! {
 
     fn create_volume(new: NewVolume) -> Result<Volume>;
 
+    /// Makes it this large, also while instances have it. Returns when it is; that it was already is as good. The file system on
+    /// it is the nodes' affair.
+    fn grow_volume(id: &str, size_gib: u64) -> Result<Volume>;
+
     fn delete_volume(id: &str) -> Result<()>;
 
     fn networks(cluster: &str) -> Result<Vec<Network>>;

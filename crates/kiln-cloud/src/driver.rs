@@ -117,6 +117,8 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
 
     fn create_volume(&self, new: NewVolume) -> impl Future<Output = Result<Volume>> + Send;
 
+    fn grow_volume(&self, id: &str, size_gib: u64) -> impl Future<Output = Result<Volume>> + Send;
+
     fn delete_volume(&self, id: &str) -> impl Future<Output = Result<()>> + Send;
 
     fn networks(&self, cluster: &str) -> impl Future<Output = Result<Vec<Network>>> + Send;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use kiln_cloud::Instance;
 use kiln_site::services::CLOUD_TOKEN;
 use kiln_site::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_spec::{Group, Node, Role, Spec};
@@ -17,6 +18,7 @@ use crate::configure::SSH_LIMIT;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
+use crate::plan::removal::has_its_flavor;
 use crate::plan::{attachments, security_groups_of, share};
 use crate::targets::targets;
 
@@ -35,8 +37,9 @@ impl Deployment<'_> {
             let address = kept.get(node.name).copied().or_else(|| instance?.address);
             let address = address.ok_or_else(|| Error::NoInstance(node.name.to_string()))?;
             // What the instance has, not what the file would like it to have. One that comes and goes may be of
-            // another flavor each time; jobs are promised what the file says.
-            let flavor = instance.filter(|_| !node.elastic).map_or(node.flavor, |i| i.flavor.as_str());
+            // another flavor each time; jobs are promised what the file says, except on one that is to go for its flavor.
+            let has_own = |i: &&Instance| !node.elastic || !has_its_flavor(self.spec, &node, i);
+            let flavor = instance.filter(has_own).map_or(node.flavor, |i| i.flavor.as_str());
             let features = features(self.spec, &node, flavor, observed);
             let flavor = observed.flavors.iter().find(|f| f.name == flavor);
             let (cpus, memory_mib) = flavor.map_or((1, 1024), |f| (f.cpus, f.memory_mib));

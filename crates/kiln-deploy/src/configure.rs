@@ -10,7 +10,7 @@ use kiln_cloud::{Instance, InstanceStatus};
 use kiln_image::Event;
 use kiln_site::{NodeKeys, Site, site};
 use kiln_slurm::parse_nodes;
-use kiln_spec::Role;
+use kiln_spec::{Role, Spec};
 use kiln_ssh::{Host, Ssh};
 use kiln_wire::{ApplyReport, Bundle, Format as _};
 use serde::Serialize;
@@ -29,6 +29,9 @@ pub(crate) const DIGEST: &str = r#"openssl dgst -sha256 -r "$1" 2>/dev/null || s
 #[derive(Debug, Serialize)]
 pub struct Configured {
     pub nodes: BTreeMap<String, ApplyReport>,
+    /// Nodes that the file no longer has, but that are still there. Slurm knows them until they are gone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leaving: Vec<String>,
 }
 
 impl Configured {
@@ -53,16 +56,30 @@ impl Deployment<'_> {
         let mut observed = self.observe().await?;
         self.check_owner(&observed)?;
         self.complete(&mut observed).await?;
-        let not_running = self.not_running(&observed)?;
+        let leaving = self.leaving(&observed).await;
+        self.with_spec(&leaving.spec).configure_with(self.spec, leaving.nodes, &observed, dry_run).await
+    }
+
+    /// Of the file and the nodes that are leaving. `file`: without them.
+    async fn configure_with(
+        &self,
+        file: &Spec,
+        leaving: Vec<String>,
+        observed: &Observed,
+        dry_run: bool,
+    ) -> Result<Configured> {
+        let leaves = |node: &str| leaving.iter().any(|name| name == node);
+        let mut not_running = self.not_running(observed)?;
+        not_running.retain(|(node, _)| !leaves(node));
         let ring = self.keys()?;
         let names: Vec<&str> = self.spec.nodes().map(|n| n.name).collect();
         let keys =
             names.iter().map(|n| Ok((n.to_string(), ring.node(n)?))).collect::<Result<BTreeMap<_, _>>>()?;
         let kiln = self.kiln_bytes()?;
         let kiln_digest = hex::encode(Sha256::digest(&kiln));
-        let (mut inventory, secrets) = self.site_inputs(&observed, &keys, &kiln_digest).await?;
+        let (mut inventory, secrets) = self.site_inputs(observed, &keys, &kiln_digest).await?;
         let ssh = self.ssh()?;
-        self.keep_cores(&ssh, &observed, &mut inventory).await?;
+        self.keep_cores(&ssh, observed, &mut inventory).await?;
         let task = Task {
             ssh: &ssh,
             site: &site(self.spec, &inventory, &secrets),
@@ -74,15 +91,21 @@ impl Deployment<'_> {
         if !dry_run {
             self.grant().await?;
         }
-        let hosts = self.hosts(&observed, self.present(&observed))?;
+        let hosts = self.hosts(observed, self.present(observed))?;
         let results = self.configure_all(&task, &hosts).await;
-        let mut configured = Configured { nodes: BTreeMap::new() };
+        let mut configured = Configured { nodes: BTreeMap::new(), leaving: leaving.clone() };
         let mut failures = Vec::new();
         let all = results.len() + not_running.len();
         for (host, result) in hosts.iter().zip(results) {
             match result {
                 Ok(report) => _ = configured.nodes.insert(host.name.clone(), report),
                 Err(Error::Stopped) => return Err(Error::Stopped),
+                Err(error) if leaves(&host.name) => {
+                    (self.progress)(Event::failed(
+                        &host.name,
+                        format!("leaves the cluster, and was not configured: {}", error.chain()),
+                    ));
+                }
                 // It gets its bundle when it boots again.
                 Err(_) if self.has_left(host).await => {
                     (self.progress)(Event::done(&host.name, "powered down in the meantime"));
@@ -94,7 +117,9 @@ impl Deployment<'_> {
             }
         }
         if failures.is_empty() && !dry_run {
-            self.wait_for_slurm(&ssh, &hosts).await?;
+            self.return_to_service(file, observed).await?;
+            let staying: Vec<Host> = hosts.iter().filter(|host| !leaves(&host.name)).cloned().collect();
+            self.wait_for_slurm(&ssh, &staying).await?;
         }
         for (node, status) in not_running {
             (self.progress)(Event::failed(&node, format!("skipped: it is {status}")));

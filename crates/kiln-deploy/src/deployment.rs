@@ -51,6 +51,19 @@ impl<'a> Deployment<'a> {
         Ok(Deployment { spec, cloud, secrets, progress, stop, kiln, dir })
     }
 
+    /// The same cluster with other content of its file.
+    pub(crate) fn with_spec<'s>(&'s self, spec: &'s Spec) -> Deployment<'s> {
+        Deployment {
+            spec,
+            cloud: self.cloud.clone(),
+            secrets: self.secrets.clone(),
+            progress: self.progress,
+            stop: self.stop.clone(),
+            kiln: self.kiln.clone(),
+            dir: self.dir.clone(),
+        }
+    }
+
     /// Whether the images come with cloud-init.
     pub(crate) fn has_cloud_init(&self) -> bool {
         !self.spec.cloud.facts().makes_source_images

@@ -46,6 +46,8 @@ pub enum Error {
     NoVolume(String),
     #[error("the cloud reports an error for volume {name} ({id}), which has been in use and may hold data")]
     VolumeInError { name: String, id: String },
+    #[error("volume {name} has {from_gib} GiB; it cannot shrink to {size_gib} GiB")]
+    SmallerVolume { name: String, from_gib: u64, size_gib: u64 },
     #[error("the cloud has another cluster {cluster}: {what} belongs to the one with the id {id}")]
     OtherCluster { cluster: String, what: String, id: String },
     #[error("{node} should have the address {address}, which is taken by {by}")]
@@ -80,6 +82,8 @@ pub enum Error {
         /// The first that any of them has.
         hint: Option<String>,
     },
+    #[error("{program} on the control node: {said}")]
+    Slurm { program: String, said: String },
     #[error("{0}")]
     Fleet(String),
     #[error("the last rotation of {0} has not reached all nodes yet")]
@@ -207,6 +211,9 @@ impl Error {
                  backup, delete the volume yourself: `kiln apply` then creates an empty one"
                     .into(),
             ),
+            Error::SmallerVolume { from_gib, .. } => {
+                Some(format!("put `size = \"{from_gib} GiB\"` back in the file; volumes only grow"))
+            }
             Error::OtherCluster { .. } => Some(
                 "give this cluster another `name`; if that cluster is this one and its `.kiln` was lost, `kiln secrets adopt` \
                  takes its id from the cloud"

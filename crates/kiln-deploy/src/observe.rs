@@ -14,10 +14,11 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::node_of;
 use crate::plan::releases;
+use crate::slurm_view::SlurmView;
 use crate::targets::targets;
 
 /// How long a control node may take to answer that a plan can do without.
-const ASK_LIMIT: Duration = Duration::from_secs(15);
+pub(crate) const ASK_LIMIT: Duration = Duration::from_secs(15);
 
 /// Everything `plan` needs to know about the cloud.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +38,8 @@ pub struct Observed {
     pub attached: BTreeMap<String, Volume>,
     /// The Slurm of the control node by its own word, where its image does not say: it may be gone from the cloud.
     pub releases: BTreeMap<String, Release>,
+    /// What Slurm says of the nodes that are to go.
+    pub slurm: SlurmView,
 }
 
 impl Observed {
@@ -109,6 +112,7 @@ impl Deployment<'_> {
             flavors,
             attached,
             releases: BTreeMap::new(),
+            slurm: SlurmView::NotAsked,
         })
     }
 

@@ -2,6 +2,12 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
+use kiln_spec::hostlist;
+use serde::Serialize;
+
+use crate::node::moment;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     pub id: u64,
@@ -97,9 +103,54 @@ pub fn parse_sacct(text: &str) -> Option<JobState> {
     text.lines().next().map(JobState::parse)
 }
 
+/// A job that has nodes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct JobOnNodes {
+    /// As users know it: `17`, or `17_3` of an array.
+    pub id: String,
+    pub user: String,
+    pub partition: String,
+    /// When Slurm ends it at the latest; `None`: it may run for as long as it likes.
+    pub until: Option<Timestamp>,
+    pub nodes: Vec<String>,
+}
+
+impl JobOnNodes {
+    /// What `squeue` is asked, for these nodes. It prints times in the zone of its environment, which must be UTC.
+    pub fn squeue(nodes: &str) -> Vec<String> {
+        let states = "--states=RUNNING,CONFIGURING,COMPLETING,SUSPENDED,STOPPED";
+        let format = "--format=%i|%u|%P|%e|%N";
+        let words = ["squeue", "--all", "--noheader", states, format].map(String::from);
+        words.into_iter().chain([format!("--nodelist={nodes}")]).collect()
+    }
+
+    /// Reads what `squeue` answered; other lines are passed over.
+    pub fn parse(text: &str) -> Vec<JobOnNodes> {
+        text.lines().filter_map(JobOnNodes::parse_line).collect()
+    }
+
+    fn parse_line(line: &str) -> Option<JobOnNodes> {
+        let mut fields = line.splitn(5, '|').map(str::trim);
+        let (id, user, partition) = (fields.next()?, fields.next()?, fields.next()?);
+        let (until, nodes) = (moment(fields.next()?), hostlist::expand(fields.next()?).ok()?);
+        Some(JobOnNodes { id: id.into(), user: user.into(), partition: partition.into(), until, nodes })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_on_nodes_are_read() {
+        let jobs = JobOnNodes::parse(
+            "17|demo|extra|2026-11-16T05:10:00|extra-[0-1]\n18_3|demo|a|NONE|extra-1\nsqueue: error: x\n",
+        );
+        assert_eq!(jobs.len(), 2, "{jobs:?}");
+        assert_eq!(jobs[0].nodes, ["extra-0", "extra-1"]);
+        assert_eq!(jobs[0].until, Some("2026-11-16T05:10:00Z".parse().unwrap()));
+        assert_eq!((jobs[1].id.as_str(), jobs[1].until), ("18_3", None));
+    }
 
     #[test]
     fn squeue_is_understood() {

@@ -9,8 +9,7 @@ pub enum Exit {
     Failed = 1,
     /// Wrong usage, or an invalid input file.
     Usage = 2,
-    /// `plan --detailed-exitcode`: there is something to do.
-    #[allow(dead_code, reason = "returned by `plan`")]
+    /// `plan --detailed-exitcode`: there is something to do. `up`, `apply`: nodes that are to go wait for their jobs.
     Changes = 3,
     Interrupted = 130,
 }

@@ -248,6 +248,11 @@ impl crate::driver::Driver for Driver {
         self.make_volume(new).await
     }
 
+    async fn grow_volume(&self, id: &str, size_gib: u64) -> Result<Volume> {
+        let path = format!("{}/size", item("volumes", "volume", id)?);
+        self.client.call(Method::PUT, &path, &size_gib).await
+    }
+
     async fn delete_volume(&self, id: &str) -> Result<()> {
         self.client.remove(&item("volumes", "volume", id)?).await
     }

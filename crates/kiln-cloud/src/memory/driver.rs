@@ -221,6 +221,14 @@ impl crate::driver::Driver for Driver {
         Ok(volume)
     }
 
+    async fn grow_volume(&self, id: &str, size_gib: u64) -> Result<Volume> {
+        let mut world = self.0.world();
+        let volume = world.volumes.iter_mut().find(|volume| volume.id == id);
+        let volume = volume.ok_or_else(|| Error::not_found("volume", id))?;
+        volume.size_gib = volume.size_gib.max(size_gib);
+        Ok(volume.clone())
+    }
+
     async fn delete_volume(&self, id: &str) -> Result<()> {
         self.0.world().volumes.retain(|volume| volume.id != id);
         Ok(())

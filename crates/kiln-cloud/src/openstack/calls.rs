@@ -137,6 +137,10 @@ impl crate::driver::Driver for Driver {
         self.create_volume(new).await
     }
 
+    async fn grow_volume(&self, id: &str, size_gib: u64) -> Result<Volume> {
+        self.grow_volume(id, size_gib).await
+    }
+
     async fn delete_volume(&self, id: &str) -> Result<()> {
         self.delete_volume(id).await
     }

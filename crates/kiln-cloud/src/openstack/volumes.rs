@@ -186,6 +186,38 @@ impl Driver {
         .await
     }
 
+    /// Where servers have it, Nova tells them. Cinder refuses that where its driver cannot do it; its words say so.
+    pub async fn grow_volume(&self, id: &str, size_gib: u64) -> Result<Volume> {
+        let there = self.volume(id).await?;
+        let name = there.name.clone().unwrap_or_default();
+        if there.size < size_gib && there.status != "extending" {
+            let path = format!("/volumes/{}/action", checked("volume", id)?);
+            let body = json!({ "os-extend": { "new_size": size_gib } });
+            let asked = self.client.request(Cinder, Method::POST, &path, Some(&body)).retried().await;
+            match asked {
+                // The answer to an earlier attempt may have got lost.
+                Err(mut error) if !error.is_conflict() || self.volume(id).await?.size < size_gib => {
+                    error.message = format!("volume {name}: {}", error.message);
+                    return Err(error);
+                }
+                _ => {}
+            }
+        }
+        until(
+            LIMIT,
+            || format!("volume {name} is not extended to {size_gib} GiB"),
+            || async {
+                let volume = self.volume(id).await?;
+                if volume.status.starts_with("error") {
+                    return Err(Error::failed(format!("volume {name}: the cloud could not extend it")));
+                }
+                let settled = ["available", "in-use"].contains(&volume.status.as_str());
+                Ok((settled && volume.size >= size_gib).then(|| volume.volume()))
+            },
+        )
+        .await
+    }
+
     pub async fn delete_volume(&self, id: &str) -> Result<()> {
         let volume = match self.volume(id).await {
             Err(error) if error.is_not_found() => return Ok(()),

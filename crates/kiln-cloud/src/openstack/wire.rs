@@ -134,7 +134,7 @@ pub struct WireVolume {
     pub id: String,
     #[serde(default)]
     pub name: Option<String>,
-    size: u64,
+    pub size: u64,
     pub status: String,
     #[serde(default)]
     pub snapshot_id: Option<String>,

@@ -18,21 +18,22 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::bounded;
 use crate::owner::Unmarked;
-use crate::plan::{Action, Plan, Resource, Stage, plan};
+use crate::plan::{Action, Plan, Removal, Resource, Stage, plan};
 use crate::targets::targets;
 
 impl Deployment<'_> {
-    pub async fn plan(&self) -> Result<Plan> {
+    pub async fn plan(&self, removal: Removal) -> Result<Plan> {
         // Only here: a key pair, for one, belongs to one person, and others may look at the cluster, too.
         self.cloud.check().await?;
         let mut observed = self.observe().await?;
         self.complete(&mut observed).await?;
         self.ask_release(&mut observed).await;
+        self.ask_about_removals(&mut observed).await;
         let id = self.secrets.cluster_id()?;
-        plan(self.spec, id.as_deref(), &observed, &targets(self.spec, &observed))
+        plan(self.spec, id.as_deref(), &observed, &targets(self.spec, &observed), removal)
     }
 
-    /// Carries out `plan`. Its images must exist already.
+    /// Carries out `plan`, all but its drains, which come before it: see [`Deployment::drain`]. Its images must exist already.
     pub async fn apply(&self, plan: &Plan) -> Result<()> {
         self.secrets.ensure()?;
         plan.check_images()?;
@@ -92,6 +93,10 @@ impl Deployment<'_> {
                 done(format!("volume {name}"), "created");
                 return Ok(Made::one(Resource::Volume(name.clone()), volume.id));
             }
+            Action::GrowVolume { name, id, size_gib, .. } => {
+                self.cloud.grow_volume(id, *size_gib).await?;
+                done(format!("volume {name}"), "extended");
+            }
             Action::Adopt { resources } => {
                 self.adopt(resources).await?;
                 done(format!("cluster {}", self.spec.name), "resources marked");
@@ -104,6 +109,8 @@ impl Deployment<'_> {
                 done(group.clone(), "image change left to Slurm");
             }
             Action::StartInstances { instances, .. } => self.start(&instances.0).await?,
+            // Done before, or waiting for jobs.
+            Action::DrainInstances { .. } | Action::PowerDownInstances { .. } => {}
             Action::DeleteInstances { instances, .. } => self.delete(&instances.0).await?,
         }
         Ok(Made::default())

@@ -11,6 +11,7 @@ use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use super::reference::Ref;
 use crate::owner::Unmarked;
+use crate::slurm_view::JobOnNodes;
 
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "action", rename_all = "kebab-case")]
@@ -45,6 +46,8 @@ pub enum Action {
         #[serde(skip_serializing_if = "Option::is_none")]
         status: Option<VolumeStatus>,
     },
+    /// Nodes that have it grow its file system when they are configured.
+    GrowVolume { name: String, id: String, from_gib: u64, size_gib: u64 },
     /// Resources of an earlier release get the cluster's id.
     Adopt { resources: Vec<Unmarked> },
     /// Notes where the control node is, so that a new one gets the same address.
@@ -79,10 +82,29 @@ pub enum Action {
         #[serde(flatten)]
         instances: Instances<ExistingNode>,
     },
-    /// Instances of nodes that are no longer in the file, and broken ones, which the same plan recreates.
+    /// Taken out of service through Slurm. The plan after that deletes those without jobs; it recreates those that the file
+    /// still has.
+    DrainInstances {
+        group: String,
+        reason: String,
+        #[serde(flatten)]
+        instances: Instances<HeldNode>,
+    },
+    /// Slurm powers them down when their jobs have ended, and up again as the file says.
+    PowerDownInstances {
+        group: String,
+        reason: String,
+        #[serde(flatten)]
+        instances: Instances<ExistingNode>,
+    },
+    /// Instances of nodes that are no longer in the file, and those that the same plan recreates: broken ones, and ones of
+    /// another flavor.
     DeleteInstances {
         group: String,
         reason: String,
+        /// Those that end with them, where Slurm was asked.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        jobs: Option<Vec<JobOnNodes>>,
         #[serde(flatten)]
         instances: Instances<ExistingNode>,
     },
@@ -92,6 +114,8 @@ pub enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     Images,
+    /// Before the others: the rest of the plan depends on what has ended by then.
+    Drain,
     Remove,
     /// The network and the volumes.
     Network,
@@ -103,18 +127,27 @@ pub enum Stage {
 }
 
 impl Stage {
-    pub const ALL: [Stage; 6] =
-        [Stage::Images, Stage::Remove, Stage::Network, Stage::Firewall, Stage::Control, Stage::Nodes];
+    pub const ALL: [Stage; 7] = [
+        Stage::Images,
+        Stage::Drain,
+        Stage::Remove,
+        Stage::Network,
+        Stage::Firewall,
+        Stage::Control,
+        Stage::Nodes,
+    ];
 }
 
 impl Action {
     pub fn stage(&self) -> Stage {
         match self {
             Action::BuildImage { .. } => Stage::Images,
+            Action::DrainInstances { .. } | Action::PowerDownInstances { .. } => Stage::Drain,
             Action::DeleteInstances { .. } => Stage::Remove,
             Action::CreateNetwork { .. }
             | Action::KeepAddresses { .. }
             | Action::CreateVolume { .. }
+            | Action::GrowVolume { .. }
             | Action::Adopt { .. }
             | Action::NoteControl { .. } => Stage::Network,
             Action::CreateSecurityGroup { .. } => Stage::Firewall,
@@ -129,6 +162,7 @@ impl Action {
     /// Whether it takes away something that exists now.
     pub fn is_destructive(&self) -> bool {
         matches!(self, Action::RebuildInstances { .. } | Action::DeleteInstances { .. })
+            || self.stage() == Stage::Drain
             || self.deleted_volume().is_some()
     }
 
@@ -195,6 +229,18 @@ pub struct ExistingNode {
     pub id: String,
 }
 
+/// An instance that goes when its jobs have ended.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct HeldNode {
+    pub node: String,
+    pub id: String,
+    /// Those that are there now.
+    pub jobs: Vec<JobOnNodes>,
+    /// Why Slurm could not be asked. The node is then left as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+}
+
 /// The instances of one action. JSON shows the names of their nodes once more, as a plain list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instances<T>(pub Vec<T>);
@@ -210,6 +256,12 @@ impl OfNode for NewNode {
 }
 
 impl OfNode for RebuiltNode {
+    fn node(&self) -> &str {
+        &self.node
+    }
+}
+
+impl OfNode for HeldNode {
     fn node(&self) -> &str {
         &self.node
     }

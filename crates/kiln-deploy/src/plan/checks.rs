@@ -6,6 +6,7 @@ use kiln_site::{Purpose, volume_name};
 use kiln_spec::{ImageSource, Role, Spec, Volume};
 
 use super::network::control_address;
+use super::volumes::sizes;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
 use crate::targets::Targets;
@@ -14,6 +15,7 @@ pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> 
     check_flavors(spec, observed)?;
     check_attached(spec, observed)?;
     check_volumes(spec, observed)?;
+    check_sizes(spec, observed)?;
     check_network(spec, observed)?;
     check_images(spec, observed, targets)?;
     check_addresses(spec, observed)
@@ -52,6 +54,16 @@ fn check_volumes(spec: &Spec, observed: &Observed) -> Result<()> {
     };
     match observed.volumes.iter().find(lost) {
         Some(volume) => Err(Error::VolumeInError { name: volume.name.clone(), id: volume.id.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// No cloud takes away the end of a volume, where data may be.
+fn check_sizes(spec: &Spec, observed: &Observed) -> Result<()> {
+    match sizes(spec, observed).find(|(there, size_gib)| there.size_gib > *size_gib) {
+        Some((there, size_gib)) => {
+            Err(Error::SmallerVolume { name: there.name.clone(), from_gib: there.size_gib, size_gib })
+        }
         None => Ok(()),
     }
 }

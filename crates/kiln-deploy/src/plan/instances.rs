@@ -1,5 +1,4 @@
-//! Which instances are created, rebuilt, started or deleted, and which get a new target image, gathered by group and
-//! image.
+//! Which instances are created, rebuilt or started, and which get a new target image, gathered by group and image.
 
 use std::collections::BTreeMap;
 
@@ -7,40 +6,21 @@ use kiln_cloud::{Instance, InstanceStatus};
 use kiln_spec::{ImageUpdate, Node, Spec};
 use kiln_wire::labels;
 
-use super::action::{Action, ExistingNode, Instances};
+use super::action::{Action, Instances};
 use super::node::{Inputs, existing_node, group_label, image_id, new_node, rebuilt_node};
-use crate::nodes::node_of;
+use super::removal::Removals;
 use crate::observe::Observed;
 use crate::targets::Targets;
-
-/// Instances of nodes that the file no longer has, and broken ones.
-pub fn deletions(spec: &Spec, observed: &Observed) -> Vec<Action> {
-    let wanted: BTreeMap<&str, bool> = spec.nodes().map(|n| (n.name, n.elastic)).collect();
-    let mut groups: BTreeMap<(String, String), Vec<ExistingNode>> = BTreeMap::new();
-    for instance in &observed.instances {
-        let node = node_of(instance);
-        let reason = match (wanted.get(node), &instance.status) {
-            (None, _) => "no longer in the file".to_string(),
-            (Some(false), InstanceStatus::Error { reason }) => format!("broken: {reason}"),
-            _ => continue,
-        };
-        let group = instance.labels.get(labels::GROUP).cloned().unwrap_or_default();
-        groups.entry((group, reason)).or_default().push(existing_node(node, instance));
-    }
-    let action =
-        |((group, reason), nodes)| Action::DeleteInstances { group, reason, instances: Instances(nodes) };
-    groups.into_iter().map(action).collect()
-}
 
 /// A node and its instance, if it has one that stays.
 type Member<'a> = (Node<'a>, Option<&'a Instance>);
 
-pub fn instances(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<Action> {
+pub fn instances(spec: &Spec, observed: &Observed, targets: &Targets, removals: &Removals) -> Vec<Action> {
     let existing = observed.nodes();
     let mut gathered: Vec<(Need, Vec<Member<'_>>)> = Vec::new();
     let mut index: BTreeMap<Need, usize> = BTreeMap::new();
     for node in spec.nodes() {
-        let instance = existing.get(node.name).copied();
+        let instance = existing.get(node.name).copied().filter(|instance| !removals.deletes(instance));
         let target = targets.get(node.image).and_then(Option::as_deref);
         for need in needs(&node, instance, target) {
             let at = *index.entry(need.clone()).or_insert_with(|| {
@@ -107,9 +87,10 @@ fn needs(node: &Node<'_>, instance: Option<&Instance>, target: Option<&str>) -> 
     let instance = match instance {
         // Slurm has nodes of elastic groups created, and kilnd replaces broken ones.
         None if node.elastic => return Vec::new(),
-        Some(instance) if node.elastic => instance,
-        Some(instance) if !matches!(instance.status, InstanceStatus::Error { .. }) => instance,
-        _ => return vec![need(NeedKind::Create)],
+        None => return vec![need(NeedKind::Create)],
+        // Jobs still run there: it is replaced when they have ended.
+        Some(Instance { status: InstanceStatus::Error { .. }, .. }) if !node.elastic => return Vec::new(),
+        Some(instance) => instance,
     };
     let current = instance.image.as_deref();
     let differs = target.is_none() || current != target;

@@ -10,6 +10,7 @@ mod node;
 mod plan_notes;
 mod reference;
 pub(crate) mod releases;
+pub(crate) mod removal;
 mod text;
 mod together;
 mod volumes;
@@ -18,15 +19,18 @@ use kiln_spec::Spec;
 use serde::Serialize;
 
 pub use action::{
-    Action, ExistingNode, NewNode, PlannedAttachment, PlannedLabels, PlannedRule, RebuiltNode, Stage,
+    Action, ExistingNode, HeldNode, NewNode, PlannedAttachment, PlannedLabels, PlannedRule, RebuiltNode,
+    Stage,
 };
 pub use network::{cluster_group, login_group};
 pub use node::{attachments, exported_share, group_label, security_groups_of, share};
 pub use reference::{Ref, Resource};
+pub use removal::Removal;
 
 use crate::error::{Error, Result};
 use crate::observe::Observed;
 use crate::owner;
+use crate::slurm_view::JobOnNodes;
 use crate::targets::Targets;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -60,6 +64,49 @@ impl Plan {
         self.actions.iter().any(|action| action.is_destructive() && action.deleted_volume().is_none())
     }
 
+    /// Nodes that go when their jobs have ended.
+    pub fn held(&self) -> Vec<&HeldNode> {
+        let held = self.actions.iter().filter_map(|action| match action {
+            Action::DrainInstances { instances, .. } => Some(&instances.0),
+            _ => None,
+        });
+        held.flatten().collect()
+    }
+
+    /// Ids.
+    fn deleted_instances(&self) -> impl Iterator<Item = &str> {
+        let deleted = self.actions.iter().filter_map(|action| match action {
+            Action::DeleteInstances { instances, .. } => Some(&instances.0),
+            _ => None,
+        });
+        deleted.flatten().map(|node| node.id.as_str())
+    }
+
+    /// Jobs that would end with the instances they run on, where that is known.
+    pub fn lost_jobs(&self) -> Vec<&JobOnNodes> {
+        let lost = self.actions.iter().filter_map(|action| match action {
+            Action::DeleteInstances { jobs, .. } => jobs.as_ref(),
+            _ => None,
+        });
+        let mut lost: Vec<&JobOnNodes> = lost.flatten().collect();
+        lost.sort();
+        lost.dedup();
+        lost
+    }
+
+    /// Whether Slurm is to be told something before the rest can be planned.
+    pub fn drains(&self) -> bool {
+        self.actions.iter().any(|action| action.stage() == Stage::Drain)
+    }
+
+    /// This plan and the one that took up what it had left, as one.
+    #[must_use]
+    pub fn followed_by(mut self, next: Plan) -> Plan {
+        self.actions.retain(|action| action.stage() != Stage::Drain);
+        self.actions.extend(next.actions);
+        Plan { notes: next.notes, ..self }
+    }
+
     /// Names of the volumes that would be deleted.
     pub fn deleted_volumes(&self) -> Vec<&str> {
         self.actions.iter().filter_map(Action::deleted_volume).collect()
@@ -73,10 +120,16 @@ pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> 
 }
 
 /// `id`: the cluster's, if it has one yet.
-pub fn plan(spec: &Spec, id: Option<&str>, observed: &Observed, targets: &Targets) -> Result<Plan> {
+pub fn plan(
+    spec: &Spec,
+    id: Option<&str>,
+    observed: &Observed,
+    targets: &Targets,
+    removal: Removal,
+) -> Result<Plan> {
     owner::check(&spec.name, id, observed.listed(&spec.name))?;
     check(spec, observed, targets)?;
-    Ok(difference(spec, observed, targets))
+    Ok(difference(spec, observed, targets, removal))
 }
 
 /// As [`plan`], for a maintenance upgrade: every node gets its image at once, and no Slurm has to understand what an
@@ -85,22 +138,29 @@ pub fn plan_together(spec: &Spec, id: Option<&str>, observed: &Observed, targets
     owner::check(&spec.name, id, observed.listed(&spec.name))?;
     checks::check(spec, observed, targets)?;
     releases::check_together(spec, observed, targets)?;
-    Ok(together::all_at_once(difference(spec, observed, targets), spec, observed, targets))
+    Ok(together::all_at_once(
+        difference(spec, observed, targets, Removal::AfterJobs),
+        spec,
+        observed,
+        targets,
+    ))
 }
 
-fn difference(spec: &Spec, observed: &Observed, targets: &Targets) -> Plan {
+fn difference(spec: &Spec, observed: &Observed, targets: &Targets, removal: Removal) -> Plan {
     let mut actions: Vec<Action> = Vec::new();
     let unbuilt = targets.iter().filter(|(_, id)| id.is_none());
     actions.extend(unbuilt.map(|(image, _)| Action::BuildImage { image: image.clone() }));
-    actions.extend(instances::deletions(spec, observed));
+    let mut removals = removal::removals(spec, observed, removal);
+    actions.append(&mut removals.actions);
     actions.extend(network::network(spec, observed));
     actions.extend(network::keep_addresses(spec, observed));
     actions.extend(volumes::volumes(spec, observed));
+    actions.extend(volumes::grown(spec, observed));
     let unmarked = observed.unmarked();
     actions.extend((!unmarked.is_empty()).then_some(Action::Adopt { resources: unmarked }));
     actions.extend(network::note_control(spec, observed));
     actions.extend(network::security_groups(spec, observed));
-    actions.extend(instances::instances(spec, observed, targets));
+    actions.extend(instances::instances(spec, observed, targets, &removals));
     let notes = plan_notes::plan_notes(spec, observed, targets);
     Plan { cluster: spec.name.clone(), actions, notes }
 }

@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 
 use kiln_cloud::Instance;
-use kiln_site::{Purpose, volume_name};
-use kiln_spec::{ImageUpdate, Node, Spec, hostlist};
+use kiln_spec::{ImageUpdate, Node, Role, Spec, hostlist};
 
 use super::node::group_label;
 use crate::addresses::reserved_addresses;
@@ -24,15 +23,6 @@ pub fn plan_notes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<St
         ));
     }
     notes.extend(addresses(spec, observed));
-    for purpose in [Purpose::State, Purpose::Home] {
-        let name = volume_name(spec, purpose);
-        let there = observed.volumes.iter().find(|v| v.name == name);
-        if let (Some(size_gib), Some(there)) = (purpose.size_gib(spec), there)
-            && there.size_gib != size_gib
-        {
-            notes.push(format!("volume {name}: stays at {} GiB; volumes are not resized", there.size_gib));
-        }
-    }
     notes
 }
 
@@ -74,7 +64,8 @@ fn nodes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<String> {
 
 fn differences(node: &Node<'_>, instance: &Instance, targets: &Targets) -> Vec<String> {
     let mut all = Vec::new();
-    if instance.flavor != node.flavor {
+    // The flavors of compute nodes change through Slurm.
+    if node.role != Role::Compute && instance.flavor != node.flavor {
         all.push(format!(
             "keeps flavor {}, not {}, until the instance is recreated",
             instance.flavor, node.flavor

@@ -6,8 +6,8 @@ use kiln_cloud::VolumeStatus;
 use kiln_spec::hostlist;
 
 use super::Plan;
-use super::action::{Action, Instances, OfNode};
-use super::together::COMES_AGAIN;
+use super::action::{Action, HeldNode, Instances, OfNode};
+use crate::slurm_view::JobOnNodes;
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,6 +46,9 @@ impl fmt::Display for Action {
                 Some(_) => write!(f, "~ volume {name}: wait until the cloud has created it"),
                 None => write!(f, "+ volume {name} ({size_gib} GiB)"),
             },
+            Action::GrowVolume { name, from_gib, size_gib, .. } => {
+                write!(f, "~ volume {name}: extend, {from_gib} -> {size_gib} GiB")
+            }
             Action::Adopt { resources } => {
                 let names: Vec<&str> = resources.iter().map(|r| r.name.as_str()).collect();
                 write!(f, "= mark what has no id yet as this cluster's: {}", names.join(", "))
@@ -79,16 +82,47 @@ impl fmt::Display for Action {
             Action::StartInstances { group, instances } => {
                 write!(f, "~ {group}: start {} ({})", fold(instances), count(instances))
             }
-            Action::DeleteInstances { group, reason, instances } => {
-                let jobs = if group.starts_with("compute.") && reason != COMES_AGAIN {
-                    " with the jobs on them"
-                } else {
-                    ""
+            Action::DrainInstances { group, reason, instances } => drain(f, group, reason, instances),
+            Action::PowerDownInstances { group, reason, instances } => write!(
+                f,
+                "- {group}: Slurm powers down {} ({}) when their jobs have ended, {reason}",
+                fold(instances),
+                count(instances)
+            ),
+            Action::DeleteInstances { group, reason, jobs, instances } => {
+                let jobs = match jobs {
+                    None if group.starts_with("compute.") => " with the jobs on them".to_string(),
+                    Some(jobs) if !jobs.is_empty() => format!(" with {}", job_ids(jobs)),
+                    _ => String::new(),
                 };
                 write!(f, "- {group}: delete {} ({}){jobs}, {reason}", fold(instances), count(instances))
             }
         }
     }
+}
+
+fn drain(
+    f: &mut fmt::Formatter<'_>,
+    group: &str,
+    reason: &str,
+    instances: &Instances<HeldNode>,
+) -> fmt::Result {
+    let (nodes, count) = (fold(instances), count(instances));
+    let unknown = instances.0.iter().find_map(|node| node.unknown.as_ref());
+    if let Some(why) = unknown {
+        return write!(f, "= {group}: {nodes} ({count}) stays until Slurm can be asked, {reason}: {why}");
+    }
+    let mut jobs: Vec<JobOnNodes> = instances.0.iter().flat_map(|node| node.jobs.iter().cloned()).collect();
+    jobs.sort();
+    jobs.dedup();
+    let held = if jobs.is_empty() { String::new() } else { format!("; {} there now", job_ids(&jobs)) };
+    write!(f, "- {group}: drain {nodes} ({count}), then delete, {reason}{held}")
+}
+
+/// `job 17`, `jobs 17, 18`.
+fn job_ids(jobs: &[JobOnNodes]) -> String {
+    let ids: Vec<&str> = jobs.iter().map(|job| job.id.as_str()).collect();
+    format!("{} {}", if ids.len() == 1 { "job" } else { "jobs" }, ids.join(", "))
 }
 
 fn fold<T: OfNode>(instances: &Instances<T>) -> String {

@@ -1,7 +1,7 @@
 //! New images for all nodes at once, also for those that Slurm would move one by one: for the time when Slurm is down
 //! anyway.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_spec::{ImageUpdate, Node, Spec};
@@ -13,7 +13,7 @@ use crate::observe::Observed;
 use crate::targets::Targets;
 
 /// Why an instance of an elastic group goes. No job runs there any more.
-pub const COMES_AGAIN: &str = "Slurm has them created again with the new image";
+const COMES_AGAIN: &str = "Slurm has them created again with the new image";
 
 /// `plan` with every image change that it leaves to Slurm carried out. Instances of elastic groups are deleted: Slurm
 /// has them created again, with the new image, when it wants them.
@@ -22,11 +22,14 @@ pub fn all_at_once(mut plan: Plan, spec: &Spec, observed: &Observed, targets: &T
     // They are about what `apply` leaves alone.
     plan.notes.clear();
     let inputs = Inputs::new(spec, observed, targets);
+    // Those that go anyway, for their flavor perhaps, come again with their image.
+    let gone: BTreeSet<String> = plan.deleted_instances().map(String::from).collect();
     let instances = observed.nodes();
     let mut rebuilt: BTreeMap<(String, String, String), Vec<RebuiltNode>> = BTreeMap::new();
     let mut deleted: BTreeMap<String, Vec<ExistingNode>> = BTreeMap::new();
     for node in spec.nodes().filter(|node| node.image_update == ImageUpdate::Slurm) {
-        let Some(instance) = instances.get(node.name).copied() else { continue };
+        let instance = instances.get(node.name).copied().filter(|instance| !gone.contains(&instance.id));
+        let Some(instance) = instance else { continue };
         let Some((from, to)) = image_change(&node, instance, observed, targets) else { continue };
         if node.elastic {
             deleted.entry(group_label(&node)).or_default().push(existing_node(node.name, instance));
@@ -38,6 +41,7 @@ pub fn all_at_once(mut plan: Plan, spec: &Spec, observed: &Observed, targets: &T
     plan.actions.extend(deleted.into_iter().map(|(group, nodes)| Action::DeleteInstances {
         group,
         reason: COMES_AGAIN.to_string(),
+        jobs: Some(Vec::new()),
         instances: Instances(nodes),
     }));
     plan.actions.extend(rebuilt.into_iter().map(|((group, from, to), nodes)| Action::RebuildInstances {

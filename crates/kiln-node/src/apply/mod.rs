@@ -5,6 +5,7 @@ mod account;
 mod command;
 mod directory;
 mod file;
+mod growth;
 mod link;
 mod mount;
 mod removal;

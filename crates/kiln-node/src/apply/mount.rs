@@ -9,6 +9,7 @@ use std::time::Duration;
 use kiln_wire::bundle::{Mount, MountSource};
 
 use super::ApplyError;
+use super::growth::Growth;
 use super::session::Session;
 use crate::managed;
 use crate::mounts::{self, Mounted, Source};
@@ -77,6 +78,17 @@ pub(super) fn apply(session: &mut Session, mount: &Mount, id: &str) -> Result<Ve
             }
         }
         Some(_) => {}
+    }
+    if let Source::Device(device) = &source
+        && mount.format
+        && !mount.read_only
+        && !blank
+        && let Some(growth) = Growth::of(device)?
+    {
+        changes.push("file system grown to the size of its volume".to_owned());
+        if !session.dry_run {
+            growth.carry_out(device, &mount.target)?;
+        }
     }
     if changes.is_empty() { Ok(Verdict::unchanged()) } else { Ok(Verdict::changed(changes.join(", "))) }
 }

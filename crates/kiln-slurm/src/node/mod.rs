@@ -16,6 +16,9 @@ pub use state::{Base, Flag, Flags, State};
 /// What Kiln writes before a reason, to tell its own drains from an administrator's.
 pub const REASON: &str = "kiln: ";
 
+/// What Kiln writes before the reason of a node that leaves the cluster or is to be replaced.
+pub const LEAVES: &str = "kiln: to be removed: ";
+
 /// Slurm computes a node's boot time from whole seconds of clock and uptime, up to this much too early. A node that is
 /// there so soon after a request has, to Slurm, not been booted for it.
 pub const BOOT_TIME_ROUNDING: Duration = Duration::from_secs(2);
@@ -65,6 +68,9 @@ pub struct Node {
     pub cores: Option<[u32; 3]>,
     /// The node's `Extra` field, where Kiln keeps which bundle the node has.
     pub extra: Option<String>,
+    pub partitions: Vec<String>,
+    /// As slurm.conf would say it, `gpu:2`.
+    pub gres: Option<String>,
 }
 
 impl Node {
@@ -115,6 +121,11 @@ impl Node {
         self.allocated > 0 || self.state.is_allocated()
     }
 
+    /// Jobs have it, or wait for it to come up: they would be lost if Slurm lost the node.
+    pub fn keeps_jobs(&self) -> bool {
+        self.carries_jobs() && !self.state.is_down()
+    }
+
     /// Jobs are on it. A job that waits for its node to come up is on none yet.
     pub fn runs_jobs(&self) -> bool {
         self.carries_jobs() && !self.state.is_coming_up() && !self.state.is_down()
@@ -162,7 +173,19 @@ pub fn parse_node(line: &str) -> Option<Node> {
         cores: cores(line),
         // The last: a reason, which comes before it, may hold the same word.
         extra: line.rsplit_once(" Extra=").and_then(|(_, rest)| first_word(rest)),
+        partitions: field(line, "Partitions")
+            .into_iter()
+            .flat_map(|p| p.split(','))
+            .map(String::from)
+            .collect(),
+        // With the sockets behind it, where Slurm knows them: `gpu:2(S:0)`.
+        gres: field(line, "Gres").filter(|gres| *gres != "(null)").map(without_sockets),
     })
+}
+
+fn without_sockets(gres: &str) -> String {
+    let plain = |one: &str| one.split('(').next().unwrap_or_default().to_string();
+    gres.split(',').map(plain).collect::<Vec<_>>().join(",")
 }
 
 fn cores(line: &str) -> Option<[u32; 3]> {
@@ -178,7 +201,7 @@ fn first_word(text: &str) -> Option<String> {
 }
 
 /// Printed in the zone of the command's environment: UTC.
-fn moment(text: &str) -> Option<Timestamp> {
+pub(crate) fn moment(text: &str) -> Option<Timestamp> {
     text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
 }
 
@@ -194,7 +217,7 @@ mod tests {
     fn nodes_are_read() {
         let nodes = parse_nodes(
             "NodeName=a Arch=x86_64 CoresPerSocket=4 CPUAlloc=2 Sockets=1 ThreadsPerCore=2 NodeAddr=10.0.0.1 State=MIXED BootTime=2026-01-02T03:04:05 \
-             SlurmdStartTime=None Extra=kiln-bundle:0123\n\
+             SlurmdStartTime=None Gres=gpu:a100:2(S:0-1) Partitions=x,y Extra=kiln-bundle:0123\n\
              NodeName=b State=DOWN*+DRAIN BootTime=None Reason=Not responding, truly [slurm@2026-01-01T00:00:00]\n\n",
         );
         let (a, b) = (&nodes["a"], &nodes["b"]);
@@ -202,6 +225,7 @@ mod tests {
         assert_eq!((a.allocated, a.address.as_deref()), (2, Some("10.0.0.1")));
         assert_eq!((a.cores, b.cores), (Some([1, 4, 2]), None));
         assert_eq!(a.extra.as_deref(), Some("kiln-bundle:0123"));
+        assert_eq!((a.gres.as_deref(), a.partitions.len()), (Some("gpu:a100:2"), 2));
         assert_eq!((a.reason.as_deref(), b.booted), (None, None));
         assert_eq!(b.reason.as_deref(), Some("Not responding, truly"));
         assert_eq!(b.reason_by.as_deref(), Some("slurm"));

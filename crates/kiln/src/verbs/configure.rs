@@ -26,6 +26,12 @@ impl Configure {
         } else {
             context.printer.say(summary(&done));
         }
+        if !done.leaving.is_empty() {
+            let nodes = kiln_spec::hostlist::fold(done.leaving.iter().map(String::as_str));
+            context
+                .printer
+                .say(format!("{nodes}: not in the file, and still there; `kiln apply` removes them"));
+        }
         Ok(Exit::Ok)
     }
 }

@@ -1,6 +1,7 @@
 //! `kiln plan`
 
 use clap::Args;
+use kiln_deploy::Removal;
 
 use crate::cluster;
 use crate::context::Context;
@@ -16,7 +17,8 @@ pub struct Plan {
 
 impl Plan {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let plan = cluster::with(context, async |deployment| Ok(deployment.plan().await?))?;
+        let plan =
+            cluster::with(context, async |deployment| Ok(deployment.plan(Removal::AfterJobs).await?))?;
         if context.printer.is_json() {
             context.printer.json(&plan)?;
         } else {

@@ -22,7 +22,7 @@ Data goes to standard output, everything else to standard error.
 | 0 | done |
 | 1 | failed |
 | 2 | wrong usage, or an invalid input file |
-| 3 | `kiln plan --detailed-exitcode`: there is something to do |
+| 3 | `kiln plan --detailed-exitcode`: there is something to do. `kiln up`, `kiln apply`: nodes that are to go wait for their jobs |
 | 130 | interrupted |
 ";
 

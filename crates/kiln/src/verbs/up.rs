@@ -18,6 +18,8 @@ pub struct Up {
     /// Do not ask before something is rebuilt or deleted
     #[arg(short, long)]
     yes: bool,
+    #[command(flatten)]
+    removal: apply::RemovalOptions,
 }
 
 #[derive(Serialize)]
@@ -33,16 +35,25 @@ impl Up {
         let outcome = cluster::with(context, async |deployment| {
             deployment.secrets.ensure()?;
             deployment.build_missing_images().await?;
-            let plan = deployment.plan().await?;
-            apply::carry_out(context, deployment, &plan, self.yes).await?;
-            let configured = deployment.configure(false).await?;
+            let plan = deployment.plan(self.removal.removal()).await?;
+            let mut plan = apply::carry_out(context, deployment, plan, &self.removal, self.yes).await?;
+            let mut configured = deployment.configure(false).await?;
+            // The control node may have come back only now.
+            let mut ask_again = plan.held().iter().any(|node| node.unknown.is_some());
+            while ask_again || self.removal.waited(deployment, &plan).await? {
+                ask_again = false;
+                let next = deployment.plan(self.removal.removal()).await?;
+                let next = apply::carry_out(context, deployment, next, &self.removal, true).await?;
+                plan = plan.followed_by(next);
+                configured = deployment.configure(false).await?;
+            }
             let hosts = deployment.inventory(&deployment.observe().await?)?.hosts;
             let public = hosts.into_iter().filter_map(|host| Some((host.name, host.public_address?)));
             Ok(Outcome { plan, configured, public_addresses: public.collect() })
         })?;
         if context.printer.is_json() {
             context.printer.json(&outcome)?;
-            return Ok(Exit::Ok);
+            return Ok(apply::tell_held(context, &outcome.plan, "up"));
         }
         let name = &outcome.plan.cluster;
         if outcome.plan.is_empty() && outcome.configured.changed() == 0 {
@@ -54,6 +65,6 @@ impl Up {
         for (node, address) in &outcome.public_addresses {
             context.printer.say(format!("{node} is reached from outside at {address}"));
         }
-        Ok(Exit::Ok)
+        Ok(apply::tell_held(context, &outcome.plan, "up"))
     }
 }

@@ -193,11 +193,29 @@ pub fn node_off(lab: &mut Lab) {
     assert_eq!(lab.on("control", &["sinfo", "-hN", "-p", "extra", "-n", "extra-1", "-o", "%t"]), "idle");
 }
 
+/// Volumes grow, and do not shrink.
+pub fn volume(lab: &mut Lab) {
+    let file = lab.read_file();
+    let size = |text: &str| lab.write_file(&format!("{file}\n[volumes]\nhome = {{ size = \"{text}\" }}\n"));
+    size("12 GiB");
+    assert!(lab.kiln(&["plan"]).contains("~ volume e2e-home: extend, 10 -> 12 GiB"));
+    lab.kiln(&["up"]);
+    assert!(lab.kiln(&["plan"]).contains("Nothing to do"));
+    size("11 GiB");
+    for words in [&["plan"][..], &["up", "--yes"]] {
+        let refused = lab.try_kiln(words);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains("volume e2e-home has 12 GiB; it cannot shrink to 11 GiB"), "{said}");
+    }
+    size("12 GiB");
+}
+
 pub fn resize(lab: &mut Lab) {
     lab.edit("nodes = \"extra-[0-1]\"", "nodes = \"extra-0\"");
     let refused = lab.try_kiln(&["apply"]);
     assert!(!refused.status.success(), "deleting an instance must be agreed to");
-    assert!(lab.kiln(&["plan"]).contains("- compute.extra: delete extra-1"));
+    assert!(lab.kiln(&["plan"]).contains("- compute.extra: drain extra-1 (1 node), then delete"));
     lab.kiln(&["up", "--yes"]);
     assert_eq!(lab.hosts().len(), 5);
     let nodes = lab.on("control", &["sinfo", "--noheader", "--Node", "--format=%N", "--partition=extra"]);

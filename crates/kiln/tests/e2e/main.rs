@@ -22,6 +22,7 @@ mod leftovers;
 mod maintenance;
 mod raise;
 mod reconcile;
+mod removal;
 mod rights;
 #[path = "../lab/rights_table.rs"]
 mod rights_table;
@@ -105,6 +106,7 @@ const ELASTIC: &[Scenario] = &[
     ("from nothing to a group that is off", elastic::raise),
     ("four nodes appear for a job and go", elastic::grows_and_shrinks),
     ("an administrator's drain outlasts being powered down", elastic::drained),
+    ("a group shrinks and changes its flavor under jobs", elastic::smaller_and_larger),
     ("jobs race with nodes being powered down", elastic::racing),
     ("kilnd is away, and killed ten times", elastic::without_kilnd),
     ("a cloud that is short of room", elastic::short_of_room),
@@ -168,6 +170,11 @@ const SUITES: &[Suite] = &[
                 ("rotated secrets reach the nodes", secrecy::rotation),
                 ("control is rebuilt under a running and a waiting job", control::rebuilt),
                 ("a lost control node comes back", control::lost),
+                ("a group shrinks under a job", removal::under_a_job),
+                ("a group leaves under a job, with its partition", removal::whole_group_under_a_job),
+                ("a node is taken at once, with its job", removal::at_once),
+                ("a group changes its flavor under a job", removal::another_flavor),
+                ("a volume grows, and does not shrink", change::volume),
                 ("the cluster shrinks and grows", change::resize),
                 ("a rebooted compute node comes back configured", change::reboot),
                 ("control's image is deleted from the cloud", control::image_deleted),

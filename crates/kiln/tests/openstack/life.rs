@@ -37,9 +37,21 @@ fn a_clusters_life() {
     // Grown and shrunk.
     lab.edit("standard-[0-16]", "standard-[0-14,20-21]");
     let plan = lab.kiln(&["plan"]);
-    assert!(plan.contains("- compute.standard: delete standard-[15-16] (2 nodes)"), "{plan}");
+    // Nothing boots here, so Slurm cannot be asked whether jobs run.
+    assert!(
+        plan.contains("= compute.standard: standard-[15-16] (2 nodes) stays until Slurm can be asked"),
+        "{plan}"
+    );
     assert!(plan.contains("+ compute.standard: create standard-[20-21] from image-a (2 nodes)"), "{plan}");
-    lab.kiln(&["apply", "--yes"]);
+    let output = lab.try_kiln(&["apply", "--yes"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(servers().len(), 24);
+    let plan = lab.kiln(&["apply", "--now", "--dry-run"]);
+    assert!(
+        plan.contains("- compute.standard: delete standard-[15-16] (2 nodes) with the jobs on them"),
+        "{plan}"
+    );
+    lab.kiln(&["apply", "--yes", "--now"]);
     let resized = servers();
     assert_eq!(resized.len(), 22);
     assert!(!resized.contains_key("standard-15") && resized.contains_key("standard-21"));

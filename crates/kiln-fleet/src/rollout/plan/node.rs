@@ -15,6 +15,8 @@ use crate::store::{Request, RequestState};
 
 /// Slurm is to give up first: it knows best.
 const AFTER_SLURM: Duration = Duration::from_secs(60);
+/// A node whose instance was deleted by somebody else.
+const GONE: &str = "its instance is gone; `kiln up` recreates it";
 /// Between Slurm's yes to a reboot and the flag that shows it.
 const GRACE: Duration = Duration::from_secs(15);
 
@@ -62,6 +64,10 @@ pub fn plan_node(node: &RolloutNode, seen: &NodeObservation, terms: Terms, now: 
         return NodePlan::Fail { reason, drain: false };
     }
     let waited = now.duration_since(node.since).unsigned_abs();
+    // Slurm may wait for it for ever: it forgets when it began to, if it is killed at that moment.
+    if node.is_in_work() && seen.created.is_none() && !facts.at_work && waited > GRACE {
+        return NodePlan::Fail { reason: GONE.into(), drain: false };
+    }
     match (node.step.job(), &seen.job) {
         (Some(job), Some(JobObservation::Known { state, reason })) => {
             with_job(job, state, reason, &facts, terms, waited)
@@ -151,6 +157,7 @@ fn with_job(
         JobState::Pending => to(Transition::Queue { job, remark: Some(format!("waits: {reason}")) }),
         _ if facts.at_work => to(Transition::Rebuild { job: some }),
         JobState::Configuring | JobState::Running if !facts.rebuilt => match facts.request {
+            Some(_) if is_overdue(facts, terms, waited) => did_not_return(facts, terms),
             Some(_) => to(Transition::Rebuild { job: some }),
             None => to(Transition::Queue { job, remark: None }),
         },

@@ -66,6 +66,7 @@ fn request(state: RequestState) -> Option<Request> {
 fn old(state: JobState) -> NodeObservation {
     NodeObservation {
         image: Some("old".into()),
+        created: Some(second(START - 5000)),
         active: true,
         slurm: slurm("IDLE", START - 500),
         job: job(state),
@@ -236,6 +237,31 @@ fn a_node_that_does_not_return_fails() {
     rollout.nodes[0].begun = Some(rollout.nodes[0].since);
     let actions = act(&rollout, &[gone]);
     assert!(actions.iter().any(|a| matches!(a, Action::Drain { reason, .. } if reason.contains("console"))));
+}
+
+/// Slurm was killed just then, and waits for its boot for ever.
+#[test]
+fn a_node_that_loses_its_instance_on_the_way_fails() {
+    use JobState::{Configuring, Pending};
+    let lost = |state| NodeObservation { image: None, created: None, active: false, ..new(state) };
+    let at = |step: NodeStep, seen: NodeObservation| {
+        let mut rollout = rollout(Options::default(), vec![step]);
+        rollout.nodes[0].since = now() - Duration::from_secs(20);
+        act(&rollout, &[seen])
+    };
+    let actions = at(NodeStep::Rebuilding { job: Some(7) }, lost(Configuring));
+    assert_eq!(actions[0], Action::Cancel { node: "n-0".into(), job: 7 });
+    let reason = "its instance is gone; `kiln up` recreates it".to_string();
+    assert_eq!(actions[1], change("n-0", Transition::Fail { reason }));
+    // What has not begun waits for the new instance.
+    let waiting = at(NodeStep::Submitted { job: 7 }, lost(Pending));
+    assert!(waiting.iter().all(|a| !matches!(a, Action::Cancel { .. })), "{waiting:?}");
+    // The same where the cloud took it away without a word: Slurm's patience, and a minute.
+    let mut rollout = rollout(Options::default(), vec![NodeStep::Rebuilding { job: Some(7) }]);
+    let stopped = NodeObservation { active: false, ..new(Configuring) };
+    assert!(act(&rollout, from_ref(&stopped)).is_empty());
+    rollout.nodes[0].since = now() - Duration::from_secs(11 * 60);
+    assert!(act(&rollout, &[stopped]).iter().any(|a| matches!(a, Action::Drain { .. })));
 }
 
 #[test]
@@ -478,6 +504,7 @@ fn no_more_nodes_are_drained_than_the_cloud_builds() {
         let steps = vec![NodeStep::Draining, NodeStep::Pending, NodeStep::Pending, NodeStep::Pending];
         let waits = NodeObservation {
             slurm: slurm("IDLE+REBOOT_REQUESTED", START - 500),
+            created: Some(second(START - 500)),
             ..NodeObservation::default()
         };
         submits(&act(&rollout(options, steps), from_ref(&waits))).len()

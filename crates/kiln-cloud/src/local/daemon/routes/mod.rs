@@ -49,6 +49,7 @@ pub fn api(server: Arc<Server>) -> Router {
         .route("/v1/source-image", post(resources::source_image))
         .route("/v1/volumes", get(resources::volumes).post(resources::create_volume))
         .route("/v1/volumes/{id}", delete(resources::delete_volume))
+        .route("/v1/volumes/{id}/size", put(resources::grow_volume))
         .route("/v1/networks", get(resources::networks).post(resources::create_network))
         .route("/v1/networks/{id}", delete(resources::delete_network))
         .route("/v1/security-groups", get(resources::groups).post(resources::create_group))

@@ -77,6 +77,15 @@ pub async fn create_volume(State(server): App, caller: Caller, Json(new): Json<N
     server.perform("create_volume", move |d| d.create_volume(&caller, new)).await
 }
 
+pub async fn grow_volume(
+    State(server): App,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(size_gib): Json<u64>,
+) -> Reply<Volume> {
+    server.perform("grow_volume", move |d| d.grow_volume(&caller, &id, size_gib)).await
+}
+
 pub async fn delete_volume(State(server): App, caller: Caller, Path(id): Path<String>) -> Reply<()> {
     server.perform("delete_volume", move |d| d.delete_volume(&caller, &id)).await
 }
