@@ -52,8 +52,7 @@ impl Driver {
 
     /// The cloud behind an address, for instances of it.
     pub fn at_url(url: &str, token: &str) -> Self {
-        let endpoint =
-            Endpoint { url: url.trim_end_matches('/').to_string(), token: Some(token.into()) };
+        let endpoint = Endpoint { url: url.trim_end_matches('/').to_string(), token: Some(token.into()) };
         Self::new(Client::new(None, Some(endpoint), executable()))
     }
 
