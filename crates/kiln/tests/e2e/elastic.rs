@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use crate::lab::{Lab, no_more_faults, order, wait};
-use crate::removal::{Held, up_with_rest};
 use crate::rollout::{use_image, which_image};
 
 const GROUP: &str = "burst";
@@ -81,40 +80,6 @@ pub fn drained(lab: &mut Lab) {
     wait_all_off(lab);
     let id = lab.submit("--partition=burst --nodes=1 --nodelist=burst-5 --output=/dev/null", "true");
     lab.wait_job(&id, "COMPLETED");
-}
-
-/// Nodes that leave the file, or get another flavor there, keep their jobs.
-pub fn smaller_and_larger(lab: &mut Lab) {
-    let file = lab.read_file();
-    let held = Held::start(lab, "burst-5");
-    lab.edit("burst-[0-5]", "burst-[0-4]");
-    up_with_rest(lab, &held.id);
-    assert_eq!(lab.job(&held.id, "JobState"), "RUNNING");
-    Held::let_end(lab);
-    held.assert_unharmed(lab);
-    // It may be that Slurm has powered it down by then.
-    lab.kiln(&["up", "--yes"]);
-    assert_eq!(states(lab).len(), 5);
-    wait_all_off(lab);
-
-    lab.write_file(&file);
-    lab.kiln(&["up"]);
-    let held = Held::start(lab, "burst-5");
-    lab.edit("zones = [", "flavor = \"large\"\nzones = [");
-    assert!(lab.kiln(&["plan"]).contains("Slurm powers down burst-5 (1 node) when their jobs have ended"));
-    lab.kiln(&["up", "--yes"]);
-    assert_eq!(lab.job(&held.id, "JobState"), "RUNNING");
-    let size = |lab: &Lab, node: &str| lab.on("control", &["sinfo", "-hN", "-n", node, "-o", "%c"]);
-    assert_eq!((size(lab, "burst-5"), size(lab, "burst-4")), ("2".into(), "4".into()));
-    Held::let_end(lab);
-    held.assert_unharmed(lab);
-    wait_all_off(lab);
-    lab.kiln(&["up"]);
-    let id = lab.submit("--partition=burst --nodelist=burst-5 --cpus-per-task=4 --output=/dev/null", "true");
-    lab.wait_job(&id, "COMPLETED");
-    wait_all_off(lab);
-    lab.write_file(&file);
-    lab.kiln(&["up"]);
 }
 
 /// Twenty jobs while nodes are powered down under them: every one runs, and nothing is left behind.

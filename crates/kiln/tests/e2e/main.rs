@@ -106,7 +106,6 @@ const ELASTIC: &[Scenario] = &[
     ("from nothing to a group that is off", elastic::raise),
     ("four nodes appear for a job and go", elastic::grows_and_shrinks),
     ("an administrator's drain outlasts being powered down", elastic::drained),
-    ("a group shrinks and changes its flavor under jobs", elastic::smaller_and_larger),
     ("jobs race with nodes being powered down", elastic::racing),
     ("kilnd is away, and killed ten times", elastic::without_kilnd),
     ("a cloud that is short of room", elastic::short_of_room),

@@ -5,12 +5,12 @@ use crate::cut;
 use crate::lab::{Lab, wait};
 
 /// A job that runs until its file appears, on one node.
-pub struct Held {
-    pub id: String,
+struct Held {
+    id: String,
 }
 
 impl Held {
-    pub fn start(lab: &Lab, node: &str) -> Held {
+    fn start(lab: &Lab, node: &str) -> Held {
         lab.as_user("login-0", "rm -f may-end");
         let script = "until [ -e may-end ]; do sleep 0.2; done; echo unharmed";
         let partition = node.split('-').next().unwrap_or_default();
@@ -20,12 +20,12 @@ impl Held {
         Held { id }
     }
 
-    pub fn let_end(lab: &Lab) {
+    fn let_end(lab: &Lab) {
         lab.as_user("login-0", "touch may-end");
     }
 
     /// By Slurm's accounts, and by what it wrote.
-    pub fn assert_unharmed(&self, lab: &Lab) {
+    fn assert_unharmed(&self, lab: &Lab) {
         let record = || lab.as_user("login-0", &format!("sacct -nXP -j {} -o state,exitcode", self.id));
         wait("sacct has the end of the job", || record() == "COMPLETED|0:0");
         assert_eq!(lab.as_user("login-0", &format!("cat held.{}", self.id)), "unharmed");
@@ -37,7 +37,7 @@ fn state(lab: &Lab, node: &str) -> String {
 }
 
 /// `kiln up` that leaves a node for later, and says so.
-pub fn up_with_rest(lab: &Lab, job: &str) -> String {
+fn up_with_rest(lab: &Lab, job: &str) -> String {
     let output = lab.try_kiln(&["up", "--yes"]);
     let said = printed(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
