@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 #[path = "lab/rights_table.rs"]
+#[allow(dead_code, reason = "the scenario uses more of it")]
 mod rights_table;
 
 use std::path::Path;
