@@ -19,7 +19,7 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
 use crate::plan::removal::has_its_flavor;
-use crate::plan::{attachments, security_groups_of, share};
+use crate::plan::{self, attachments, security_groups_of, share};
 use crate::targets::targets;
 
 impl Deployment<'_> {
@@ -55,6 +55,7 @@ impl Deployment<'_> {
             release: self.release(observed, SSH_LIMIT).await?,
             architecture: std::env::consts::ARCH.to_string(),
             kiln: kiln_digest.to_string(),
+            backup_volume: plan::control_has_backup_volume(self.spec, observed),
             exports: self.exports(observed)?,
         };
         let fleet_file = self.fleet_file(observed).await?;

@@ -12,7 +12,7 @@ use kiln_site::{NodeKeys, Site, site};
 use kiln_slurm::parse_nodes;
 use kiln_spec::{Role, Spec};
 use kiln_ssh::{Host, Ssh};
-use kiln_wire::{ApplyReport, Bundle, Format as _};
+use kiln_wire::{ApplyReport, BackupList, Bundle, Format as _};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -32,6 +32,9 @@ pub struct Configured {
     /// Nodes that the file no longer has, but that are still there. Slurm knows them until they are gone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leaving: Vec<String>,
+    /// The newest backup, where the cluster's state did not grow out of it but began anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_behind: Option<String>,
 }
 
 impl Configured {
@@ -93,7 +96,8 @@ impl Deployment<'_> {
         }
         let hosts = self.hosts(observed, self.present(observed))?;
         let results = self.configure_all(&task, &hosts).await;
-        let mut configured = Configured { nodes: BTreeMap::new(), leaving: leaving.clone() };
+        let mut configured =
+            Configured { nodes: BTreeMap::new(), leaving: leaving.clone(), left_behind: None };
         let mut failures = Vec::new();
         let all = results.len() + not_running.len();
         for (host, result) in hosts.iter().zip(results) {
@@ -134,6 +138,7 @@ impl Deployment<'_> {
             });
         }
         if !dry_run {
+            configured.left_behind = left_behind(&ssh, &hosts).await;
             // Every node has the new secrets by now.
             self.secrets.forget_previous()?;
         }
@@ -256,6 +261,14 @@ impl Deployment<'_> {
 fn is_up(instance: &Instance) -> bool {
     use InstanceStatus::{Active, Building, Rebuilding};
     matches!(instance.status, Active | Building | Rebuilding)
+}
+
+/// The backup that a cluster without its past could go back to. A control node that does not tell is examined by
+/// `status` and `doctor`.
+async fn left_behind(ssh: &Ssh, hosts: &[Host]) -> Option<String> {
+    let argv = ["kiln", "--json", "node", "backup", "list"];
+    let output = ssh.output(hosts.first()?, &argv, b"").await.ok()?;
+    BackupList::from_json(output.stdout.as_bytes()).ok()?.left_behind
 }
 
 /// What Slurm says of each node, by name.

@@ -38,17 +38,31 @@ impl Control {
         let argv: Vec<&str> = FLEET.into_iter().chain(words.iter().copied()).collect();
         let output = self.ssh.output(&self.host, &argv, stdin).await?;
         if output.status != 0 {
-            return Err(Error::Fleet(refusal(&output.stderr)));
+            return Err(Error::Fleet(Refusal::read(&output.stderr).message));
         }
         T::from_json(output.stdout.as_bytes()).map_err(|error| Error::Fleet(error.to_string()))
     }
 }
 
-/// The message of an error that `kiln fleet` reported as JSON.
-fn refusal(stderr: &str) -> String {
-    let parsed: Option<serde_json::Value> =
-        stderr.lines().last().and_then(|line| serde_json::from_str(line).ok());
-    let Some(error) = parsed else { return stderr.to_string() };
-    let causes = error["causes"].as_array().into_iter().flatten().filter_map(|c| c.as_str());
-    error["error"].as_str().into_iter().chain(causes).collect::<Vec<_>>().join(": ")
+/// An error that a node's `kiln` reported as JSON.
+pub(crate) struct Refusal {
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl Refusal {
+    pub fn read(stderr: &str) -> Refusal {
+        let parsed: Option<serde_json::Value> =
+            stderr.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        let Some(error) = parsed else { return Refusal { message: stderr.to_string(), hint: None } };
+        let causes = error["causes"].as_array().into_iter().flatten().filter_map(|c| c.as_str());
+        let message = error["error"].as_str().into_iter().chain(causes).collect::<Vec<_>>().join(": ");
+        Refusal { message, hint: error["hint"].as_str().map(String::from) }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(Refusal { message, hint }: Refusal) -> Error {
+        Error::Node { message, hint }
+    }
 }

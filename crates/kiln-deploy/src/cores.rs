@@ -92,6 +92,7 @@ mod tests {
             release: kiln_slurm::Release::new(24, 11, 5),
             architecture: String::new(),
             kiln: String::new(),
+            backup_volume: false,
             exports: None,
         };
         assert_eq!(keep(&mut inventory, &nodes), ["busy", "other"]);

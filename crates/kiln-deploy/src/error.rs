@@ -86,6 +86,18 @@ pub enum Error {
     Slurm { program: String, said: String },
     #[error("{0}")]
     Fleet(String),
+    #[error("{message}")]
+    Node { message: String, hint: Option<String> },
+    #[error("there is no backup {0}")]
+    NoBackup(String),
+    #[error("{} exists already", .0.display())]
+    Exists(PathBuf),
+    #[error("the backup in {} is damaged", path.display())]
+    DamagedBackup {
+        path: PathBuf,
+        #[source]
+        source: kiln_wire::backup::BackupDamage,
+    },
     #[error("the last rotation of {0} has not reached all nodes yet")]
     RotationPending(&'static str),
     #[error("there has been no rollout yet")]
@@ -155,6 +167,7 @@ impl Error {
                 Some(format!("`kiln image build {name}` builds it; `kiln up` does so by itself"))
             }
             Error::RotationPending(_) => Some("`kiln configure` distributes it; then rotate again".into()),
+            Error::NoBackup(_) => Some("`kiln backup list` shows those that there are".into()),
             Error::JobsRun(_) => Some(
                 "--wait lets them end and starts no others; --at TIME does so from that time on; `scancel` ends a job".into(),
             ),
@@ -224,7 +237,7 @@ impl Error {
             }
             Error::Cloud(error) => error.hint().map(String::from),
             Error::Image(error) => error.hint().map(String::from),
-            Error::Operations { hint, .. } => hint.clone(),
+            Error::Node { hint, .. } | Error::Operations { hint, .. } => hint.clone(),
             Error::AddressTaken { .. } => {
                 Some("give the node another `address` in its override, or none, or remove the port".into())
             }

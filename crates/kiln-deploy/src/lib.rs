@@ -3,6 +3,7 @@
 
 mod addresses;
 mod apply;
+mod backup;
 mod bundles;
 mod checkup;
 mod configure;
@@ -31,6 +32,7 @@ mod upgrade;
 mod user_data;
 mod wait;
 
+pub use backup::Backups;
 pub use configure::Configured;
 pub use deployment::Deployment;
 pub use destroy::ClusterResources;

@@ -19,6 +19,8 @@ pub struct Inventory {
     pub architecture: String,
     /// Names the `kiln` binary that the nodes run.
     pub kiln: String,
+    /// The control node's instance has the volume for backups, if the cluster has one.
+    pub backup_volume: bool,
     /// `None`: every node has the cluster's volumes itself.
     pub exports: Option<Exports>,
 }

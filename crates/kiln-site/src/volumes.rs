@@ -3,7 +3,9 @@
 use kiln_spec::{Spec, Volume};
 use kiln_wire::bundle::File;
 use kiln_wire::make::file;
-use kiln_wire::paths::SHARE;
+use kiln_wire::paths::{BACKUPS, SHARE};
+
+use crate::inputs::Inventory;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
@@ -13,17 +15,20 @@ pub enum Purpose {
     Home,
     /// What compute nodes read when they boot.
     Share,
+    /// Backups of what is on the state volume.
+    Backup,
 }
 
 impl Purpose {
     /// In the order in which control mounts them.
-    pub const ALL: [Purpose; 3] = [Purpose::State, Purpose::Home, Purpose::Share];
+    pub const ALL: [Purpose; 4] = [Purpose::State, Purpose::Home, Purpose::Share, Purpose::Backup];
 
     pub fn name(self) -> &'static str {
         match self {
             Purpose::State => "state",
             Purpose::Home => "home",
             Purpose::Share => "share",
+            Purpose::Backup => "backup",
         }
     }
 
@@ -33,6 +38,7 @@ impl Purpose {
             Purpose::State => "/var/lib/state",
             Purpose::Home => "/home",
             Purpose::Share => SHARE,
+            Purpose::Backup => BACKUPS,
         }
     }
 
@@ -51,6 +57,7 @@ impl Purpose {
             Purpose::State => Some(&spec.volumes.state),
             Purpose::Home => Some(&spec.volumes.home),
             Purpose::Share => None,
+            Purpose::Backup => Some(&spec.backup.volume),
         }
     }
 }
@@ -66,6 +73,12 @@ pub fn volume_name(spec: &Spec, purpose: Purpose) -> String {
 /// Whether the cluster has this volume. Without, what it would hold is on the nodes' own disks.
 pub fn exists(spec: &Spec, purpose: Purpose) -> bool {
     purpose.written(spec) != Some(&Volume::None)
+}
+
+/// Whether the control node can mount the volume for backups. A volume is attached to an instance when it is created: one
+/// that is older than this volume does not have it.
+pub(crate) fn has_backup_volume(spec: &Spec, inventory: &Inventory) -> bool {
+    exists(spec, Purpose::Backup) && inventory.backup_volume
 }
 
 /// What restarts a service that has its data on a volume: should the volume come while it runs, it has seen the wrong

@@ -56,7 +56,7 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
     let nodes: BTreeMap<_, _> =
         spec.nodes().enumerate().map(|(at, n)| (n.name.to_string(), facts(at))).collect();
     let architecture = "x86_64".into();
-    Inventory { nodes, release, architecture, kiln: "binary".into(), exports: None }
+    Inventory { nodes, release, architecture, kiln: "binary".into(), backup_volume: true, exports: None }
 }
 
 fn secrets() -> Secrets {

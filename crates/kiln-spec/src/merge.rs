@@ -7,9 +7,9 @@ use crate::Role;
 use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
-    CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup, MergedImage, MergedPartition,
-    MergedRebuild, ReconcileTable, RolesTable, SlurmTable, UserGroupTable, UserTable, image, limits,
-    partition, rebuild, volumes,
+    BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup, MergedImage,
+    MergedPartition, MergedRebuild, ReconcileTable, RolesTable, SlurmTable, UserGroupTable, UserTable, image,
+    limits, partition, rebuild, volumes,
 };
 use crate::written::{At, Named, Text};
 
@@ -25,6 +25,7 @@ pub(crate) struct Merged {
     pub compute: Vec<MergedGroup>,
     pub state: Disk,
     pub home: Disk,
+    pub backup: BackupTable,
     pub partitions: Vec<MergedPartition>,
     pub rebuild: Vec<MergedRebuild>,
     pub slurm: SlurmTable,
@@ -87,6 +88,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         login,
         state: volumes::merge(disks.state, &disks.at),
         home: volumes::merge(disks.home, &disks.at),
+        backup: file.backup.unwrap_or_default(),
         partitions: partition::merge(file.partition, &compute),
         rebuild: rebuild::merge(file.rebuild, &compute),
         compute,

@@ -25,6 +25,7 @@ pub struct Spec {
     /// In the order of the file.
     pub compute: Vec<Group>,
     pub volumes: Volumes,
+    pub backup: Backup,
     pub partitions: Vec<Partition>,
     pub rebuild: Vec<RebuildPartition>,
     pub slurm: SlurmSpec,
@@ -207,6 +208,20 @@ pub enum Volume {
     Attach { name: String },
     /// On the root disk of each node, and lost when the node is rebuilt.
     None,
+}
+
+/// Backups of accounting and Slurm's state, which the control node makes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Backup {
+    /// When, in systemd's words.
+    pub calendar: String,
+    /// Between two of them.
+    pub interval: Duration,
+    pub keep: usize,
+    /// Where they are kept, unless there is a `path`.
+    pub volume: Volume,
+    /// A directory of the site.
+    pub path: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

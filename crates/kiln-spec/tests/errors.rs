@@ -70,6 +70,8 @@ tables! {
     elastic_settings: "[compute.a]\nnodes = \"a-[0-1]\"\nimage_update = \"apply\"\nzones = [\"\"]\n\
         elastic = { idle = \"5s\", min = 3, flavors = [\"a\\nb\"] }\n\
         [reconcile]\nevery = \"0s\"\ngrace = \"soon\"\nfailures = 0\n";
+    backup_settings: "[backup]\nat = \"noon\"\nkeep = 0\nsize = \"1 GiB\"\npath = \"backups\"\n";
+    backup_beside_state: "[backup]\npath = \"/var/lib/state/backup/\"\n";
     limits_out_of_range: "[limits.\"VM.Standard2.1\"]\nzones = { ad1 = 10000, ad2 = -1 }\n[limits.small]\n";
     unknown_table: "[partitions.standard]\ngroups = [\"standard\"]\n";
     unknown_key: "[login.login]\nnodez = \"login-0\"\n";

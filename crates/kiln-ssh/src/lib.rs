@@ -105,19 +105,7 @@ impl Ssh {
 
     /// Runs `argv` and returns what it printed, whatever it exited with.
     pub async fn output(&self, host: &Host, argv: &[&str], stdin: &[u8]) -> Result<Output, Error> {
-        let io = |source| Error::Io { host: host.name.clone(), source };
-        let mut child = Command::new("ssh")
-            .args(["-o", "BatchMode=yes", "-T"])
-            .args(self.arguments(host))
-            .arg(argv.iter().map(|a| quote(a)).collect::<Vec<_>>().join(" "))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // A Ctrl-C in the terminal is for Kiln to handle; it must not cut a node's work in half.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(Error::Start)?;
+        let mut child = self.command(host, argv).stdin(Stdio::piped()).spawn().map_err(Error::Start)?;
         let mut input = child.stdin.take();
         let feed = async {
             if let Some(pipe) = input.as_mut() {
@@ -127,17 +115,33 @@ impl Ssh {
             drop(input);
         };
         let ((), result) = tokio::join!(feed, child.wait_with_output());
-        let result = result.map_err(io)?;
-        let output = Output {
-            status: result.status.code().unwrap_or(SSH_FAILED),
-            stdout: String::from_utf8_lossy(&result.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&result.stderr).trim_end().to_string(),
-        };
-        if output.status == SSH_FAILED {
-            let message = output.stderr.lines().last().unwrap_or("connection failed").to_string();
-            return Err(Error::Unreachable { host: host.name.clone(), message });
-        }
-        Ok(output)
+        ended(host, result)
+    }
+
+    /// As [`Ssh::output`], for what is too large to be kept in memory: from one file or pipe, into another.
+    pub async fn stream(
+        &self,
+        host: &Host,
+        argv: &[&str],
+        stdin: Stdio,
+        stdout: Stdio,
+    ) -> Result<Output, Error> {
+        let child = self.command(host, argv).stdin(stdin).stdout(stdout).spawn().map_err(Error::Start)?;
+        ended(host, child.wait_with_output().await)
+    }
+
+    fn command(&self, host: &Host, argv: &[&str]) -> Command {
+        let mut command = Command::new("ssh");
+        command
+            .args(["-o", "BatchMode=yes", "-T"])
+            .args(self.arguments(host))
+            .arg(argv.iter().map(|a| quote(a)).collect::<Vec<_>>().join(" "))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // A Ctrl-C in the terminal is for Kiln to handle; it must not cut a node's work in half.
+            .process_group(0)
+            .kill_on_drop(true);
+        command
     }
 
     /// Runs `argv`; anything but exit 0 is an error.
@@ -172,6 +176,20 @@ impl Ssh {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
+}
+
+fn ended(host: &Host, result: std::io::Result<std::process::Output>) -> Result<Output, Error> {
+    let result = result.map_err(|source| Error::Io { host: host.name.clone(), source })?;
+    let output = Output {
+        status: result.status.code().unwrap_or(SSH_FAILED),
+        stdout: String::from_utf8_lossy(&result.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&result.stderr).trim_end().to_string(),
+    };
+    if output.status == SSH_FAILED {
+        let message = output.stderr.lines().last().unwrap_or("connection failed").to_string();
+        return Err(Error::Unreachable { host: host.name.clone(), message });
+    }
+    Ok(output)
 }
 
 async fn is_open(address: IpAddr) -> bool {

@@ -78,6 +78,9 @@ pub enum Verb {
     Configure(verbs::configure::Configure),
     Rebuild(verbs::rebuild::Rebuild),
     Upgrade(verbs::upgrade::Upgrade),
+    #[command(subcommand)]
+    Backup(verbs::backup::Backup),
+    Restore(verbs::restore::Restore),
     Destroy(verbs::destroy::Destroy),
     #[command(subcommand)]
     Image(verbs::image::Image),

@@ -76,6 +76,15 @@ impl Board {
 
 /// Asks for confirmation before something is deleted or rebuilt. Without a terminal, `--yes` is required.
 pub fn confirm(context: &Context, yes: bool, question: &str) -> anyhow::Result<()> {
+    confirm_with(context, yes, question, "yes")
+}
+
+/// As [`confirm`], for what takes data with it: the cluster's name must be typed.
+pub fn confirm_by_name(context: &Context, yes: bool, question: &str, cluster: &str) -> anyhow::Result<()> {
+    confirm_with(context, yes, question, cluster)
+}
+
+fn confirm_with(context: &Context, yes: bool, question: &str, word: &str) -> anyhow::Result<()> {
     if yes {
         return Ok(());
     }
@@ -84,10 +93,11 @@ pub fn confirm(context: &Context, yes: bool, question: &str) -> anyhow::Result<(
             .exit(Exit::Usage)
             .hint("confirm with --yes");
     }
-    anstream::eprint!("{question}? Type yes to continue: ");
+    let what = if word == "yes" { "yes".to_owned() } else { format!("the name of the cluster, {word},") };
+    anstream::eprint!("{question}? Type {what} to continue: ");
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
-    if answer.trim() != "yes" {
+    if answer.trim() != word {
         bail!("nothing was changed");
     }
     Ok(())

@@ -23,7 +23,9 @@ pub use action::{
     Stage,
 };
 pub use network::{cluster_group, login_group};
-pub use node::{attachments, exported_share, group_label, security_groups_of, share};
+pub use node::{
+    attachments, control_has_backup_volume, exported_share, group_label, security_groups_of, share,
+};
 pub use reference::{Ref, Resource};
 pub use removal::Removal;
 

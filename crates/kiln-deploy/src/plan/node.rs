@@ -107,6 +107,9 @@ pub fn attachments(spec: &Spec, observed: &Observed, node: &Node<'_>) -> Vec<Pla
             if spec.volumes.state != Volume::None {
                 wanted.push((Purpose::State, false));
             }
+            if spec.backup.volume != Volume::None {
+                wanted.push((Purpose::Backup, false));
+            }
         }
         Role::Compute => wanted.push((Purpose::Share, true)),
         Role::Login => {}
@@ -116,6 +119,19 @@ pub fn attachments(spec: &Spec, observed: &Observed, node: &Node<'_>) -> Vec<Pla
         read_only,
     };
     wanted.into_iter().map(attachment).collect()
+}
+
+/// Whether the control node's instance has the volume for backups. One that was created before the volume does not get
+/// it: volumes are attached when an instance is created.
+pub fn control_has_backup_volume(spec: &Spec, observed: &Observed) -> bool {
+    let name = volume_name(spec, Purpose::Backup);
+    let nodes = observed.nodes();
+    let (Some(control), Some(volume)) =
+        (nodes.get(spec.control.node.as_str()), observed.volumes.iter().find(|volume| volume.name == name))
+    else {
+        return false;
+    };
+    volume.attached_to.contains(&control.id) || control.volumes.contains(&volume.id)
 }
 
 /// Where compute nodes find the share.

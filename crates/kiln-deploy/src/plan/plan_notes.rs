@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use kiln_cloud::Instance;
-use kiln_spec::{ImageUpdate, Node, Role, Spec, hostlist};
+use kiln_cloud::{Instance, InstanceStatus};
+use kiln_site::{Purpose, volume_name};
+use kiln_spec::{ImageUpdate, Node, Role, Spec, Volume, hostlist};
 
-use super::node::group_label;
+use super::node::{control_has_backup_volume, group_label};
 use crate::addresses::reserved_addresses;
 use crate::observe::Observed;
 use crate::targets::Targets;
@@ -23,7 +24,22 @@ pub fn plan_notes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<St
         ));
     }
     notes.extend(addresses(spec, observed));
+    notes.extend(backup_volume(spec, observed));
     notes
+}
+
+/// A control node that is older than the volume for backups.
+fn backup_volume(spec: &Spec, observed: &Observed) -> Option<String> {
+    let control = spec.control.node.as_str();
+    let instance = observed.nodes().get(control).copied()?;
+    let stays = !matches!(instance.status, InstanceStatus::Error { .. });
+    let lacks = spec.backup.volume != Volume::None && !control_has_backup_volume(spec, observed);
+    (lacks && stays).then(|| {
+        format!(
+            "{control}: has no volume {} until its instance is created anew; backups are kept on the state volume",
+            volume_name(spec, Purpose::Backup)
+        )
+    })
 }
 
 /// Nodes that are powered down and whose addresses others have taken in the meantime.

@@ -71,7 +71,8 @@ fn whole(spec: &Spec) -> Observed {
         name: volume_name(spec, purpose),
         size_gib: 10,
         labels: marked(Labels::new()),
-        attached_to: Vec::new(),
+        // Of the others nothing is made of it.
+        attached_to: (purpose == Purpose::Backup).then(|| "id-control".to_string()).into_iter().collect(),
         status: VolumeStatus::Usable,
     };
     let network = Network {
@@ -469,6 +470,22 @@ fn a_volume_that_may_hold_data_is_never_recreated() {
         );
         assert!(refused.hint().unwrap().starts_with("Kiln does not delete it."));
     }
+}
+
+/// Created before clusters had that volume.
+#[test]
+fn a_control_node_without_the_volume_for_backups_is_told_of() {
+    let spec = spec(FILE);
+    let mut observed = whole(&spec);
+    assert!(control_has_backup_volume(&spec, &observed));
+    observed.volumes.retain(|volume| volume.name != "demo-backup");
+    assert!(!control_has_backup_volume(&spec, &observed));
+    let planned = plan(&spec, &observed, &built("old")).unwrap();
+    assert_eq!(lines(&planned), ["+ volume demo-backup (10 GiB)"]);
+    let note = "control: has no volume demo-backup until its instance is created anew; backups are kept on the state volume";
+    assert_eq!(planned.notes, [note]);
+    observed.instances.retain(|instance| instance.name != "control");
+    assert_eq!(plan(&spec, &observed, &built("old")).unwrap().notes, [""; 0], "it is created with it");
 }
 
 #[test]

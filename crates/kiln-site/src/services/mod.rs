@@ -4,6 +4,7 @@
 mod service;
 
 mod accounting;
+mod backup;
 mod base;
 mod hooks;
 mod hosts;
@@ -59,6 +60,7 @@ const CONTROL: &[&Service] = &[
     &hooks::HOOKS,
     &slurmctld::SLURMCTLD,
     &kilnd::KILND,
+    &backup::BACKUP,
     &site_files::SITE_FILES,
 ];
 

@@ -9,7 +9,7 @@ use kiln_wire::make::directory;
 use kiln_wire::paths::SHARE;
 
 use super::{Context, Service};
-use crate::volumes::{Purpose, exists, volume_name};
+use crate::volumes::{Purpose, exists, has_backup_volume, volume_name};
 
 pub const STORAGE: Service = Service { name: "storage", resources, health, ..Service::EMPTY };
 
@@ -31,7 +31,11 @@ fn volume(context: &Context<'_>, purpose: Purpose) -> Option<Resource> {
     let source = MountSource::Volume(id.unwrap_or(name));
     let format = purpose.size_gib(context.spec).is_some();
     let mount = Mount { target: purpose.path().into(), source, read_only: false, format };
-    exists(context.spec, purpose).then_some(Resource::Mount(mount))
+    let there = match purpose {
+        Purpose::Backup => has_backup_volume(context.spec, context.inventory),
+        _ => exists(context.spec, purpose),
+    };
+    there.then_some(Resource::Mount(mount))
 }
 
 /// `/home` on another node than control, if it is on a volume.
@@ -45,9 +49,14 @@ fn home(context: &Context<'_>) -> Option<Resource> {
     Some(Resource::Mount(Mount { target: home.into(), source, read_only: false, format: false }))
 }
 
-/// A server that is gone makes the question hang, which is an answer as well.
+/// A server that is gone makes the question hang, which is an answer as well. The volume for backups is asked for with
+/// them: not every instance has it.
 fn health(spec: &Spec, role: Role) -> Vec<Question> {
-    let mounted = |purpose: &Purpose| role == Role::Control || *purpose == Purpose::Home;
+    let mounted = |purpose: &Purpose| match purpose {
+        Purpose::Home => true,
+        Purpose::State | Purpose::Share => role == Role::Control,
+        Purpose::Backup => false,
+    };
     let purposes = Purpose::ALL.into_iter().filter(mounted).filter(|purpose| exists(spec, *purpose));
     let paths = purposes.map(Purpose::path);
     paths.map(|path| Question::new(format!("{path} is not mounted"), &["mountpoint", path])).collect()

@@ -61,6 +61,7 @@ fn an_image_starts_nothing_but_sshd() {
     assert_eq!(
         disabled,
         [
+            "kiln-backup.timer",
             "kilnd.service",
             "mariadb.service",
             "munge.service",
@@ -99,6 +100,7 @@ fn a_node_is_asked_for_what_its_role_has() {
     accounting: mariadb.service, slurmdbd.service, mariadb --defaults-extra-file=/etc/kiln/database.cnf --execute=select 1 slurm_acct_db?, sacctmgr --noheader show cluster?
     slurmctld: slurmctld.service, scontrol ping?
     kilnd: kilnd.service
+    backup: kiln-backup.timer, kiln node backup check?
 
     journal: systemd-journald.service
     storage: mountpoint /home?

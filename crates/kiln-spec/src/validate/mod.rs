@@ -11,7 +11,9 @@ pub(crate) mod ssh_keys;
 
 use crate::diagnostic::Findings;
 use crate::merge::Merged;
-use crate::tables::{cluster, image, partition, rebuild, reconcile, role, slurm, user, user_group, volumes};
+use crate::tables::{
+    backup, cluster, image, partition, rebuild, reconcile, role, slurm, user, user_group, volumes,
+};
 use crate::{ControlSpec, Spec, Volumes};
 
 /// The names of an image, a group, ... that exist, for "unknown" errors.
@@ -55,6 +57,7 @@ pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Sp
         state: volumes::validate("state", &merged.state, findings),
         home: volumes::validate("home", &merged.home, findings),
     };
+    let backup = backup::validate(&merged.backup, findings);
     if findings.has_errors() {
         return None;
     }
@@ -71,6 +74,7 @@ pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Sp
         login,
         compute,
         volumes,
+        backup,
         partitions,
         rebuild,
         slurm,

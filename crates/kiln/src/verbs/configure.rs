@@ -6,6 +6,7 @@ use kiln_deploy::Configured;
 use crate::cluster;
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::verbs::backup::began_anew;
 use crate::verbs::node::report;
 
 /// Configure every node as the file says, and wait until Slurm has them in service
@@ -26,6 +27,7 @@ impl Configure {
         } else {
             context.printer.say(summary(&done));
         }
+        warn_of_lost_state(context, &done);
         if !done.leaving.is_empty() {
             let nodes = kiln_spec::hostlist::fold(done.leaving.iter().map(String::as_str));
             context
@@ -45,6 +47,13 @@ fn diffs(done: &Configured) -> String {
         })
         .collect();
     if text.is_empty() { "nothing would change\n".to_owned() } else { text }
+}
+
+/// Whatever else there is to say: an empty cluster is not taken for the one that was there.
+pub fn warn_of_lost_state(context: &Context, done: &Configured) {
+    if let Some(name) = &done.left_behind {
+        context.printer.warn(began_anew(name));
+    }
 }
 
 pub fn summary(done: &Configured) -> String {

@@ -14,7 +14,7 @@ pub struct Destroy {
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
-    /// Keep the state and home volumes; the next `up` uses them again
+    /// Keep the volumes of state, home directories and backups; the next `up` uses them again
     #[arg(long)]
     keep_volumes: bool,
     /// Show what would be deleted and delete nothing
@@ -34,7 +34,12 @@ impl Destroy {
                 let volumes: Vec<&str> = found.volumes.iter().map(|(_, name)| name.as_str()).collect();
                 let data = cluster::volumes(&volumes).map(|v| format!(", with the data on {v}"));
                 let question = format!("Deleting all of this permanently{}", data.unwrap_or_default());
-                cluster::confirm(context, self.yes, &question)?;
+                // What is on a volume cannot be made again, apart from what is on the share.
+                if volumes.iter().any(|name| !name.ends_with("-share")) {
+                    cluster::confirm_by_name(context, self.yes, &question, &deployment.spec.name)?;
+                } else {
+                    cluster::confirm(context, self.yes, &question)?;
+                }
             }
             // Also when nothing is left: the cloud may still hold a token, or its own daemon.
             deployment.destroy(&found).await?;
@@ -45,7 +50,7 @@ impl Destroy {
         } else if self.dry_run {
             context.printer.data(text(&found))?;
         } else {
-            let volumes = if self.keep_volumes { " but its state and home volumes" } else { "" };
+            let volumes = if self.keep_volumes { " but its volumes" } else { "" };
             context.printer.say(format!("nothing of the cluster is left in the cloud{volumes}"));
         }
         Ok(Exit::Ok)

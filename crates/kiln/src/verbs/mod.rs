@@ -1,6 +1,7 @@
 //! One file per verb. Each has its arguments and a `run`.
 
 pub mod apply;
+pub mod backup;
 pub mod completions;
 pub mod configure;
 pub mod console;
@@ -19,6 +20,7 @@ pub mod node;
 pub mod plan;
 pub mod rebuild;
 pub mod reference;
+pub mod restore;
 pub mod schema;
 pub mod secrets;
 pub mod ssh;
@@ -55,6 +57,8 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Man(verb) => verb.run(context),
         Verb::Fleet(verb) => verb.run(context),
         Verb::Rebuild(verb) => verb.run(context),
+        Verb::Backup(verb) => verb.run(context),
+        Verb::Restore(verb) => verb.run(context),
         Verb::Upgrade(verb) => verb.run(context),
         Verb::Daemon(verb) => verb.run(context),
         Verb::Local(verb) => verb.run(context),

@@ -51,6 +51,7 @@ impl Up {
             let public = hosts.into_iter().filter_map(|host| Some((host.name, host.public_address?)));
             Ok(Outcome { plan, configured, public_addresses: public.collect() })
         })?;
+        configure::warn_of_lost_state(context, &outcome.configured);
         if context.printer.is_json() {
             context.printer.json(&outcome)?;
             return Ok(apply::tell_held(context, &outcome.plan, "up"));

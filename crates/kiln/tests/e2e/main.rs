@@ -5,6 +5,7 @@
 //! mostly wait for Slurm, so some of them run side by side.
 
 mod accounts;
+mod backup;
 mod change;
 mod chaos;
 #[path = "../lab/cluster_dir.rs"]
@@ -136,6 +137,20 @@ const CHAOS: &[Scenario] = &[
     ("no job is harmed by a campaign of faults", chaos::campaign),
 ];
 
+/// What is lost, and what comes back.
+const BACKUP: &[Scenario] = &[
+    ("a cluster with a past", backup::raise),
+    ("a mistake is undone", backup::mistake),
+    ("a damaged backup is refused", backup::damaged),
+];
+
+/// Where a backup, or the volume that it is of, is all that is left.
+const BACKUP_LOST: &[Scenario] = &[
+    ("a cluster with a past", backup::raise),
+    ("control is lost with its root disk", backup::root_disk_lost),
+    ("control is lost with its state volume", backup::state_volume_lost),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
@@ -193,6 +208,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "rollout", debian: "bookworm", lane: "elastic", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic", debian: "bookworm", lane: "elastic", scenarios: &[ELASTIC] },
     Suite { name: "reconcile", debian: "bookworm", lane: "bookworm", scenarios: &[RECONCILE] },
+    Suite { name: "backup", debian: "bookworm", lane: "bookworm", scenarios: &[BACKUP] },
     Suite {
         name: "trixie",
         debian: "trixie",
@@ -235,8 +251,9 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// Campaigns of any length, which run only when they are named.
-const CAMPAIGNS: [Suite; 2] = [
+/// Long ones, which run only when they are named.
+const CAMPAIGNS: [Suite; 3] = [
+    Suite { name: "backup-lost", debian: "bookworm", lane: "bookworm", scenarios: &[BACKUP_LOST] },
     Suite { name: "chaos-bookworm", debian: "bookworm", lane: "bookworm", scenarios: &[CHAOS] },
     Suite { name: "chaos-trixie", debian: "trixie", lane: "newer", scenarios: &[CHAOS] },
 ];

@@ -21,7 +21,7 @@ fn all_ends_right_in_spite_of_trouble() {
         names("port list --long").into_iter().filter(|name| expected.contains(name)).collect();
     assert_eq!(ports, expected, "each once");
     assert_eq!(names("floating ip list").len(), 1);
-    assert_eq!(names("volume list").len(), 3);
+    assert_eq!(names("volume list").len(), 4);
     assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
 
     lab.edit("image-a", "image-b");

@@ -89,7 +89,7 @@ fn only_a_volume_without_data_is_recreated() {
     assert_eq!(id(), used);
     let asked = lab.refused(&["destroy"]);
     assert!(
-        asked.contains("with the data on the volumes errors-home, errors-share, errors-state"),
+        asked.contains("with the data on the volumes errors-backup, errors-home, errors-share, errors-state"),
         "{asked}"
     );
     lab.kiln(&["destroy", "--yes"]);

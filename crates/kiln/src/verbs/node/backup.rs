@@ -98,7 +98,8 @@ impl List {
     }
 }
 
-fn table(list: &kiln_wire::BackupList) -> Table {
+/// Also what `kiln backup list` shows.
+pub fn table(list: &kiln_wire::BackupList) -> Table {
     let mut table = Table::new(["name", "slurm", "kib", "reason"]);
     for backup in &list.backups {
         table.row([

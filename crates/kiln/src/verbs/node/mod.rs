@@ -1,7 +1,7 @@
 //! `kiln node`: what runs on a node itself.
 
 mod apply;
-mod backup;
+pub mod backup;
 mod boot;
 mod checkup;
 mod install_units;
