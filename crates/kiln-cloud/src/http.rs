@@ -1,5 +1,6 @@
 //! The HTTP clients of the drivers.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::redirect::{Attempt, Policy};
@@ -21,6 +22,11 @@ pub enum Trust<'a> {
 /// For a cloud on this machine: neither TLS nor proxies, so the builder has nothing that can fail.
 pub fn plain(timeout: Duration) -> Client {
     builder(timeout).no_proxy().tls_certs_only([]).build().unwrap_or_default()
+}
+
+/// The same, through a socket of this host.
+pub fn socket(timeout: Duration, path: PathBuf) -> Client {
+    builder(timeout).no_proxy().tls_certs_only([]).unix_socket(path).build().unwrap_or_default()
 }
 
 /// For a cloud across a network. Proxies are taken from the environment, as everybody does.
@@ -51,6 +57,8 @@ fn builder(timeout: Duration) -> ClientBuilder {
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .timeout(timeout)
+        // Less than servers wait: else one may close a connection at the moment of the next request.
+        .pool_idle_timeout(Duration::from_secs(20))
         .redirect(Policy::custom(follow))
         .user_agent(concat!("kiln/", env!("CARGO_PKG_VERSION")))
 }

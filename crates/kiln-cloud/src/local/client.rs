@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 
-use super::launch;
 use super::wire::Fault;
+use super::{SOCKET, launch};
 use crate::rate::RateLimit;
 use crate::retry::{Policy, retry};
 use crate::{Error, Result};
@@ -21,7 +21,23 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     pub url: String,
-    pub token: SecretText,
+    /// The host's socket needs none.
+    pub token: Option<SecretText>,
+}
+
+impl Endpoint {
+    /// Whatever the name, the connection is to the socket.
+    pub fn socket() -> Self {
+        Endpoint { url: "http://localhost".into(), token: None }
+    }
+
+    pub fn request(&self, http: &reqwest::Client, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let request = http.request(method, format!("{}{path}", self.url));
+        match &self.token {
+            Some(token) => request.bearer_auth(token.expose_secret()),
+            None => request,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -37,7 +53,10 @@ pub struct Client {
 
 impl Client {
     pub fn new(root: Option<PathBuf>, endpoint: Option<Endpoint>, program: PathBuf) -> Self {
-        let http = crate::http::plain(TIMEOUT);
+        let http = match &root {
+            Some(root) => crate::http::socket(TIMEOUT, root.join(SOCKET)),
+            None => crate::http::plain(TIMEOUT),
+        };
         Client { root, program, http, endpoint: Mutex::new(endpoint), rate: RateLimit::new(50, 50.0) }
     }
 
@@ -64,10 +83,7 @@ impl Client {
     async fn send<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<&[u8]>) -> Result<T> {
         self.rate.acquire().await;
         let endpoint = self.endpoint().await?;
-        let mut request = self
-            .http
-            .request(method, format!("{}{path}", endpoint.url))
-            .bearer_auth(endpoint.token.expose_secret());
+        let mut request = endpoint.request(&self.http, method, path);
         if let Some(body) = body {
             request = request.header("content-type", "application/json").body(body.to_vec());
         }

@@ -52,7 +52,7 @@ impl Driver {
 
     /// The cloud behind an address, for instances of it.
     pub fn at_url(url: &str, token: &str) -> Self {
-        let endpoint = Endpoint { url: url.trim_end_matches('/').to_string(), token: token.into() };
+        let endpoint = Endpoint { url: url.trim_end_matches('/').to_string(), token: Some(token.into()) };
         Self::new(Client::new(None, Some(endpoint), executable()))
     }
 
@@ -300,16 +300,16 @@ impl crate::driver::Driver for Driver {
 
     /// Does not start a daemon only to end it.
     async fn retire(&self) -> Result<bool> {
-        if let Some(root) = &self.client.root {
+        if self.client.root.is_some() {
             needs::root()?;
-            if launch::find(root, &self.client.http).await.is_none() {
+            if launch::find(&self.client.http).await.is_none() {
                 return Ok(true);
             }
         }
         let Retired { retired } = self.client.call(Method::POST, "/v1/retire", &()).await?;
-        if retired && let Some(root) = &self.client.root {
+        if retired && self.client.root.is_some() {
             self.client.forget_endpoint().await;
-            launch::await_end(root, &self.client.http).await;
+            launch::await_end(&self.client.http).await;
         }
         Ok(retired)
     }

@@ -7,25 +7,21 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use reqwest::Method;
 use rustix::fs::{FlockOperation, flock};
 use tokio::time::{Instant, sleep};
 
 use super::client::Endpoint;
 use super::wire::{Pong, Retired};
-use super::{needs, sys};
+use super::{needs, predecessor, sys};
 use crate::{Error, Result};
 
 const START: Duration = Duration::from_secs(30);
 
-/// The address and token of a daemon that answers, if there is one.
-pub async fn find(root: &Path, http: &reqwest::Client) -> Option<Endpoint> {
-    let port = fs::read_to_string(root.join("port")).ok()?;
-    let token = fs::read_to_string(root.join("token")).ok()?;
-    let endpoint = Endpoint { url: format!("http://127.0.0.1:{}", port.trim()), token: token.trim().into() };
-    let ping = http
-        .get(format!("{}/v1/ping", endpoint.url))
-        .bearer_auth(endpoint.token.expose_secret())
-        .timeout(Duration::from_secs(5));
+/// A daemon that answers on the root's socket, if there is one. `http` connects there.
+pub async fn find(http: &reqwest::Client) -> Option<Endpoint> {
+    let endpoint = Endpoint::socket();
+    let ping = endpoint.request(http, Method::GET, "/v1/ping").timeout(Duration::from_secs(5));
     ping.send().await.ok().filter(|r| r.status().is_success()).map(|_| endpoint)
 }
 
@@ -33,13 +29,12 @@ pub async fn find(root: &Path, http: &reqwest::Client) -> Option<Endpoint> {
 /// up to date or has something under way. Instances run on in either case.
 async fn made_way(endpoint: &Endpoint, http: &reqwest::Client) -> bool {
     let ask = async {
-        let ping = http.get(format!("{}/v1/ping", endpoint.url)).bearer_auth(endpoint.token.expose_secret());
+        let ping = endpoint.request(http, Method::GET, "/v1/ping");
         let Pong { outdated } = ping.send().await?.error_for_status()?.json().await?;
         if !outdated {
             return Ok(false);
         }
-        let hand_over =
-            http.post(format!("{}/v1/hand-over", endpoint.url)).bearer_auth(endpoint.token.expose_secret());
+        let hand_over = endpoint.request(http, Method::POST, "/v1/hand-over");
         let answer: Retired = hand_over.send().await?.error_for_status()?.json().await?;
         Ok::<_, reqwest::Error>(answer.retired)
     };
@@ -47,9 +42,9 @@ async fn made_way(endpoint: &Endpoint, http: &reqwest::Client) -> bool {
 }
 
 /// Waits until the daemon of a root no longer answers.
-pub async fn await_end(root: &Path, http: &reqwest::Client) {
+pub async fn await_end(http: &reqwest::Client) {
     for _ in 0..250 {
-        if find(root, http).await.is_none() {
+        if find(http).await.is_none() {
             return;
         }
         sleep(Duration::from_millis(20)).await;
@@ -60,11 +55,12 @@ pub async fn await_end(root: &Path, http: &reqwest::Client) {
 pub async fn ensure(root: &Path, program: &Path, http: &reqwest::Client) -> Result<Endpoint> {
     needs::root()?;
     needs::private(root)?;
-    if let Some(endpoint) = find(root, http).await {
+    needs::short(root)?;
+    if let Some(endpoint) = find(http).await {
         if !made_way(&endpoint, http).await {
             return Ok(endpoint);
         }
-        await_end(root, http).await;
+        await_end(http).await;
     }
     needs::all()?;
     let failed = |e: std::io::Error| {
@@ -81,9 +77,10 @@ pub async fn ensure(root: &Path, program: &Path, http: &reqwest::Client) -> Resu
     .await
     .map_err(|e| Error::failed("the lock cannot be waited for").because(e))?
     .map_err(failed)?;
-    if let Some(endpoint) = find(root, http).await {
+    if let Some(endpoint) = find(http).await {
         return Ok(endpoint);
     }
+    predecessor::end(root).await;
 
     let log = root.join("daemon.log");
     let output = OpenOptions::new().create(true).append(true).mode(0o600).open(&log).map_err(failed)?;
@@ -102,7 +99,7 @@ pub async fn ensure(root: &Path, program: &Path, http: &reqwest::Client) -> Resu
     let mut child = command.spawn().map_err(failed)?;
     let end = Instant::now() + START;
     let endpoint = loop {
-        if let Some(endpoint) = find(root, http).await {
+        if let Some(endpoint) = find(http).await {
             break endpoint;
         }
         let ended = child.try_wait().map_err(failed)?;

@@ -15,6 +15,7 @@ mod needs;
 mod once;
 mod plan;
 mod port;
+mod predecessor;
 mod supervisor;
 mod sys;
 mod wire;
@@ -24,6 +25,9 @@ use std::path::PathBuf;
 pub use daemon::{name_on_host, serve};
 pub use driver::{Access, Driver};
 pub use supervisor::run_instance;
+
+/// In the root: where the daemon listens to root of this host.
+const SOCKET: &str = "api.sock";
 
 /// `KILN_LOCAL_ROOT`, or `/var/lib/kiln`.
 pub fn default_root() -> PathBuf {

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::cgroup;
+use super::{SOCKET, cgroup};
 use crate::{Class, Error, Result};
 
 /// Programs, and the Debian packages they are in.
@@ -45,6 +45,17 @@ pub fn private(root: &Path) -> Result<()> {
     Err(Error::refused(format!("{} cannot be the root of a local cloud: {why}", root.display())).with_hint(
         "use a directory that belongs to root and that only root can write to, with KILN_LOCAL_ROOT",
     ))
+}
+
+/// The address of a socket has room for 107 bytes.
+pub fn short(root: &Path) -> Result<()> {
+    let longest = 107 - 1 - SOCKET.len();
+    if root.as_os_str().len() <= longest {
+        return Ok(());
+    }
+    let text = format!("{} cannot be the root of a local cloud: the path is too long", root.display());
+    Err(Error::refused(text)
+        .with_hint(format!("use a path of at most {longest} characters, with KILN_LOCAL_ROOT")))
 }
 
 /// Everything a daemon and its instances need.
@@ -112,6 +123,13 @@ mod tests {
             let refused = private(&root).unwrap_err().to_string();
             assert!(refused.ends_with("it belongs to another user"), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_path_that_no_socket_can_have_is_refused() {
+        assert!(short(&Path::new("/").join("x".repeat(96))).is_ok());
+        let refused = short(&Path::new("/").join("x".repeat(98))).unwrap_err().to_string();
+        assert!(refused.ends_with("the path is too long"), "{refused}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod copy;
 mod listing;
 mod lost;
 mod neighbours;

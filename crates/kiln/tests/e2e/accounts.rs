@@ -28,7 +28,7 @@ pub fn compute_access(lab: &mut Lab) {
 }
 
 /// What a user could ask for the node's metadata: the address made for it, and every port of the cloud's daemon.
-fn metadata_sources(lab: &mut Lab, node: &str) -> Vec<(String, String)> {
+pub fn metadata_sources(lab: &mut Lab, node: &str) -> Vec<(String, String)> {
     let gateway = lab.on(node, &["sh", "-c", "ip route | awk '/^default/ { print $3 }'"]);
     let own = ["169.254.169.254".to_string(), gateway.clone()].map(|address| (address, "80".to_string()));
     let ports = ["port", "metadata-port"].map(|file| {

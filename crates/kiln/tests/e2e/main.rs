@@ -25,6 +25,8 @@ mod raise;
 mod reconcile;
 mod removal;
 mod rights;
+#[path = "../lab/rights_table.rs"]
+mod rights_table;
 mod rollout;
 mod secrecy;
 mod services;
@@ -174,6 +176,7 @@ const SUITES: &[Suite] = &[
                 ("a user comes and leaves", change::user_leaves),
                 ("only users with a job reach a compute node", accounts::compute_access),
                 ("only root reaches the metadata", accounts::metadata),
+                ("every cell of the table of rights", rights::every_cell),
                 ("the rights of users", rights::of_users),
                 ("the rights of a node's root", rights::of_a_nodes_root),
                 ("the local cloud's daemon is killed and comes back", daemon::killed),

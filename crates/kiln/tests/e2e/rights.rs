@@ -1,8 +1,14 @@
 //! What each person on a node can reach beyond it: the table of docs/security.md, tried by playing that person.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::process::Output;
 
+use serde_json::Value;
+
+use crate::accounts::metadata_sources;
 use crate::lab::{Lab, USER};
+use crate::rights_table::{LIBRARY, Person, ROWS};
 
 /// Runs a line for the shell on a node as one of its users.
 fn try_as(lab: &Lab, node: &str, user: &str, line: &str) -> Output {
@@ -11,6 +17,103 @@ fn try_as(lab: &Lab, node: &str, user: &str, line: &str) -> Output {
 
 fn refused(output: &Output, what: &str) {
     assert!(!output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stdout));
+}
+
+impl Person {
+    fn node(self) -> &'static str {
+        match self {
+            Person::UserOnLogin | Person::RootOnLogin => "login-0",
+            Person::UserInJob | Person::RootOnCompute => "standard-0",
+            Person::SlurmOnControl => "control",
+        }
+    }
+
+    /// Runs a script as this person.
+    fn run(self, lab: &Lab, script: &str) -> Output {
+        match self {
+            Person::RootOnCompute | Person::RootOnLogin => lab.try_on(self.node(), &["bash", "-c", script]),
+            Person::SlurmOnControl => {
+                lab.try_on(self.node(), &["runuser", "-u", "slurm", "--", "bash", "-c", script])
+            }
+            Person::UserOnLogin | Person::UserInJob => {
+                let write = r#"printf %s "$1" >/home/demo/.rights/script"#;
+                lab.on("login-0", &["sh", "-c", write, "sh", script]);
+                let job = match self {
+                    Person::UserInJob => "srun --partition=standard --nodelist=standard-0 --ntasks=1 ",
+                    _ => "",
+                };
+                lab.try_as_user("login-0", &format!("{job}bash ~/.rights/script"))
+            }
+        }
+    }
+}
+
+const NODES: [&str; 3] = ["control", "login-0", "standard-0"];
+
+/// Every person tries everything.
+pub fn every_cell(lab: &mut Lab) {
+    let file = lab.read_file();
+    lab.write_file(&format!("{file}\n[user.guest]\nuid = 2002\n"));
+    lab.kiln(&["configure"]);
+    prepare(lab);
+    let mut wrong = String::new();
+    for (column, person) in Person::ALL.into_iter().enumerate() {
+        let sources = metadata_sources(lab, person.node());
+        let sources: Vec<String> =
+            sources.iter().map(|(address, port)| format!("{address}:{port}")).collect();
+        // What is run inside a job would else become a part of that job.
+        let mut script = format!("unset ${{!SLURM_@}}\ncd /\nMETADATA='{}'\n{LIBRARY}", sources.join(" "));
+        let tries = ROWS.iter().flat_map(|row| row.cells[column].tries.iter().map(|one| (row.thing, one)));
+        let tries: Vec<_> = tries.collect();
+        for (number, (_, (line, _))) in tries.iter().enumerate() {
+            let _ = writeln!(script, "( {line} ) </dev/null >/dev/null 2>&1; echo {number} $?");
+        }
+        let output = person.run(lab, &script);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let codes: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once(' ')).collect();
+        for (number, (thing, (line, works))) in tries.iter().enumerate() {
+            let code = codes.get(number.to_string().as_str()).copied();
+            if code.map(|code| code == "0") != Some(*works) {
+                let _ = writeln!(wrong, "{}: {thing}: {line}: {code:?}", person.title());
+            }
+        }
+        if codes.len() != tries.len() {
+            let _ = writeln!(wrong, "{}: {}", person.title(), String::from_utf8_lossy(&output.stderr));
+        }
+    }
+    for node in NODES {
+        lab.on(node, &["rm", "-rf", "/run/rights"]);
+    }
+    lab.on("login-0", &["sh", "-c", "rm -rf /home/demo/.rights /home/demo/rights-* /home/demo/.ssh"]);
+    lab.write_file(&file);
+    lab.kiln(&["configure"]);
+    assert!(wrong.is_empty(), "not as the table has it:\n{wrong}");
+}
+
+/// What scripts look for, and a key that opens what is open to the user.
+fn prepare(lab: &mut Lab) {
+    let fleet: Value =
+        serde_json::from_str(&lab.on("control", &["cat", "/etc/kiln/fleet.json"])).expect("the fleet file");
+    let user_data = fleet["nodes"]["standard-1"]["user_data"].as_str().expect("user data");
+    let user_data: Value =
+        serde_json::from_str(&user_data[user_data.find('{').expect("JSON")..]).expect("user data");
+    let password = std::fs::read_to_string(lab.path(".kiln/secrets/database-password")).expect("a password");
+    let secrets = [
+        ("keys", user_data["kiln"]["seal_key"].as_str().expect("a key")),
+        ("cloud", fleet["cloud"]["token"].as_str().expect("a token")),
+        ("database", password.trim()),
+    ];
+    for node in NODES {
+        for (name, secret) in secrets {
+            let write = r#"mkdir -p /run/rights && printf '%s\n' "$2" >"/run/rights/$1""#;
+            lab.on(node, &["sh", "-c", write, "sh", name, secret]);
+        }
+    }
+    lab.as_user(
+        "login-0",
+        "mkdir -p -m 700 ~/.rights ~/.ssh && ssh-keygen -q -t ed25519 -N '' -f ~/.rights/key && \
+         cat ~/.rights/key.pub >>~/.ssh/authorized_keys",
+    );
 }
 
 /// A user of the cluster, without rights of its own.

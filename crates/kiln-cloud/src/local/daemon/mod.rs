@@ -4,8 +4,9 @@
 //!
 //! | path | what |
 //! | --- | --- |
-//! | `token`, `port` | what a client on this host needs |
-//! | `metadata-port` | where the metadata is served on the gateway of each network |
+//! | `api.sock` | where root of this host asks |
+//! | `port`, `metadata-port` | where API and metadata are served on the gateway of each network |
+//! | `place` | the path of the root that the records are of |
 //! | `daemon.lock`, `daemon.log` | who serves, and what they say |
 //! | `state/KIND/ID.json` | the records |
 //! | `layers/ID/` | directories that root file systems are stacked from |
@@ -17,6 +18,7 @@
 //! The core is synchronous code over [`Daemon`]; [`server`] is the thin asynchronous shell around it.
 
 mod access;
+mod connections;
 mod faults;
 mod firewall;
 mod forward;
@@ -28,6 +30,7 @@ mod layers;
 mod lifecycle;
 mod metadata;
 mod networks;
+mod place;
 mod records;
 mod recover;
 mod routes;
@@ -45,7 +48,7 @@ use std::time::Instant;
 
 pub use server::serve;
 
-use super::{cgroup, names};
+use super::{cgroup, names, needs};
 use crate::{Error, Network, Result, SecurityGroup};
 use records::{GrantRecord, ImageRecord, InstanceRecord, VolumeRecord};
 use store::Table;
@@ -64,8 +67,6 @@ pub struct Daemon {
     port: u16,
     /// The metadata has a listener of its own, which only connections to 169.254.169.254 reach.
     metadata_port: u16,
-    /// SHA-256 of the token that may do everything.
-    token_sha256: String,
     /// Tells this root's things on the host from those of other roots.
     mark: String,
     cgroup: PathBuf,
@@ -113,7 +114,7 @@ pub fn name_on_host(root: &Path) -> String {
 }
 
 impl Daemon {
-    fn open(root: &Path, port: u16, metadata_port: u16, token: &str) -> Result<Self> {
+    fn open(root: &Path, port: u16, metadata_port: u16) -> Result<Self> {
         let state = root.join("state");
         let world = World {
             instances: Table::load(state.join("instances"))?,
@@ -123,6 +124,7 @@ impl Daemon {
             groups: Table::load(state.join("security-groups"))?,
             grants: Table::load(state.join("grants"))?,
         };
+        place::check(root, world.instances.is_empty() && world.networks.is_empty())?;
         for dir in ["instances", "layers", "volumes", "tmp"] {
             store::make_dir(&root.join(dir))?;
         }
@@ -132,7 +134,6 @@ impl Daemon {
             root: root.to_path_buf(),
             port,
             metadata_port,
-            token_sha256: names::sha256_hex(token.as_bytes()),
             mark,
             world: Mutex::new(world),
             locks: Mutex::default(),
@@ -192,5 +193,5 @@ fn check_root(root: &Path) -> Result<()> {
     if !root.is_absolute() || text.is_empty() || text.contains([':', ',', '\\', '"', '\n', ' ']) {
         return Err(Error::refused(format!("{} cannot be the root of a local cloud", root.display())));
     }
-    Ok(())
+    needs::short(root)
 }

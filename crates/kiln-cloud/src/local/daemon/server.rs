@@ -2,19 +2,20 @@
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use axum::extract::connect_info::IntoMakeServiceWithConnectInfo;
 use rustix::fs::{FlockOperation, flock};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Notify, RwLock, Semaphore};
 use tokio::task::{AbortHandle, spawn_blocking};
 
+use super::connections::{Limits, serve_host, serve_instances};
 use super::{Daemon, check_root, lock, networks, routes, store};
-use crate::local::{names, needs};
+use crate::local::{SOCKET, names, needs};
 use crate::{Error, Network, Result};
 
 /// Instances built at the same time.
@@ -40,13 +41,12 @@ pub async fn serve(root: &Path) -> Result<()> {
     needs::private(root)?;
     store::make_dir(root)?;
     let _lock = take_lock(root)?;
-    let token = token(root)?;
-    let (listener, port) = listen(root, "port", first_port(root)).await?;
-    // Only chosen here: it is served on the networks' gateways, not on this host's loopback.
-    let (_, metadata_port) = listen(root, "metadata-port", port + 1).await?;
+    // Served on the networks' gateways; this host has the socket.
+    let port = chosen_port(root, "port", first_port(root)).await?;
+    let metadata_port = chosen_port(root, "metadata-port", port + 1).await?;
     let daemon = {
         let root = root.to_path_buf();
-        blocking(move || Daemon::open(&root, port, metadata_port, &token)).await?
+        blocking(move || Daemon::open(&root, port, metadata_port)).await?
     };
     let server = Arc::new(Server {
         daemon: Arc::new(daemon),
@@ -72,9 +72,10 @@ pub async fn serve(root: &Path) -> Result<()> {
     // A thread, not a task: the end of the daemon does not wait for it.
     let daemon = Arc::clone(&server.daemon);
     std::thread::spawn(move || daemon.tidy(&rubbish));
+    let listener = host_socket(root)?;
     tracing::info!(root = %root.display(), port, "serving");
     tokio::select! {
-        result = axum::serve(listener, service(routes::api(Arc::clone(&server)))) => result.map_err(|e| Error::failed("the daemon cannot serve").because(e))?,
+        () = serve_host(listener, routes::api(Arc::clone(&server)), Limits::USUAL) => {}
         () = server.end.notified() => tracing::info!("retired"),
         () = idle(&server.daemon) => tracing::info!("nothing to do"),
         () = terminated() => tracing::info!("told to end"),
@@ -83,10 +84,6 @@ pub async fn serve(root: &Path) -> Result<()> {
     let _nobody_at_work = server.work.write().await;
     server.daemon.leave();
     Ok(())
-}
-
-fn service(router: axum::Router) -> IntoMakeServiceWithConnectInfo<axum::Router, SocketAddr> {
-    router.into_make_service_with_connect_info::<SocketAddr>()
 }
 
 impl Server {
@@ -134,12 +131,7 @@ async fn listen_for_instances(gateway: Ipv4Addr, port: u16, router: axum::Router
     let listener = TcpListener::bind((gateway, port))
         .await
         .map_err(|e| Error::failed(format!("cannot listen on {gateway}:{port}")).because(e))?;
-    let task = tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, service(router)).await {
-            tracing::error!(%error, "gateway");
-        }
-    });
-    Ok(task.abort_handle())
+    Ok(tokio::spawn(serve_instances(listener, router, Limits::USUAL)).abort_handle())
 }
 
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
@@ -179,15 +171,19 @@ fn take_lock(root: &Path) -> Result<std::fs::File> {
     }
 }
 
-/// The token that may do everything, made at the first start.
-fn token(root: &Path) -> Result<String> {
-    let path = root.join("token");
-    if let Ok(token) = std::fs::read_to_string(&path) {
-        return Ok(token);
-    }
-    let token = hex::encode(rand::random::<[u8; 32]>());
-    store::write_file(&path, token.as_bytes())?;
-    Ok(token)
+/// Where root of this host asks, without a token. What lies there is of a daemon that has ended: this one has the lock.
+fn host_socket(root: &Path) -> Result<UnixListener> {
+    let path = root.join(SOCKET);
+    let open = || {
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        // Older Kilns had a token for this.
+        let _ = std::fs::remove_file(root.join("token"));
+        Ok(listener)
+    };
+    open()
+        .map_err(|e: std::io::Error| Error::failed(format!("cannot listen on {}", path.display())).because(e))
 }
 
 /// Where the search for a free port begins: below the range the kernel picks outgoing ports from, so that what was
@@ -198,18 +194,15 @@ fn first_port(root: &Path) -> u16 {
 }
 
 /// A port is chosen once and kept in `file`: networks and their instances remember it.
-async fn listen(root: &Path, file: &str, first: u16) -> Result<(TcpListener, u16)> {
+async fn chosen_port(root: &Path, file: &str, first: u16) -> Result<u16> {
     let path = root.join(file);
-    if let Some(port) = std::fs::read_to_string(&path).ok().and_then(|p| p.trim().parse::<u16>().ok()) {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-            .await
-            .map_err(|e| Error::failed(format!("cannot listen on port {port}")).because(e))?;
-        return Ok((listener, port));
+    if let Some(port) = std::fs::read_to_string(&path).ok().and_then(|p| p.trim().parse().ok()) {
+        return Ok(port);
     }
     for port in first..first + 200 {
-        if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
             store::write_file(&path, port.to_string().as_bytes())?;
-            return Ok((listener, port));
+            return Ok(port);
         }
     }
     Err(Error::failed("cannot find a free port"))
