@@ -178,7 +178,8 @@ fn with_job(
         JobState::NodeFail if facts.in_service && (facts.registered || facts.request.is_none()) => {
             NodePlan::Again("Slurm lost the node while its job ran".into())
         }
-        JobState::Completed | JobState::NodeFail | JobState::Preempted
+        // A Slurm that was killed while it waited for the boot has forgotten since when, and waits for ever.
+        JobState::Configuring | JobState::Completed | JobState::NodeFail | JobState::Preempted
             if is_overdue(facts, terms, waited) =>
         {
             did_not_return(facts, terms)

@@ -262,6 +262,12 @@ fn a_node_that_loses_its_instance_on_the_way_fails() {
     assert!(act(&rollout, from_ref(&stopped)).is_empty());
     rollout.nodes[0].since = now() - Duration::from_secs(11 * 60);
     assert!(act(&rollout, &[stopped]).iter().any(|a| matches!(a, Action::Drain { .. })));
+    // It booted, and Slurm does not ask it to register.
+    let unheard = NodeObservation { slurm: slurm("UNKNOWN+POWERING_UP", START - 500), ..new(Configuring) };
+    rollout.nodes[0].step = NodeStep::Booting { job: Some(7) };
+    assert!(act(&rollout, from_ref(&unheard)).iter().any(|a| matches!(a, Action::Drain { .. })));
+    rollout.nodes[0].since = now() - Duration::from_secs(60);
+    assert!(act(&rollout, &[unheard]).is_empty());
 }
 
 #[test]
