@@ -208,7 +208,8 @@ const SUITES: &[Suite] = &[
     Suite { name: "rollout", debian: "bookworm", lane: "elastic", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic", debian: "bookworm", lane: "elastic", scenarios: &[ELASTIC] },
     Suite { name: "reconcile", debian: "bookworm", lane: "bookworm", scenarios: &[RECONCILE] },
-    Suite { name: "backup", debian: "bookworm", lane: "bookworm", scenarios: &[BACKUP] },
+    Suite { name: "backup", debian: "bookworm", lane: "elastic", scenarios: &[BACKUP] },
+    Suite { name: "backup-lost", debian: "bookworm", lane: "elastic", scenarios: &[BACKUP_LOST] },
     Suite {
         name: "trixie",
         debian: "trixie",
@@ -251,9 +252,8 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// Long ones, which run only when they are named.
-const CAMPAIGNS: [Suite; 3] = [
-    Suite { name: "backup-lost", debian: "bookworm", lane: "bookworm", scenarios: &[BACKUP_LOST] },
+/// Campaigns of any length, which run only when they are named.
+const CAMPAIGNS: [Suite; 2] = [
     Suite { name: "chaos-bookworm", debian: "bookworm", lane: "bookworm", scenarios: &[CHAOS] },
     Suite { name: "chaos-trixie", debian: "trixie", lane: "newer", scenarios: &[CHAOS] },
 ];
