@@ -372,6 +372,9 @@ fn volumes_grow_and_do_not_shrink() {
     let grown = plan(&sized("12 GiB"), &observed, &built("old")).unwrap();
     assert_eq!(lines(&grown), ["~ volume demo-home: extend, 10 -> 12 GiB"]);
     assert!(!grown.is_destructive());
+    let backup = spec(&format!("{FILE}[backup]\nsize = \"20 GiB\"\n"));
+    let grown = plan(&backup, &observed, &built("old")).unwrap();
+    assert_eq!(lines(&grown), ["~ volume demo-backup: extend, 10 -> 20 GiB"]);
     let refused = plan(&sized("9 GiB"), &observed, &built("old")).unwrap_err();
     assert_eq!(refused.to_string(), "volume demo-home has 10 GiB; it cannot shrink to 9 GiB");
 }

@@ -35,7 +35,7 @@ pub fn grown(spec: &Spec, observed: &Observed) -> Vec<Action> {
 
 /// Volumes that can be used, each with the size that the file gives it.
 pub fn sizes<'o>(spec: &Spec, observed: &'o Observed) -> impl Iterator<Item = (&'o Volume, u64)> {
-    let written: Vec<(String, u64)> = [Purpose::State, Purpose::Home]
+    let written: Vec<(String, u64)> = [Purpose::State, Purpose::Home, Purpose::Backup]
         .into_iter()
         .filter_map(|purpose| Some((volume_name(spec, purpose), purpose.size_gib(spec)?)))
         .collect();

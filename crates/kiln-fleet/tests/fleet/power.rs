@@ -163,8 +163,9 @@ async fn what_is_given_up_while_it_waits_for_its_turn_is_not_made() {
     until("the first are asked for", || lab.cloud.calls() == ["create 10"]).await;
     lab.slurm.node("e-9", "DOWN+CLOUD+POWERED_DOWN", "None");
     lab.call(|paths| hooks::give_up(paths, "e-9"));
-    let open = || lab.store.open_requests().unwrap().into_iter().filter(|r| r.node == "e-9").count();
-    until("the request to power up is superseded", || open() == 1).await;
+    let open = || lab.store.open_requests().unwrap().into_iter().filter(|r| r.node == "e-9");
+    let is_given_up = || open().map(|r| r.kind).collect::<Vec<_>>() == [RequestKind::GiveUp];
+    until("the request to power up is superseded", is_given_up).await;
     lab.cloud.release("create");
     lab.settled("e-9").await;
     lab.stop().await;
