@@ -119,7 +119,7 @@ fn read_back(lab: &Lab) {
     assert_eq!(properties["kiln_group"], "compute.standard");
     assert_eq!(compute["addresses"]["life"][0], "10.41.0.203");
     assert!(compute["key_name"].as_str().unwrap().starts_with("kiln_life_"));
-    assert_eq!(control["volumes_attached"].as_array().map(Vec::len), Some(3));
+    assert_eq!(control["volumes_attached"].as_array().map(Vec::len), Some(4));
 
     let user_data = compute["user_data"].as_str().or(compute["OS-EXT-SRV-ATTR:user_data"].as_str()).unwrap();
     let user_data = String::from_utf8(STANDARD.decode(user_data).unwrap()).unwrap();
