@@ -32,7 +32,7 @@ pub struct Configured {
     /// Nodes that the file no longer has, but that are still there. Slurm knows them until they are gone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub leaving: Vec<String>,
-    /// The newest backup, where the cluster's state did not grow out of it but began anew.
+    /// The newest backup, where the cluster's state did not grow out of it but started empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_behind: Option<String>,
 }

@@ -42,7 +42,7 @@ pub struct BackupManifest {
     /// Which cluster of that name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
-    /// Names the state that it was made of. A state that began anew has another name.
+    /// Names the state that it was made of. A state that started empty has another name.
     pub state_id: String,
     /// The release of Slurm that wrote what is in it: `22.05.8`.
     pub slurm: String,
@@ -109,7 +109,7 @@ pub struct BackupList {
     /// Directories that have no manifest that can be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<String>,
-    /// The newest backup, where the cluster's present state did not grow out of it but began anew.
+    /// The newest backup, where the cluster's present state did not grow out of it but started empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_behind: Option<String>,
 }

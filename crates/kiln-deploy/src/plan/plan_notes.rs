@@ -36,7 +36,7 @@ fn backup_volume(spec: &Spec, observed: &Observed) -> Option<String> {
     let lacks = spec.backup.volume != Volume::None && !control_has_backup_volume(spec, observed);
     (lacks && stays).then(|| {
         format!(
-            "{control}: has no volume {} until its instance is created anew; backups are kept on the state volume",
+            "{control}: has no volume {} until its instance is recreated; backups are kept on the state volume",
             volume_name(spec, Purpose::Backup)
         )
     })

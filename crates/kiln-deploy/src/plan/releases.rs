@@ -34,7 +34,7 @@ pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> 
     Ok(())
 }
 
-/// As [`check`], where Slurm begins anew: only what nodes are to run has to fit together.
+/// As [`check`], where Slurm starts empty: only what nodes are to run has to fit together.
 pub fn check_together(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
     let Some(future) = future(spec, observed, targets) else { return Ok(()) };
     let others = spec.nodes().filter(|node| node.role != Role::Control);

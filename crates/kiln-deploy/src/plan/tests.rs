@@ -485,7 +485,7 @@ fn a_control_node_without_the_volume_for_backups_is_told_of() {
     assert!(!control_has_backup_volume(&spec, &observed));
     let planned = plan(&spec, &observed, &built("old")).unwrap();
     assert_eq!(lines(&planned), ["+ volume demo-backup (10 GiB)"]);
-    let note = "control: has no volume demo-backup until its instance is created anew; backups are kept on the state volume";
+    let note = "control: has no volume demo-backup until its instance is recreated; backups are kept on the state volume";
     assert_eq!(planned.notes, [note]);
     observed.instances.retain(|instance| instance.name != "control");
     assert_eq!(plan(&spec, &observed, &built("old")).unwrap().notes, [""; 0], "it is created with it");

@@ -1,5 +1,5 @@
 //! The maintenance upgrade, for a Slurm too far away to take over what the present one has written: jobs end, all that
-//! can be kept is written down, all nodes get their new images at once, Slurm begins anew and gets back its users and
+//! can be kept is written down, all nodes get their new images at once, Slurm starts empty and gets back its users and
 //! limits. Data of the old Slurm is put aside on the state volume, never deleted.
 //!
 //! Where an upgrade stands is seen from the control node and its state volume, so that one that was cut off continues.

@@ -122,9 +122,9 @@ mod tests {
     }
 
     const LIST: &str = "\
-deb [signed-by=/a.gpg] http://deb.debian.org/debian bookworm main
+deb [signed-by=/a.gpg] http://deb.example.org/debian bookworm main
 # deb http://old.example.org/debian x main
-deb-src http://security.debian.org/debian-security bookworm-security main
+deb-src http://security.example.org/debian-security bookworm-security main
 ";
 
     const SOURCES: &str = "\
@@ -184,7 +184,7 @@ Components: main
     fn security_suites_may_have_a_mirror_of_their_own() {
         let text = pinned("http://m/s", "");
         let wanted = [
-            "http://deb.debian.org/debian bookworm",
+            "http://deb.example.org/debian bookworm",
             "http://m/s bookworm-security",
             "mirror+file:///etc/a.list bookworm bookworm-updates",
             "http://m/s bookworm-security",
@@ -194,7 +194,7 @@ Components: main
         assert!(text.contains("\n mirror+file:///etc/b.list\n"), "{text}");
         assert_eq!(
             addresses(&pinned("", "http://m/d"))[0..2],
-            ["http://m/d bookworm", "http://security.debian.org/debian-security bookworm-security",]
+            ["http://m/d bookworm", "http://security.example.org/debian-security bookworm-security",]
         );
     }
 

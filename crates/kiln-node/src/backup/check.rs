@@ -44,7 +44,7 @@ struct Seen {
 fn judge(settings: &BackupSettings, list: &BackupList, seen: &Seen) -> Option<String> {
     if let Some(newest) = &list.left_behind {
         return Some(format!(
-            "accounting and the queue began anew after the backup {newest}: `kiln restore` puts it back, \
+            "accounting and the queue started empty after the backup {newest}: `kiln restore` puts it back, \
              `kiln backup now` keeps what is there now"
         ));
     }
@@ -115,7 +115,7 @@ mod tests {
             said(&one, &seen(9001, false, little)),
             "/b has no room for the next backup: 1 MiB are left"
         );
-        let anew = list(vec![backup(9000, true)], Some("b9000"));
-        assert!(said(&anew, &seen(9001, true, little)).contains("began anew after the backup b9000"));
+        let empty = list(vec![backup(9000, true)], Some("b9000"));
+        assert!(said(&empty, &seen(9001, true, little)).contains("started empty after the backup b9000"));
     }
 }

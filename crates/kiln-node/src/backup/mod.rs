@@ -42,7 +42,9 @@ pub enum BackupError {
     NoDirectory(PathBuf),
     #[error("{directory} has room for {free} MiB, and the last backup took {last} MiB")]
     NoRoom { directory: PathBuf, free: u64, last: u64 },
-    #[error("the state of this cluster began anew after the backup {0}, which may be the one that is wanted")]
+    #[error(
+        "the state of this cluster started empty after the backup {0}, which may be the one that is wanted"
+    )]
     LeftBehind(String),
     #[error("there is no backup {0}")]
     Unknown(String),

@@ -185,7 +185,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_state_that_began_anew_is_noticed() {
+    fn a_state_that_started_empty_is_noticed() {
         assert_eq!(left_behind(&[backup(2, true)], Some("a")), None);
         assert_eq!(left_behind(&[backup(2, true)], Some("b")), Some("b2"));
         assert_eq!(left_behind(&[backup(2, true)], None), Some("b2"));

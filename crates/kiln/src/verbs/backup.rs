@@ -87,16 +87,16 @@ impl List {
         }
         context.printer.foreign(&table(&list).to_string())?;
         if let Some(name) = &list.left_behind {
-            context.printer.warn(began_anew(name));
+            context.printer.warn(started_empty(name));
         }
         Ok(Exit::Ok)
     }
 }
 
 /// Where a cluster has lost its state: never said too late.
-pub fn began_anew(newest: &str) -> String {
+pub fn started_empty(newest: &str) -> String {
     format!(
-        "accounting and the queue began anew after the backup {newest}: `kiln restore` puts it back, \
+        "accounting and the queue started empty after the backup {newest}: `kiln restore` puts it back, \
          `kiln backup now` keeps what is there now"
     )
 }

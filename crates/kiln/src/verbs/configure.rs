@@ -6,7 +6,7 @@ use kiln_deploy::Configured;
 use crate::cluster;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::verbs::backup::began_anew;
+use crate::verbs::backup::started_empty;
 use crate::verbs::node::report;
 
 /// Configure every node as the file says, and wait until Slurm has them in service
@@ -52,7 +52,7 @@ fn diffs(done: &Configured) -> String {
 /// Whatever else there is to say: an empty cluster is not taken for the one that was there.
 pub fn warn_of_lost_state(context: &Context, done: &Configured) {
     if let Some(name) = &done.left_behind {
-        context.printer.warn(began_anew(name));
+        context.printer.warn(started_empty(name));
     }
 }
 

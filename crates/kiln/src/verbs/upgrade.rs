@@ -12,11 +12,11 @@ use crate::exit::Exit;
 /// Move the cluster to a Slurm that is too far away for `kiln up`
 ///
 /// Slurm takes over database and state of a few earlier releases only. Across a larger distance all nodes are rebuilt at
-/// once, and Slurm begins anew. Users, accounts, limits and QOS are kept; the history of jobs is exported. What is done and
+/// once, and Slurm starts with an empty database and queue. Users, accounts, limits and QOS are kept; the history of jobs is exported. What is done and
 /// what is not kept is said before it starts. Safe to repeat: an upgrade that was cut off continues.
 #[derive(Debug, Args)]
 pub struct Upgrade {
-    /// Agree to a time without the cluster, and to Slurm beginning anew
+    /// Agree to a time without the cluster, and to an empty database and queue
     #[arg(long, required_unless_present_any = ["abort", "back"])]
     maintenance: bool,
     /// Let running jobs end first; no other starts meanwhile
@@ -140,7 +140,7 @@ fn text(outlook: &Outlook) -> String {
     } else {
         format!(
             "Maintenance upgrade of cluster {}: Slurm {from} -> {to}\n\
-             Slurm {to} cannot take over database and state of Slurm {from}, so Slurm begins anew.\n\
+             Slurm {to} cannot take over database and state of Slurm {from}, so Slurm starts with an empty database and queue.\n\
              \x20 kept: users, accounts, limits, QOS, coordinators, drained nodes, the numbers of jobs, home directories\n\
              \x20 not kept: the history of jobs and of usage (exported as text and as SQL dump)\n\
              \x20 not kept: waiting jobs, which users must submit again (exported with their scripts), and reservations\n\

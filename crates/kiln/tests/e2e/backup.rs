@@ -201,7 +201,7 @@ pub fn state_volume_lost(lab: &mut Lab) {
     let said = lab.try_kiln(&["up", "--yes"]);
     let text = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(said.status.success(), "{text}");
-    assert!(text.contains(&format!("began anew after the backup {name}: `kiln restore`")), "{text}");
+    assert!(text.contains(&format!("started empty after the backup {name}: `kiln restore`")), "{text}");
     assert!(!accounts(lab).contains("physics"), "the state is a new one");
     let status = lab.json(&["status"]);
     assert!(status["nodes"][0]["verdict"].to_string().contains("kiln restore"), "{status}");

@@ -132,7 +132,7 @@ const DOCUMENTS: &[Scenario] = &[
 /// Everything at once.
 const CHAOS: &[Scenario] = &[
     ("a cluster with fixed and elastic nodes", chaos::raise),
-    ("an instance that is made anew comes back into service", chaos::recreated),
+    ("an instance that is recreated comes back into service", chaos::recreated),
     ("the judge sees a job that is harmed", chaos::judge_sees),
     ("no job is harmed by a campaign of faults", chaos::campaign),
 ];
