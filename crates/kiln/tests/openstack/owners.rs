@@ -68,7 +68,7 @@ fn a_lost_control_node_comes_back_at_its_address() {
     lab.kiln(&["apply", "--yes"]);
     let after = seen();
     assert_ne!(after.0, before.0);
-    assert_eq!((&after.1, after.2), (&before.1, Some(3)));
+    assert_eq!((&after.1, after.2), (&before.1, Some(4)));
     assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
     lab.kiln(&["destroy", "--yes"]);
     assert_eq!(lab.leftovers(), Vec::<String>::new());
