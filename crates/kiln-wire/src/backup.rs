@@ -163,7 +163,7 @@ impl BackupManifest {
         for (name, written) in &manifest.files {
             let damaged = |why: String| BackupDamage::File { file: name.clone(), why };
             if !is_plain(name) {
-                return Err(damaged("this is no name of a file of a backup".into()));
+                return Err(damaged("a backup has no file of this name".into()));
             }
             let path = directory.join(name);
             let found = BackupFile::of(&path).map_err(|source| BackupDamage::Unreadable { path, source })?;
@@ -287,7 +287,11 @@ mod tests {
         let file = away.files.remove(DATABASE).unwrap();
         away.files.insert("../x".into(), file);
         std::fs::write(dir.path().join(MANIFEST), away.to_json().unwrap()).unwrap();
-        assert!(verify().unwrap_err().starts_with("../x is not as it was written: this is no name"));
+        assert!(
+            verify()
+                .unwrap_err()
+                .starts_with("../x is not as it was written: a backup has no file of this name")
+        );
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Spools {
 impl Spools {
     /// Moves requests into the store.
     pub fn pick_up(&self, store: &Store) {
-        // Read anew each time: it is short, and most of the time there is nothing to pick up.
+        // Read again each time: it is short, and most of the time there is nothing to pick up.
         let known = NodeNames::beside(&self.fleet).ok();
         if let Err(error) = spool::pick_up(&self.directories, known.as_ref(), store) {
             tracing::error!(error = error.chain(), "cannot pick up the spool");
