@@ -58,6 +58,27 @@ pub fn bad_parameter(lab: &mut Lab) {
     assert_unchanged(lab);
 }
 
+/// Slurm drains a node that registers with less than slurm.conf says, and leaves it so when the file is mended. Kiln tells of
+/// the one, and sees to the other.
+pub fn too_little_memory(lab: &mut Lab) {
+    let file = lab.read_file();
+    let nodes = "nodes = \"extra-[0-1]\"\n";
+    lab.edit(nodes, &format!("{nodes}node_config = {{ RealMemory = \"99999999\" }}\n"));
+    lab.on("control", &["scontrol", "update", "nodename=extra-1", "state=drain", "reason=bad fan"]);
+    let refused = lab.try_kiln(&["configure"]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{words}");
+    assert!(words.contains("extra-0 is idle+drain") && words.contains("Low RealMemory"), "{words}");
+    lab.write_file(&file);
+    lab.kiln(&["configure"]);
+    let node = |lab: &mut Lab, name| lab.on("control", &["scontrol", "show", "node", "--oneliner", name]);
+    let state = node(lab, "extra-0");
+    assert!(state.contains(" State=IDLE ") && !state.contains("Low RealMemory"), "{state}");
+    let state = node(lab, "extra-1");
+    assert!(state.contains(" State=IDLE+DRAIN ") && state.contains("Reason=bad fan"), "{state}");
+    lab.on("control", &["scontrol", "update", "nodename=extra-1", "state=resume"]);
+}
+
 fn main_pid(lab: &mut Lab, node: &str, unit: &str) -> String {
     lab.on(node, &["systemctl", "show", "--property=MainPID", "--value", unit])
 }
