@@ -335,8 +335,8 @@ fn configure(campaign: &mut Campaign) -> String {
 fn new_image(campaign: &mut Campaign) -> String {
     let image = *campaign.random.pick(super::IMAGES);
     campaign.choose_image(image);
+    campaign.kiln_beside(&["up", "--yes"]);
     campaign.end_kiln();
-    campaign.lab.try_kiln(&["up", "--yes"]);
     campaign.lab.try_kiln(&["rebuild", "--detach"]);
     image.into()
 }

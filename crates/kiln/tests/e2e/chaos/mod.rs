@@ -34,6 +34,8 @@ const STATE: &[&str] = &["/var/lib/state/kiln", "/var/lib/state/kiln-spool", "/v
 const ROOT: &[&str] = &["/var/spool/kiln"];
 /// A job that runs for so much longer than it was to, in seconds, has ended and is not known to have.
 const OVERDUE: i64 = 60;
+/// For a run of Kiln while the faults go on.
+const IMPATIENCE: Duration = Duration::from_secs(20);
 /// For the queue to end, or the cluster to heal.
 const PATIENCE: Duration = Duration::from_secs(900);
 
@@ -123,6 +125,13 @@ pub fn judge_sees(lab: &mut Lab) {
     let node = lab.job(&job, "NodeList");
     let id = instance::id_of(&node).expect("an instance");
     cloud(async |cloud| cloud.delete(&id).await);
+    let deleted = now();
+    until("the job has lived on for some seconds", || now() > deleted + 2);
+    // Slurm would notice after its timeout.
+    let update = |words: &[&str]| {
+        lab.on("control", &[&["scontrol", "update", &format!("nodename={node}")], words].concat());
+    };
+    update(&["state=down", "reason=gone"]);
     until("Slurm knows that the job is lost", || lab.job(&job, "JobState") == "NODE_FAIL");
     let submitted = [(job.clone(), since), ("999999".to_string(), since)];
     until("the judge sees a harmed job, a lost one, and the instance that went", || {
@@ -133,6 +142,8 @@ pub fn judge_sees(lab: &mut Lab) {
     });
     let excuses = Excuses { jobs: [job].into(), ..Excuses::default() };
     assert_eq!(checker::judge(lab, since, &submitted[..1], &excuses), Vec::<String>::new());
+    update(&["state=resume"]);
+    update(&["state=POWER_DOWN_FORCE"]);
     until("the node may be used again", || {
         lab.on("control", &["sinfo", "-h", "-N", "-n", &node, "-p", "burst", "-o", "%t"]) == "idle~"
     });
@@ -171,7 +182,7 @@ pub fn campaign(lab: &mut Lab) {
             start.elapsed().as_secs_f64()
         );
         campaign.look();
-        let rest = campaign.random.between(500, 6000);
+        let rest = campaign.random.between(500, 4000);
         std::thread::sleep(Duration::from_millis(rest));
     }
     campaign.heal(since);
@@ -274,7 +285,16 @@ impl Campaign<'_> {
         }
     }
 
+    /// Whoever runs it has better things to do than to wait for nodes that do not come.
     fn end_kiln(&mut self) {
+        let start = Instant::now();
+        let is_over = |child: &mut Child| child.try_wait().expect("kiln ends").is_some();
+        while self.kiln.as_mut().is_some_and(|child| !is_over(child)) && start.elapsed() < IMPATIENCE {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        if self.kiln.as_mut().is_some_and(|child| !is_over(child)) {
+            self.signal_kiln("INT");
+        }
         if let Some(mut child) = self.kiln.take() {
             let status = child.wait().expect("kiln ends");
             assert_ne!(status.code(), Some(101), "fault {}: kiln panicked", self.at);
