@@ -77,7 +77,7 @@ pub fn raise(lab: &mut Lab) {
         )
         .replace(
             "KillWait = 30\n",
-            "KillWait = 30\nSuspendTimeout = 10\nResumeTimeout = 180\nSlurmdTimeout = 60\nReturnToService = 1\n",
+            "KillWait = 30\nSuspendTimeout = 10\nResumeTimeout = 120\nSlurmdTimeout = 60\nReturnToService = 1\n",
         );
     let second = "[image.second]\nsource = \"default\"\ncommands = [\"echo second >/etc/which-image\"]\n\n";
     lab.write_file(&format!(
@@ -158,9 +158,11 @@ pub fn campaign(lab: &mut Lab) {
     let (seed, faults) = (number("KILN_CHAOS_SEED", 1), number("KILN_CHAOS_FAULTS", 30));
     println!("     seed {seed}, {faults} faults");
     let (since, before) = (now(), checker::resources());
+    // The same seed brings the same faults, whatever becomes of them.
+    let mut random = Random::new(seed);
     let mut campaign = Campaign {
         lab,
-        random: Random::new(seed),
+        random: random.fork(),
         at: 0,
         excuses: Excuses::default(),
         drains: BTreeMap::new(),
@@ -169,10 +171,12 @@ pub fn campaign(lab: &mut Lab) {
     };
     let mut load = Load::new();
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut pile = Vec::new();
     for at in 1..=faults {
         campaign.at = at;
-        load.top_up(lab, &mut campaign.random);
-        let (name, fault) = campaign.random.pick(faults::FAULTS);
+        campaign.random = random.fork();
+        load.top_up(lab, &mut campaign.random.fork());
+        let (name, fault) = random.draw(&mut pile, faults::FAULTS);
         *kinds.entry(name).or_default() += 1;
         let start = Instant::now();
         let what = fault(&mut campaign);
@@ -182,7 +186,7 @@ pub fn campaign(lab: &mut Lab) {
             start.elapsed().as_secs_f64()
         );
         campaign.look();
-        let rest = campaign.random.between(500, 4000);
+        let rest = random.between(500, 4000);
         std::thread::sleep(Duration::from_millis(rest));
     }
     campaign.heal(since);
@@ -280,20 +284,28 @@ impl Campaign<'_> {
     }
 
     fn signal_kiln(&mut self, signal: &str) {
-        if let Some(child) = &self.kiln {
+        let is_running = self.kiln_runs();
+        if let Some(child) = self.kiln.as_ref().filter(|_| is_running) {
             let _ = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status();
         }
     }
 
+    fn kiln_runs(&mut self) -> bool {
+        self.kiln.as_mut().is_some_and(|child| child.try_wait().expect("kiln ends").is_none())
+    }
+
     /// Whoever runs it has better things to do than to wait for nodes that do not come.
     fn end_kiln(&mut self) {
-        let start = Instant::now();
-        let is_over = |child: &mut Child| child.try_wait().expect("kiln ends").is_some();
-        while self.kiln.as_mut().is_some_and(|child| !is_over(child)) && start.elapsed() < IMPATIENCE {
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        if self.kiln.as_mut().is_some_and(|child| !is_over(child)) {
-            self.signal_kiln("INT");
+        // The second signal ends it at once.
+        for signal in [None, Some("INT"), Some("INT")] {
+            if let Some(signal) = signal {
+                self.signal_kiln(signal);
+            }
+            let start = Instant::now();
+            let patience = if signal.is_some() { IMPATIENCE / 4 } else { IMPATIENCE };
+            while self.kiln_runs() && start.elapsed() < patience {
+                std::thread::sleep(Duration::from_millis(100));
+            }
         }
         if let Some(mut child) = self.kiln.take() {
             let status = child.wait().expect("kiln ends");
