@@ -12,6 +12,8 @@ use crate::lab::{Lab, USER, cloud_root};
 
 /// Seconds between the beginning of a job, as Slurm tells it, and that of its script, and between their ends.
 const LAG: i64 = 8;
+/// Seconds within which Slurm launches what waited for its nodes: it looks every thirty.
+const RELAUNCHED_WITHIN: i64 = 40;
 
 /// What the faults themselves are to blame for.
 #[derive(Default)]
@@ -134,6 +136,14 @@ impl Excuses {
     fn forgot(&self, run: &Run) -> bool {
         // That it had ended, too: then Slurm tells another end, or another beginning.
         let end = run.began.zip(run.seconds).map(|(began, seconds)| began + seconds);
+        // That it had been launched, too: then the second launch is refused, when Slurm has looked at the nodes again.
+        let is_refused = run.state == "REQUEUED" && run.began == run.ended;
+        let is_relaunched = |(from, to): &(i64, i64)| {
+            run.began.is_some_and(|began| (*from..=to + RELAUNCHED_WITHIN).contains(&began))
+        };
+        if is_refused && self.forgotten.iter().any(is_relaunched) {
+            return true;
+        }
         [Some(run.submitted), run.began, run.ended, end, end.map(|end| end + LAG)]
             .into_iter()
             .flatten()

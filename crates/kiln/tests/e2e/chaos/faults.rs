@@ -236,6 +236,10 @@ fn disk_full(campaign: &mut Campaign) -> String {
     if places.contains(&STATE) {
         campaign.controller.full = Some((from, now()));
     }
+    if places.len() > 1 {
+        // Slurm asked for nodes, and nobody could write that down.
+        campaign.excuses.no_room.push((from - 5, now() + 5));
+    }
     name.into()
 }
 

@@ -204,6 +204,7 @@ impl Campaign<'_> {
     /// After each fault: an administrator's drains stand, and no fixed node has two instances.
     fn look(&self) {
         self.cancel_ghosts();
+        self.release_held();
         for node in &NODES[..FIXED] {
             let many = checker::instances().get(*node).copied().unwrap_or(0);
             assert!(many < 2, "fault {}: {node} has {many} instances", self.at);
@@ -243,6 +244,20 @@ impl Campaign<'_> {
             if began < killed && began + seconds.unwrap_or(0) + OVERDUE < now() {
                 println!("         job {id} ({name}) ended, and Slurm forgot it: cancelled");
                 self.lab.try_on("control", &["timeout", "10", "scancel", id]);
+            }
+        }
+    }
+
+    /// A slurmctld that was killed while it launched a job launches it again; the node refuses that, and Slurm holds the job until
+    /// somebody releases it.
+    fn release_held(&self) {
+        let words = ["timeout", "10", "squeue", "-h", "-r", "-t", "PD", "-o", "%i %r"];
+        let shown = self.lab.try_on("control", &words);
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        for (id, why) in shown.lines().filter_map(|line| line.split_once(' ')) {
+            if why.contains("requeued held") {
+                println!("         job {id} is held ({why}): released");
+                self.lab.try_on("control", &["timeout", "10", "scontrol", "release", id]);
             }
         }
     }
@@ -351,6 +366,7 @@ impl Campaign<'_> {
         // Slurm lets a job that was requeued wait for two minutes.
         until("the queue is empty", || {
             self.cancel_ghosts();
+            self.release_held();
             self.lab.on("control", &queue).is_empty()
         });
         let states = ["sinfo", "-h", "-N", "-p", "standard,burst", "-o", "%N %t %E"];
