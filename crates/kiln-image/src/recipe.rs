@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use kiln_cloud::Image;
 use kiln_distro::Family;
 use kiln_site::{ServiceUser, services};
 use kiln_slurm::Release;
 use kiln_spec::{ImageSource, ImageSpec, Mirror, Role, Spec, System};
+use kiln_wire::labels::image as property;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -19,6 +21,8 @@ pub struct Recipe {
     pub packages: Vec<String>,
     pub commands: Vec<String>,
     pub mirror: Option<Mirror>,
+    /// The source as it is, with what a disk needs to boot, and nothing else.
+    pub bootable: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -62,7 +66,21 @@ impl Recipe {
             source,
             commands: image.commands.clone(),
             mirror: image.mirror.clone(),
+            bootable: false,
         })
+    }
+
+    /// What makes an image of the cloud bootable by itself, with the packages that it has.
+    pub fn bootable(image: &Image) -> Recipe {
+        let name = image.properties.get(property::NAME).unwrap_or(&image.name);
+        Recipe {
+            name: format!("{name}-disk"),
+            source: Source::Cloud(image.id.clone()),
+            packages: Vec::new(),
+            commands: Vec::new(),
+            mirror: None,
+            bootable: true,
+        }
     }
 
     pub fn family(&self) -> &'static Family {
@@ -94,7 +112,7 @@ impl Recipe {
 
     pub fn digest(&self) -> String {
         // The name is not part of what is inside.
-        let content = serde_json::json!({
+        let mut content = serde_json::json!({
             "sequence": SEQUENCE,
             "source": match &self.source {
                 Source::System(system) => system.name().to_string(),
@@ -106,6 +124,9 @@ impl Recipe {
             "commands": self.commands,
             "mirror": self.mirror,
         });
+        if self.bootable {
+            content["bootable"] = self.family().steps.bootable.script.into();
+        }
         hex::encode(Sha256::digest(content.to_string()))
     }
 
@@ -181,6 +202,7 @@ mod tests {
             packages: vec![],
             commands: vec![],
             mirror: mirror.map(|url| Mirror::All(url.into())),
+            bootable: false,
         };
         let plain = || Source::System(System::ALL[0]);
         let snapshot = recipe(Some("https://mirror.example.org/debian/20260101T000000Z/"), plain());
