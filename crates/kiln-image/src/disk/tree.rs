@@ -166,12 +166,12 @@ fn attribute(path: &Path, name: &str) -> io::Result<Option<Vec<u8>>> {
 /// Puts a file of its own into the tree, whatever was there.
 pub fn replace(root: &Path, name: &str, content: &str, seconds: i64) -> io::Result<()> {
     let path = root.join(name);
+    let parent = path.parent().unwrap_or(root);
+    let before = fs::symlink_metadata(parent)?;
     match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let parent = path.parent().unwrap_or(root);
-    let before = fs::symlink_metadata(parent)?;
     fs::write(&path, content)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
     set_time(&path, seconds, 0)?;
@@ -262,6 +262,10 @@ mod tests {
         // Nothing that is done to the tree reaches a layer.
         replace(&tree, "kept/y", "mine", 5).unwrap();
         remove(&tree, "etc", "a").unwrap();
+        replace(&tree, "etc/b", "mine", 5).unwrap();
+        replace(&tree, "etc/b", "mine again", 5).unwrap();
+        // Nor is it seen on the directory.
+        assert_eq!(fs::metadata(tree.join("etc")).unwrap().mtime(), 1_000_000);
         fs::remove_dir_all(&tree).unwrap();
         assert_eq!(fs::read_to_string(base.join("kept/y")).unwrap(), "base");
         assert_eq!(fs::read_to_string(top.join("etc/a")).unwrap(), "top");
