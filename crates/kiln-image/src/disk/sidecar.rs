@@ -92,8 +92,11 @@ mod tests {
             disk_bytes: (1 << 30) + 1,
             sha256: "ab".into(),
             manifest: Manifest {
+                format: Version,
                 recipe: "r".into(),
                 source: "s".into(),
+                source_digest: None,
+                family: "debian".into(),
                 built: jiff::Timestamp::UNIX_EPOCH,
                 kiln: "0".into(),
                 packages: vec![],
