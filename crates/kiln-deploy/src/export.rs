@@ -26,7 +26,7 @@ impl Deployment<'_> {
         // Asked first, because not every cloud has them.
         self.cloud.layers(&image.id).await?;
         check_export(wanted.output, wanted.force)?;
-        let bootable = self.ensure_image(&Recipe::bootable(image), false, false).await?;
+        let bootable = self.ensure_image(&Recipe::bootable(self.spec, image), false, false).await?;
         self.check_stop()?;
         let layers = self.cloud.layers(&bootable.id).await?;
         let manifest = Manifest::of(&bootable).ok_or_else(|| Error::ImageNotBuilt(bootable.name.clone()))?;

@@ -184,7 +184,8 @@ impl Builder<'_> {
             self.step(recipe, &host, &family.steps.pin_mirror, &mirrors, b"").await?;
         }
         if recipe.bootable {
-            self.step(recipe, &host, &family.steps.bootable, &[], b"").await?;
+            let packages: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
+            self.step(recipe, &host, &family.steps.bootable, &packages, b"").await?;
         } else {
             self.install(recipe, &host).await?;
         }

@@ -1,3 +1,4 @@
+# Arguments: packages that are needed, too.
 # Adds to the image what a disk needs to start by itself: kernel, drivers, boot loader, network. What the image has stays
 # as it is.
 set -eu
@@ -48,7 +49,7 @@ chmod 755 "$loader"
 (cd "$loader" && apt-get -q -o APT::Sandbox::User=root -o Acquire::Retries=3 download grub-common grub-pc-bin grub-efi-amd64-bin)
 # shellcheck disable=SC2086
 apt-get -q -y --no-install-recommends -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Options::=--force-confold \
-    -o Acquire::Retries=3 install -- $packages
+    -o Acquire::Retries=3 install -- $packages "$@"
 kernel=$(readlink /vmlinuz)
 kernel=${kernel##*vmlinuz-}
 # Kernel packages do not always make it in a container.
