@@ -15,6 +15,7 @@ mod cut;
 mod daemon;
 mod documents;
 mod elastic;
+mod image_builds;
 mod images;
 mod instance;
 mod lab;
@@ -24,6 +25,7 @@ mod maintenance;
 mod raise;
 mod reconcile;
 mod removal;
+mod repository;
 mod rights;
 #[path = "../lab/rights_table.rs"]
 mod rights_table;
@@ -151,6 +153,12 @@ const BACKUP_LOST: &[Scenario] = &[
     ("control is lost with its state volume", backup::state_volume_lost),
 ];
 
+/// Without a cluster.
+const IMAGE_BUILDS: &[Scenario] = &[
+    ("packages from a site's own repository", image_builds::sources),
+    ("a build that fails leaves nothing", image_builds::failures),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
@@ -225,6 +233,7 @@ const SUITES: &[Suite] = &[
         ],
     },
     Suite { name: "reconcile-trixie", debian: "trixie", lane: "newer", scenarios: &[RECONCILE_SHORT] },
+    Suite { name: "images", debian: "trixie", lane: "newer", scenarios: &[IMAGE_BUILDS] },
     Suite { name: "rollout-trixie", debian: "trixie", lane: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic-trixie", debian: "trixie", lane: "trixie", scenarios: &[ELASTIC_SHORT] },
     Suite {
