@@ -8,8 +8,8 @@ use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
     BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup, MergedImage,
-    MergedPartition, MergedRebuild, ReconcileTable, RolesTable, SlurmTable, SourceTable, UserGroupTable, UserTable, image,
-    limits, partition, rebuild, volumes,
+    MergedPartition, MergedRebuild, ReconcileTable, RolesTable, SlurmTable, SourceTable, UserGroupTable,
+    UserTable, image, limits, partition, rebuild, volumes,
 };
 use crate::written::{At, Named, Text};
 

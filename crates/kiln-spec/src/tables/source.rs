@@ -99,9 +99,13 @@ fn address(written: &Text, snapshot: Option<&str>, findings: &mut Findings<'_>) 
     let host = rest.and_then(|rest| rest.split('/').next()).unwrap_or_default();
     let right = !host.is_empty() && text.chars().all(|c| c.is_ascii_graphic() && c != '"');
     if host.contains('@') {
-        (findings.error("bad-url", written.span.clone(), "a source's address cannot have a user or password"))
-            .expected("the address without them")
-            .hint("`credentials = \"env:NAME\"` names an environment variable that has them");
+        (findings.error(
+            "bad-url",
+            written.span.clone(),
+            "a source's address cannot have a user or password",
+        ))
+        .expected("the address without them")
+        .hint("`credentials = \"env:NAME\"` names an environment variable that has them");
     } else if !right {
         (findings.error("bad-url", written.span.clone(), format!("`{text}` is not the URL of a repository")))
             .expected("a URL such as \"http://mirror.example.org/debian\"");
@@ -145,8 +149,12 @@ fn credentials(written: &Text, findings: &mut Findings<'_>) -> Option<Credential
         Some(("file", path)) if !path.trim().is_empty() => Some(Credentials::File(path.to_string())),
         // What was written may be the password itself, and is not repeated.
         _ => {
-            (findings.error("bad-credentials", written.span.clone(), "the file cannot have credentials itself"))
-                .expected("\"env:NAME\" for an environment variable, or \"file:PATH\"");
+            (findings.error(
+                "bad-credentials",
+                written.span.clone(),
+                "the file cannot have credentials itself",
+            ))
+            .expected("\"env:NAME\" for an environment variable, or \"file:PATH\"");
             None
         }
     }

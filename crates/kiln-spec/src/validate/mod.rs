@@ -32,11 +32,7 @@ pub(crate) fn unknown(kind: &str, name: &crate::written::Text, known: &[&str], f
     .maybe_hint(crate::nearest::did_you_mean(&name.value, known.iter().copied()));
 }
 
-pub(crate) fn validate(
-    merged: Merged,
-    files: Files<'_>,
-    findings: &mut Findings<'_>,
-) -> Option<Spec> {
+pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings<'_>) -> Option<Spec> {
     if let Some(name) = &merged.name {
         names::check_cluster_name(name, findings);
     }

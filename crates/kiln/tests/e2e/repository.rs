@@ -34,7 +34,8 @@ impl Repository {
         let home = dir.path().join("gnupg");
         fs::create_dir(&home).expect("a directory");
         let who = "Kiln's tests <tests@example.org>";
-        let make = ["--batch", "--quiet", "--pinentry-mode=loopback", "--passphrase=", "--quick-generate-key", who];
+        let make =
+            ["--batch", "--quiet", "--pinentry-mode=loopback", "--passphrase=", "--quick-generate-key", who];
         run("gpg", &[&make[..], &["ed25519", "sign", "never"]].concat(), &home);
         fs::create_dir(dir.path().join("www")).expect("a directory");
         let login = format!("site:{PASSWORD}");
@@ -128,7 +129,8 @@ impl Package {
         let from = tree.path().display().to_string();
         run("dpkg-deb", &["--root-owner-group", "--build", &from, &to], base);
         let content = fs::read(base.join(&name)).expect("the package");
-        let _ = writeln!(control, "Filename: {name}\nSize: {}\nSHA256: {}\n", content.len(), sha256(&content));
+        let _ =
+            writeln!(control, "Filename: {name}\nSize: {}\nSHA256: {}\n", content.len(), sha256(&content));
         control
     }
 }
