@@ -30,6 +30,7 @@ mod rights_table;
 mod rollout;
 mod secrecy;
 mod services;
+mod sleep;
 mod steering;
 mod trouble;
 mod watch;
@@ -101,6 +102,7 @@ const RECONCILE_SHORT: &[Scenario] = &[
     ("instances that break or stop", reconcile::broken_or_stopped),
     ("nodes that get lost", reconcile::lost_on_the_way),
     ("a cloud without room", reconcile::no_room),
+    ("the cluster sleeps and wakes up", sleep::night),
 ];
 
 const ELASTIC: &[Scenario] = &[
@@ -118,6 +120,7 @@ const ELASTIC: &[Scenario] = &[
 const ELASTIC_SHORT: &[Scenario] = &[
     ("from nothing to a group that is off", elastic::raise),
     ("four nodes appear for a job and go", elastic::grows_and_shrinks),
+    ("a group changes under a job", elastic::changed_under_a_job),
     ("a new image for fixed and elastic nodes", elastic::new_image),
 ];
 
