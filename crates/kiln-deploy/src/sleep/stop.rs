@@ -51,10 +51,9 @@ impl Deployment<'_> {
         }
         let jobs = self.jobs(&observed).await;
         if matches!(jobs, Jobs::Known(_)) {
-            match self.check_no_rollout().await {
-                Err(error @ Error::RolloutOpen(_)) => return Err(error),
-                // A kilnd that does not answer has no rollout at work.
-                _ => {}
+            // A kilnd that does not answer has no rollout at work.
+            if let Err(error @ Error::RolloutOpen(_)) = self.check_no_rollout().await {
+                return Err(error);
             }
         }
         Ok(stop_outlook(self.spec, &observed, jobs))
