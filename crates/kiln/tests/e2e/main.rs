@@ -120,7 +120,6 @@ const ELASTIC: &[Scenario] = &[
 const ELASTIC_SHORT: &[Scenario] = &[
     ("from nothing to a group that is off", elastic::raise),
     ("four nodes appear for a job and go", elastic::grows_and_shrinks),
-    ("a group changes under a job", elastic::changed_under_a_job),
     ("a new image for fixed and elastic nodes", elastic::new_image),
 ];
 
