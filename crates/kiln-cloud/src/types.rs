@@ -17,6 +17,8 @@ pub enum Kind {
     Volume,
     Network,
     SecurityGroup,
+    /// Its labels are properties.
+    Image,
 }
 
 impl Kind {
@@ -27,6 +29,7 @@ impl Kind {
             Kind::Volume => "volume",
             Kind::Network => "network",
             Kind::SecurityGroup => "security group",
+            Kind::Image => "image",
         }
     }
 }

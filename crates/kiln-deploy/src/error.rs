@@ -68,6 +68,8 @@ pub enum Error {
     Broken { node: String, reason: String },
     #[error("image {image} is used by {nodes}")]
     ImageInUse { image: String, nodes: String },
+    #[error("image {image} cannot be promoted: {why}")]
+    NotPromoted { image: String, why: String },
     #[error("{0} has no instance")]
     NoInstance(String),
     #[error("the cluster has no node {0}")]

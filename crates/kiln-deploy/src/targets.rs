@@ -28,9 +28,19 @@ pub fn targets(spec: &Spec, observed: &Observed) -> Targets {
     used.into_iter().map(|name| (name.to_string(), id(name))).collect()
 }
 
+/// How an image is built.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BuildOptions {
+    /// Although its recipe has been built before.
+    pub force: bool,
+    pub keep_on_failure: bool,
+    /// Under a name of its own, to stand for its recipe only when it is promoted.
+    pub test: bool,
+}
+
 impl Deployment<'_> {
     /// Builds an image of the file, unless its recipe has been built before.
-    pub async fn build_image(&self, name: &str, force: bool, keep_on_failure: bool) -> Result<Image> {
+    pub async fn build_image(&self, name: &str, how: &BuildOptions) -> Result<Image> {
         if let Some(ImageSource::Prebuilt(prebuilt)) = self.spec.images.get(name).map(|i| &i.source) {
             return Ok(self.cloud.find_image(prebuilt).await?);
         }
@@ -51,11 +61,12 @@ impl Deployment<'_> {
             cloud_init: self.has_cloud_init(),
             kiln_digest: &hex::encode(Sha256::digest(&kiln)),
             kiln: &kiln,
-            keep_on_failure,
+            keep_on_failure: how.keep_on_failure,
+            test: how.test,
             progress: self.progress,
             stop: &self.stop,
         };
-        let image = builder.ensure(&recipe, force).await?;
+        let image = builder.ensure(&recipe, how.force || how.test).await?;
         (self.progress)(Event::done(format!("image {name}"), image.name.clone()));
         Ok(image)
     }
@@ -89,7 +100,7 @@ impl Deployment<'_> {
         for (name, id) in targets {
             if id.is_none() {
                 self.check_stop()?;
-                self.build_image(name, false, false).await?;
+                self.build_image(name, &BuildOptions::default()).await?;
             }
         }
         Ok(())

@@ -45,6 +45,8 @@ pub struct Builder<'a> {
     /// Its SHA-256.
     pub kiln_digest: &'a str,
     pub keep_on_failure: bool,
+    /// The image is to stand for its recipe only when it is promoted.
+    pub test: bool,
     pub progress: Progress<'a>,
     /// Cancelled when the build is to stop.
     pub stop: &'a CancellationToken,
@@ -218,11 +220,15 @@ impl Builder<'_> {
             kiln: env!("CARGO_PKG_VERSION").to_string(),
             packages,
         };
-        let properties = BTreeMap::from([
+        let mut properties = BTreeMap::from([
             (property::RECIPE.to_string(), manifest.recipe.clone()),
             (property::NAME.to_string(), recipe.name.clone()),
             (property::MANIFEST.to_string(), serde_json::to_string(&manifest)?),
+            (property::BUILT_FOR.to_string(), self.cluster_id.to_string()),
         ]);
+        if self.test {
+            properties.insert(property::TEST.to_string(), "yes".to_string());
+        }
         let new = NewImage { name: recipe.image_name(manifest.built), labels: Labels::new(), properties };
         Ok(self.cloud.create_image(&id, new).await?)
     }

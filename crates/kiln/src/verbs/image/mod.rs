@@ -1,0 +1,179 @@
+//! `kiln image`
+
+mod diff;
+mod list;
+mod promote;
+mod prune;
+mod sbom;
+mod show;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use clap::{Args, Subcommand};
+use kiln_cloud::{Image as CloudImage, Labels, NewImage};
+use kiln_deploy::{BuildOptions, Deployment};
+use kiln_image::{Manifest, Recipe, built_image, images_of_kiln};
+
+use crate::cluster;
+use crate::context::Context;
+use crate::error::Advise as _;
+use crate::exit::Exit;
+
+/// Build, list, compare, promote and delete node images
+#[derive(Debug, Subcommand)]
+pub enum Image {
+    Build(Build),
+    List(list::List),
+    Show(show::Show),
+    Diff(diff::Diff),
+    Sbom(sbom::Sbom),
+    Promote(promote::Promote),
+    Prune(prune::Prune),
+    Delete(Delete),
+    Upload(Upload),
+}
+
+/// Build images of the file whose recipe has not been built yet
+#[derive(Debug, Args)]
+pub struct Build {
+    /// Only this one
+    name: Option<String>,
+    /// Build it again although its recipe is unchanged, to get newer packages
+    #[arg(long)]
+    force: bool,
+    /// Build it again for a test: nodes get it only after `kiln image promote`
+    #[arg(long)]
+    test: bool,
+    /// Keep the build instance when the build fails, to inspect it
+    #[arg(long)]
+    keep_on_failure: bool,
+}
+
+/// Delete an image
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// Its name or id
+    image: String,
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    yes: bool,
+    /// Also when nodes of this cluster run it
+    #[arg(long)]
+    force: bool,
+}
+
+/// Upload a disk image to the cloud, to build from
+#[derive(Debug, Args)]
+pub struct Upload {
+    /// A disk in qcow2 or raw format
+    path: PathBuf,
+    /// The image's name in the cloud. Default: the file's name without its ending
+    #[arg(long)]
+    name: Option<String>,
+}
+
+impl Image {
+    pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        match self {
+            Image::Build(verb) => verb.run(context),
+            Image::List(verb) => verb.run(context),
+            Image::Show(verb) => verb.run(context),
+            Image::Diff(verb) => verb.run(context),
+            Image::Sbom(verb) => verb.run(context),
+            Image::Promote(verb) => verb.run(context),
+            Image::Prune(verb) => verb.run(context),
+            Image::Delete(verb) => verb.run(context),
+            Image::Upload(verb) => verb.run(context),
+        }
+    }
+}
+
+impl Build {
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let built = cluster::with(context, async |deployment| {
+            let names: Vec<String> = match &self.name {
+                Some(name) => {
+                    let known = &deployment.spec.images;
+                    if !known.contains_key(name) {
+                        let all: Vec<&str> = known.keys().map(String::as_str).collect();
+                        return Err(anyhow!("the file has no image {name}"))
+                            .exit(Exit::Usage)
+                            .hint(format!("it has {}", all.join(", ")));
+                    }
+                    vec![name.clone()]
+                }
+                None => deployment.spec.images.keys().cloned().collect(),
+            };
+            deployment.check_owner(&deployment.observe().await?)?;
+            let how =
+                BuildOptions { force: self.force, keep_on_failure: self.keep_on_failure, test: self.test };
+            let mut built = Vec::new();
+            for name in names {
+                deployment.check_stop()?;
+                built.push(deployment.build_image(&name, &how).await?.id);
+            }
+            let mut rows = list::rows(deployment).await?;
+            rows.retain(|row| built.contains(&row.id));
+            Ok(rows)
+        })?;
+        list::print(context, &built)
+    }
+}
+
+impl Delete {
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        cluster::with(context, async |deployment| {
+            let image = find(deployment, &self.image).await?;
+            if !self.force {
+                deployment.check_unused(&image).await?;
+            }
+            cluster::confirm(context, self.yes, &format!("Deleting image {}", image.name))?;
+            deployment.cloud.delete_image(&image.id).await?;
+            context.printer.say(format!("image {} is deleted", image.name));
+            Ok(Exit::Ok)
+        })
+    }
+}
+
+impl Upload {
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let stem = self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = self.name.or(stem).unwrap_or_default();
+        let image = cluster::with(context, async |deployment| {
+            let new = NewImage { name, labels: Labels::new(), properties: BTreeMap::new() };
+            context.printer.say(format!("uploading {} as {}", self.path.display(), new.name));
+            Ok(deployment.cloud.upload_image(new, &self.path).await?)
+        })?;
+        if context.printer.is_json() {
+            context.printer.json(&image)?;
+        } else {
+            context.printer.data(format!("{}  {}", image.name, image.id))?;
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+async fn find(deployment: &Deployment<'_>, wanted: &str) -> anyhow::Result<CloudImage> {
+    find_in(deployment, &images_of_kiln(&deployment.cloud).await?, wanted)
+}
+
+/// By name or id, or the one that an image of the file stands for.
+fn find_in(deployment: &Deployment<'_>, images: &[CloudImage], wanted: &str) -> anyhow::Result<CloudImage> {
+    let of_file = Recipe::of(deployment.spec, wanted);
+    let of_file = of_file.and_then(|recipe| built_image(images, &recipe));
+    let is_it = |image: &&CloudImage| image.id == wanted || image.name == wanted;
+    let found = images.iter().find(is_it).or(of_file).cloned();
+    if found.is_none() && deployment.spec.images.contains_key(wanted) {
+        return Err(anyhow!("image {wanted} of the file is not built yet"))
+            .hint(format!("`kiln image build {wanted}` builds it"));
+    }
+    found.ok_or_else(|| anyhow!("there is no image {wanted}")).hint("`kiln image list` shows them all")
+}
+
+fn manifest_of(image: &CloudImage) -> anyhow::Result<Manifest> {
+    Manifest::of(image)
+        .ok_or_else(|| anyhow!("image {} has no manifest", image.name))
+        .hint("only images that Kiln has built have one")
+}
