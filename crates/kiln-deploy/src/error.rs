@@ -23,6 +23,8 @@ pub enum Error {
     #[error(transparent)]
     Image(kiln_image::BuildError),
     #[error(transparent)]
+    Lock(#[from] kiln_image::LockError),
+    #[error(transparent)]
     Ssh(#[from] kiln_ssh::Error),
     #[error("sealing a bundle for {node}: {message}")]
     Seal { node: String, message: String },
@@ -239,6 +241,7 @@ impl Error {
             }
             Error::Cloud(error) => error.hint().map(String::from),
             Error::Image(error) => error.hint().map(String::from),
+            Error::Lock(error) => error.hint(),
             Error::Node { hint, .. } | Error::Operations { hint, .. } => hint.clone(),
             Error::AddressTaken { .. } => {
                 Some("give the node another `address` in its override, or none, or remove the port".into())

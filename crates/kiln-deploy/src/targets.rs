@@ -1,10 +1,12 @@
 //! Which image of the cloud each image of the file stands for, and building those that are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use kiln_cloud::Image;
-use kiln_image::{Builder, Event, Recipe, built_image};
-use kiln_spec::{ImageSource, Spec, hostlist};
+use kiln_image::{Builder, Event, LockFile, Recipe, built_image, images_of_kiln, standing};
+use kiln_spec::{Credentials, ImageSource, Spec, hostlist};
+use kiln_wire::SecretText;
 use sha2::{Digest as _, Sha256};
 
 use crate::deployment::Deployment;
@@ -29,13 +31,17 @@ pub fn targets(spec: &Spec, observed: &Observed) -> Targets {
 }
 
 /// How an image is built.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct BuildOptions {
     /// Although its recipe has been built before.
     pub force: bool,
     pub keep_on_failure: bool,
-    /// Under a name of its own, to stand for its recipe only when it is promoted.
+    /// To stand for its recipe only when it is promoted.
     pub test: bool,
+    /// Just the packages of this lock file, which is at this path.
+    pub lock: Option<(LockFile, PathBuf)>,
+    /// Packages are kept below this directory, and taken from there where a lock is followed.
+    pub packages: Option<PathBuf>,
 }
 
 impl Deployment<'_> {
@@ -45,6 +51,10 @@ impl Deployment<'_> {
             return Ok(self.cloud.find_image(prebuilt).await?);
         }
         let recipe = Recipe::of(self.spec, name).ok_or_else(|| Error::ImageNotBuilt(name.to_string()))?;
+        let recipe = match &how.lock {
+            Some((file, path)) => recipe.locked(file, path)?,
+            None => recipe,
+        };
         let ssh = self.ssh()?;
         let instance = kiln_image::instance_name(&self.spec.name);
         let kiln = self.kiln_bytes()?;
@@ -61,14 +71,40 @@ impl Deployment<'_> {
             cloud_init: self.has_cloud_init(),
             kiln_digest: &hex::encode(Sha256::digest(&kiln)),
             kiln: &kiln,
+            credentials: &|reference| self.credentials(reference),
             keep_on_failure: how.keep_on_failure,
             test: how.test,
+            packages_dir: how.packages.as_deref(),
+            ask: None,
             progress: self.progress,
             stop: &self.stop,
         };
         let image = builder.ensure(&recipe, how.force || how.test).await?;
+        if recipe.lock.is_some() && !how.test {
+            // One that was built from this lock before may have been followed by others.
+            let images = images_of_kiln(&self.cloud).await?;
+            let standing = standing(&images, &recipe.unlocked_digest()).first().map(|now| now.id.clone());
+            if standing.as_ref() != Some(&image.id) {
+                self.promote(name, &image).await?;
+            }
+        }
         (self.progress)(Event::done(format!("image {name}"), image.name.clone()));
         Ok(image)
+    }
+
+    /// The `USER:PASSWORD` of a package source.
+    fn credentials(&self, reference: &Credentials) -> std::result::Result<SecretText, String> {
+        match reference {
+            Credentials::Environment(name) => match std::env::var(name) {
+                Ok(text) => Ok(text.into()),
+                Err(_) => Err(format!("the environment variable {name} is not set")),
+            },
+            Credentials::File(path) => {
+                let path = self.beside_file(path);
+                let text = std::fs::read_to_string(&path);
+                text.map(SecretText::from).map_err(|error| format!("{}: {error}", path.display()))
+            }
+        }
     }
 
     /// Refuses if nodes run this image.

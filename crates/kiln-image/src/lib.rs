@@ -3,15 +3,20 @@
 mod build;
 mod catalog;
 mod difference;
+mod lock;
+mod locked;
+mod login;
 mod manifest;
 mod progress;
 mod recipe;
 mod sbom;
+mod sequence;
 mod steps;
 
-pub use build::{BuildError, Builder, instance_name};
+pub use build::{Ask, BuildError, Builder, Choice, instance_name};
 pub use catalog::{built_image, images_of_kiln, is_of_kiln, is_test, origin, promotion, standing};
 pub use difference::{Change, Difference};
+pub use lock::{Lock, LockError, LockFile, LockedPackage};
 pub use manifest::{Manifest, Package};
 pub use progress::{Event, Progress, State};
 pub use recipe::{Recipe, Source};

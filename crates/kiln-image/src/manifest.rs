@@ -83,7 +83,7 @@ impl Manifest {
 /// With packages given as `NAME VERSION ARCHITECTURE`, a line each.
 #[cfg(test)]
 pub(crate) fn test_manifest(packages: &str) -> Manifest {
-    let lines: String = packages.lines().map(|line| format!("{}\t-\n", line.replace(' ', "\t"))).collect();
+    let lines: String = packages.lines().map(|line| line.replace(' ', "\t") + "\t-\n").collect();
     Manifest {
         format: Version,
         recipe: "r".into(),

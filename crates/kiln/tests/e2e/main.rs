@@ -15,6 +15,8 @@ mod cut;
 mod daemon;
 mod documents;
 mod elastic;
+mod image_life;
+mod image_builds;
 mod images;
 mod instance;
 mod lab;
@@ -24,6 +26,7 @@ mod maintenance;
 mod raise;
 mod reconcile;
 mod removal;
+mod repository;
 mod rights;
 #[path = "../lab/rights_table.rs"]
 mod rights_table;
@@ -151,6 +154,19 @@ const BACKUP_LOST: &[Scenario] = &[
     ("control is lost with its state volume", backup::state_volume_lost),
 ];
 
+/// Without a cluster.
+const IMAGE_BUILDS: &[Scenario] = &[
+    ("packages from a site's own repository", image_builds::sources),
+    ("a build that fails leaves nothing", image_builds::failures),
+];
+
+/// What becomes of images. No cluster is raised.
+const IMAGE_LIFE: &[Scenario] = &[
+    ("images are compared, promoted and deleted", image_life::compared_and_promoted),
+    ("a bill of materials is accepted", image_life::bill_of_materials),
+    ("a locked build repeats, and names what is gone", image_life::locked),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
@@ -225,6 +241,7 @@ const SUITES: &[Suite] = &[
         ],
     },
     Suite { name: "reconcile-trixie", debian: "trixie", lane: "newer", scenarios: &[RECONCILE_SHORT] },
+    Suite { name: "images", debian: "trixie", lane: "newer", scenarios: &[IMAGE_BUILDS] },
     Suite { name: "rollout-trixie", debian: "trixie", lane: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic-trixie", debian: "trixie", lane: "trixie", scenarios: &[ELASTIC_SHORT] },
     Suite {
@@ -244,6 +261,7 @@ const SUITES: &[Suite] = &[
         lane: "newer",
         scenarios: &[RAISE, &[("an upgrade of Slurm under a running and a waiting job", control::upgraded)]],
     },
+    Suite { name: "image-life", debian: "trixie", lane: "newer", scenarios: &[IMAGE_LIFE] },
     Suite {
         name: "forky",
         debian: "forky",

@@ -2,6 +2,7 @@
 
 mod diff;
 mod list;
+mod lock;
 mod promote;
 mod prune;
 mod sbom;
@@ -29,6 +30,7 @@ pub enum Image {
     Show(show::Show),
     Diff(diff::Diff),
     Sbom(sbom::Sbom),
+    Lock(lock::Lock),
     Promote(promote::Promote),
     Prune(prune::Prune),
     Delete(Delete),
@@ -46,6 +48,13 @@ pub struct Build {
     /// Build it again for a test: nodes get it only after `kiln image promote`
     #[arg(long)]
     test: bool,
+    /// Install just the packages of the lock file that `kiln image lock` has written
+    #[arg(long)]
+    locked: bool,
+    /// Keep the packages of each image in a directory below this one. With --locked they are taken from there, if they are there, and no
+    /// package source is asked
+    #[arg(long, value_name = "DIRECTORY")]
+    keep_packages: Option<PathBuf>,
     /// Keep the build instance when the build fails, to inspect it
     #[arg(long)]
     keep_on_failure: bool,
@@ -82,6 +91,7 @@ impl Image {
             Image::Show(verb) => verb.run(context),
             Image::Diff(verb) => verb.run(context),
             Image::Sbom(verb) => verb.run(context),
+            Image::Lock(verb) => verb.run(context),
             Image::Promote(verb) => verb.run(context),
             Image::Prune(verb) => verb.run(context),
             Image::Delete(verb) => verb.run(context),
@@ -92,6 +102,7 @@ impl Image {
 
 impl Build {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let lock = if self.locked { Some(lock::read(context)?) } else { None };
         let built = cluster::with(context, async |deployment| {
             let names: Vec<String> = match &self.name {
                 Some(name) => {
@@ -107,8 +118,13 @@ impl Build {
                 None => deployment.spec.images.keys().cloned().collect(),
             };
             deployment.check_owner(&deployment.observe().await?)?;
-            let how =
-                BuildOptions { force: self.force, keep_on_failure: self.keep_on_failure, test: self.test };
+            let how = BuildOptions {
+                force: self.force,
+                keep_on_failure: self.keep_on_failure,
+                test: self.test,
+                lock: lock.clone(),
+                packages: self.keep_packages.clone(),
+            };
             let mut built = Vec::new();
             for name in names {
                 deployment.check_stop()?;

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use kiln_deploy::Verdict;
+use kiln_image::LockFile;
 
 use crate::cluster;
 use crate::context::Context;
@@ -27,8 +28,11 @@ pub struct Prune {
 
 impl Prune {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        // One that cannot be read names images that are not known: nothing is deleted then.
+        let locks = LockFile::read(&LockFile::path(&context.file))?.unwrap_or_default();
+        let locked: Vec<String> = locks.images.into_values().map(|lock| lock.image).collect();
         cluster::with(context, async |deployment| {
-            let verdicts = deployment.judge_images(self.keep, &[]).await?;
+            let verdicts = deployment.judge_images(self.keep, &locked).await?;
             show(context, &verdicts)?;
             let goes: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.kept.is_none()).collect();
             if goes.is_empty() || self.dry_run {
