@@ -61,7 +61,8 @@ impl TryFrom<String> for LockedPackage {
         let fields: Vec<&str> = line.split(' ').collect();
         // They become part of a file that the package manager reads.
         let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-        let is_sum = |text: &str| text == "-" || text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let is_sum =
+            |text: &str| text == "-" || text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
         match fields.as_slice() {
             [name, version, architecture, sum]
                 if [name, version, architecture].iter().all(|text| is_plain(text)) && is_sum(sum) =>
@@ -102,7 +103,9 @@ pub enum LockError {
 impl LockError {
     pub fn hint(&self) -> Option<String> {
         match self {
-            LockError::NoHashes(_) => Some("build it again with `kiln image build --force`, then lock it".into()),
+            LockError::NoHashes(_) => {
+                Some("build it again with `kiln image build --force`, then lock it".into())
+            }
             LockError::NotLocked { image, .. } => Some(format!("`kiln image lock {image}` writes one")),
             LockError::Content { .. } => {
                 Some("`kiln image lock` writes it again from the images of the file".into())
@@ -169,23 +172,32 @@ impl Lock {
 
     /// For the scripts of a family: name, version, architecture and hash, separated by tabs.
     pub fn lines(&self) -> String {
-        let line = |package: &LockedPackage| format!("{}\n", String::from(package.clone()).replace(' ', "\t"));
+        let line =
+            |package: &LockedPackage| format!("{}\n", String::from(package.clone()).replace(' ', "\t"));
         self.packages.iter().map(line).collect()
     }
 
     /// What an image that was built from this lock has otherwise; empty if nothing.
     pub fn broken_by(&self, packages: &[Package]) -> Vec<String> {
-        let key = |package: &LockedPackage| (package.name.clone(), package.architecture.clone(), package.version.clone());
+        let key = |package: &LockedPackage| {
+            (package.name.clone(), package.architecture.clone(), package.version.clone())
+        };
         let built: Vec<LockedPackage> = packages.iter().map(locked).collect();
         let wanted: BTreeMap<_, &LockedPackage> = self.packages.iter().map(|p| (key(p), p)).collect();
         let there: BTreeMap<_, &LockedPackage> = built.iter().map(|p| (key(p), p)).collect();
-        let name = |(name, architecture, version): &(String, String, String)| format!("{name}:{architecture} {version}");
+        let name = |(name, architecture, version): &(String, String, String)| {
+            format!("{name}:{architecture} {version}")
+        };
         let names: BTreeSet<_> = wanted.keys().map(|(name, architecture, _)| (name, architecture)).collect();
         let mut all: Vec<String> = Vec::new();
-        all.extend(wanted.keys().filter(|k| !there.contains_key(*k)).map(|k| format!("{} is not there", name(k))));
+        all.extend(
+            wanted.keys().filter(|k| !there.contains_key(*k)).map(|k| format!("{} is not there", name(k))),
+        );
         for (k, package) in &there {
             match wanted.get(k) {
-                None if names.contains(&(&k.0, &k.1)) => all.push(format!("{} is of another version", name(k))),
+                None if names.contains(&(&k.0, &k.1)) => {
+                    all.push(format!("{} is of another version", name(k)))
+                }
                 None => all.push(format!("{} is not in the lock", name(k))),
                 Some(locked) => {
                     if let (Some(a), Some(b)) = (&locked.sha256, &package.sha256)

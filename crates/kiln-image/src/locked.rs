@@ -75,7 +75,8 @@ impl Sequence<'_> {
             .spawn()
             .map_err(|source| BuildError::Kept { path: dir.to_path_buf(), source })?;
         let archive = tar.stdout.take().map_or(Stdio::null(), Stdio::from);
-        let script = format!("mkdir -p {THERE} && exec tar --extract --no-same-owner --file - --directory {THERE}");
+        let script =
+            format!("mkdir -p {THERE} && exec tar --extract --no-same-owner --file - --directory {THERE}");
         let argv = ["sh", "-c", &script];
         let builder = self.builder;
         let sent = builder.unless_stopped(builder.ssh.stream(host, &argv, archive, Stdio::null())).await;

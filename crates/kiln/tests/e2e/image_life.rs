@@ -43,9 +43,14 @@ pub fn compared_and_promoted(lab: &mut Lab) {
     let first = built(&lab.json(&["image", "build", "life", "--keep-packages", &kept(lab)]));
     let shown = lab.json(&["image", "show", "life"]);
     let packages = shown["packages"].as_array().expect("packages");
-    let hashed = packages.iter().filter(|package| package["sha256"].as_str().is_some_and(|sum| sum.len() == 64));
+    let hashed =
+        packages.iter().filter(|package| package["sha256"].as_str().is_some_and(|sum| sum.len() == 64));
     assert_eq!(hashed.count(), packages.len(), "every package has a hash");
-    assert!(packages.iter().all(|package| ["amd64", "all"].contains(&package["architecture"].as_str().unwrap_or(""))));
+    assert!(
+        packages
+            .iter()
+            .all(|package| ["amd64", "all"].contains(&package["architecture"].as_str().unwrap_or("")))
+    );
     assert_eq!(shown["descent"].as_array().map(Vec::len), Some(2), "{}", shown["descent"]);
 
     // The same package set as the file's, and one that the file does not have.
@@ -127,8 +132,11 @@ pub fn locked(lab: &mut Lab) {
         format!("{} 0.0.1~gone {}", words[0], words[2])
     };
     let (hello, munge) = (of("hello"), of("munge"));
-    std::fs::write(lab.path("cluster.lock"), lock.replace(&hello, &gone(&hello)).replace(&munge, &gone(&munge)))
-        .expect("a lock file");
+    std::fs::write(
+        lab.path("cluster.lock"),
+        lock.replace(&hello, &gone(&hello)).replace(&munge, &gone(&munge)),
+    )
+    .expect("a lock file");
     let output = lab.try_kiln(&["image", "build", "life", "--locked"]);
     let text = printed(&output);
     assert!(!output.status.success());

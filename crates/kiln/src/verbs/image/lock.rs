@@ -49,7 +49,9 @@ impl Lock {
                         .hint(format!("it has {}", known.join(", ")));
                 }
                 Some(name) => vec![name],
-                None => known.into_iter().filter(|name| Recipe::of(deployment.spec, name).is_some()).collect(),
+                None => {
+                    known.into_iter().filter(|name| Recipe::of(deployment.spec, name).is_some()).collect()
+                }
             };
             let mut locked = Vec::new();
             for name in names {
