@@ -18,6 +18,7 @@ mod images;
 mod inventory;
 mod keys;
 mod leaving;
+mod memory;
 mod nodes;
 mod observe;
 mod owner;

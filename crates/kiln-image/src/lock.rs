@@ -196,7 +196,7 @@ impl Lock {
         for (k, package) in &there {
             match wanted.get(k) {
                 None if names.contains(&(&k.0, &k.1)) => {
-                    all.push(format!("{} is of another version", name(k)))
+                    all.push(format!("{} is of another version", name(k)));
                 }
                 None => all.push(format!("{} is not in the lock", name(k))),
                 Some(locked) => {

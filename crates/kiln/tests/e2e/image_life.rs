@@ -141,7 +141,7 @@ pub fn locked(lab: &mut Lab) {
     let text = printed(&output);
     assert!(!output.status.success());
     assert!(text.contains("hello 0.0.1~gone") && text.contains("munge 0.0.1~gone"), "{text}");
-    assert_eq!(names(lab), [first.clone()]);
+    assert_eq!(names(lab).as_slice(), std::slice::from_ref(&first));
     std::fs::write(lab.path("cluster.lock"), &lock).expect("a lock file");
 
     let again = built(&lab.json(&["image", "build", "life", "--locked"]));
