@@ -55,6 +55,21 @@ impl Deployment<'_> {
             Some((file, path)) => recipe.locked(file, path)?,
             None => recipe,
         };
+        let image = self.ensure_image(&recipe, how).await?;
+        if recipe.lock.is_some() && !how.test {
+            // One that was built from this lock before may have been followed by others.
+            let images = images_of_kiln(&self.cloud).await?;
+            let standing = standing(&images, &recipe.unlocked_digest()).first().map(|now| now.id.clone());
+            if standing.as_ref() != Some(&image.id) {
+                self.promote(name, &image).await?;
+            }
+        }
+        (self.progress)(Event::done(format!("image {name}"), image.name.clone()));
+        Ok(image)
+    }
+
+    /// The image of a recipe, found or built.
+    pub(crate) async fn ensure_image(&self, recipe: &Recipe, how: &BuildOptions) -> Result<Image> {
         let ssh = self.ssh()?;
         let instance = kiln_image::instance_name(&self.spec.name);
         let kiln = self.kiln_bytes()?;
@@ -79,17 +94,7 @@ impl Deployment<'_> {
             progress: self.progress,
             stop: &self.stop,
         };
-        let image = builder.ensure(&recipe, how.force || how.test).await?;
-        if recipe.lock.is_some() && !how.test {
-            // One that was built from this lock before may have been followed by others.
-            let images = images_of_kiln(&self.cloud).await?;
-            let standing = standing(&images, &recipe.unlocked_digest()).first().map(|now| now.id.clone());
-            if standing.as_ref() != Some(&image.id) {
-                self.promote(name, &image).await?;
-            }
-        }
-        (self.progress)(Event::done(format!("image {name}"), image.name.clone()));
-        Ok(image)
+        Ok(builder.ensure(recipe, how.force || how.test).await?)
     }
 
     /// The `USER:PASSWORD` of a package source.

@@ -3,6 +3,7 @@
 mod build;
 mod catalog;
 mod difference;
+mod disk;
 mod lock;
 mod locked;
 mod login;
@@ -16,6 +17,7 @@ mod steps;
 pub use build::{Ask, BuildError, Builder, Choice, instance_name};
 pub use catalog::{built_image, images_of_kiln, is_of_kiln, is_test, origin, promotion, standing};
 pub use difference::{Change, Difference};
+pub use disk::{DiskFormat, Export, ExportError, Exported, Sidecar, SidecarError, check as check_export};
 pub use lock::{Lock, LockError, LockFile, LockedPackage};
 pub use manifest::{Manifest, Package};
 pub use progress::{Event, Progress, State};

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use kiln_cloud::Image;
 use kiln_distro::Family;
 use kiln_site::{ServiceUser, services};
 use kiln_slurm::Release;
 use kiln_spec::{ImageSource, ImageSpec, Role, SYSTEM_SOURCES, SourceSpec, Spec, System};
+use kiln_wire::labels::image as property;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -27,6 +29,8 @@ pub struct Recipe {
     /// Exactly the packages that are to be in it.
     #[serde(skip)]
     pub lock: Option<Lock>,
+    /// The source as it is, with what a disk needs to boot, and nothing else.
+    pub bootable: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -72,7 +76,32 @@ impl Recipe {
             system_sources: image.sources.iter().any(|name| name == SYSTEM_SOURCES),
             sources: image.sources.iter().filter_map(|name| spec.sources.get(name)).cloned().collect(),
             lock: None,
+            bootable: false,
         })
+    }
+
+    /// What makes an image of the cloud bootable by itself, with the packages that it has. A disk may go to any cloud, so
+    /// it also gets what nodes of its roles need on others.
+    pub fn bootable(spec: &Spec, image: &Image) -> Recipe {
+        let source = Source::Cloud(image.id.clone());
+        let name = image.properties.get(property::NAME);
+        let roles = match name.and_then(|name| spec.images.get(name)) {
+            Some(image) => image.roles.clone(),
+            // One that Kiln built, from another file.
+            None if name.is_some() => Role::ALL.to_vec(),
+            None => Vec::new(),
+        };
+        let packages = services::packages_of_clouds(source.family(), &roles);
+        Recipe {
+            name: format!("{}-disk", name.unwrap_or(&image.name)),
+            packages: packages.into_iter().map(String::from).collect(),
+            source,
+            commands: Vec::new(),
+            system_sources: true,
+            sources: Vec::new(),
+            lock: None,
+            bootable: true,
+        }
     }
 
     pub fn family(&self) -> &'static Family {
@@ -116,6 +145,9 @@ impl Recipe {
         }
         if let Some(lock) = &self.lock {
             content["lock"] = lock.digest().into();
+        }
+        if self.bootable {
+            content["bootable"] = self.family().steps.bootable.script.into();
         }
         hex::encode(Sha256::digest(content.to_string()))
     }
@@ -197,6 +229,31 @@ mod tests {
             "{lean}roles = [\"login\"]\n[image.peak]\nsource = \"top\"\nroles = [\"login\", \"compute\"]"
         );
         assert_eq!(packages_of(&tower, "peak"), "libpam-slurm vim");
+    }
+
+    #[test]
+    fn a_disk_has_what_other_clouds_need() {
+        let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[image.default]\n[image.lean]\n\
+                    roles = [\"compute\"]\n[compute.standard]\nnodes = \"standard-[0-1]\"\n";
+        let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let disk = |name: Option<&str>| {
+            let name = name.map(|name| (property::NAME.to_string(), name.to_string()));
+            let image = Image {
+                id: "i-1".into(),
+                name: "debian-bookworm".into(),
+                labels: kiln_cloud::Labels::new(),
+                properties: name.into_iter().collect(),
+                size_bytes: 0,
+                created: jiff::Timestamp::UNIX_EPOCH,
+            };
+            let recipe = Recipe::bootable(&spec, &image);
+            format!("{}: {}", recipe.name, recipe.packages.join(" "))
+        };
+        let compute = "chrony libpam-slurm libpam-slurm-adopt nfs-common";
+        assert_eq!(disk(Some("lean")), format!("lean-disk: {compute}"));
+        assert_eq!(disk(Some("default")), format!("default-disk: {compute} nfs-kernel-server"));
+        assert_eq!(disk(Some("other")), format!("other-disk: {compute} nfs-kernel-server"));
+        assert_eq!(disk(None), "debian-bookworm-disk: ");
     }
 
     fn digest(sources: &str, list: &str) -> String {

@@ -59,22 +59,13 @@ impl<'b> Sequence<'b> {
         let before = self.packages(&host).await?;
         self.begin("sources", family.sources.settle.says);
         self.open_sources(&host).await?;
-        self.apply_lock(&host, &before).await?;
-        self.begin("update", family.steps.update.says);
-        self.step(&host, &family.steps.update, &[], b"").await?;
-        // Before the packages, which would give them numbers of their own.
-        self.begin("users", steps::MAKE_SERVICE_USERS.says);
-        let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
-        let users: Vec<&str> = users.iter().map(String::as_str).collect();
-        self.step(&host, &steps::MAKE_SERVICE_USERS, &users, b"").await?;
-        let wanted: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
-        if !wanted.is_empty() {
-            self.begin("install", family.steps.install.says);
-            self.step(&host, &family.steps.install, &wanted, b"").await?;
-        }
-        for command in &recipe.commands {
-            self.begin("command", &format!("running: {command}"));
-            self.script(&host, "a command of the file", command, &[], b"").await?;
+        if recipe.bootable {
+            self.begin("bootable", family.steps.bootable.says);
+            let packages: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
+            self.step(&host, &family.steps.bootable, &packages, b"").await?;
+        } else {
+            self.apply_lock(&host, &before).await?;
+            self.install(&host).await?;
         }
         self.begin("services", steps::SETTLE_SERVICES.says);
         let (enabled, disabled) = services::units_of_image(family);
@@ -114,6 +105,28 @@ impl<'b> Sequence<'b> {
         }
         let new = NewImage { name: recipe.image_name(manifest.built), labels: Labels::new(), properties };
         Ok(builder.cloud.create_image(&id, new).await?)
+    }
+
+    /// What a recipe adds to its source.
+    async fn install(&mut self, host: &Host) -> Result<(), BuildError> {
+        let (recipe, family) = (self.recipe, self.family);
+        self.begin("update", family.steps.update.says);
+        self.step(host, &family.steps.update, &[], b"").await?;
+        // Before the packages, which would give them numbers of their own.
+        self.begin("users", steps::MAKE_SERVICE_USERS.says);
+        let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
+        let users: Vec<&str> = users.iter().map(String::as_str).collect();
+        self.step(host, &steps::MAKE_SERVICE_USERS, &users, b"").await?;
+        let wanted: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
+        if !wanted.is_empty() {
+            self.begin("install", family.steps.install.says);
+            self.step(host, &family.steps.install, &wanted, b"").await?;
+        }
+        for command in &recipe.commands {
+            self.begin("command", &format!("running: {command}"));
+            self.script(host, "a command of the file", command, &[], b"").await?;
+        }
+        Ok(())
     }
 
     async fn boot(&mut self, source: &Image, within: BuildNetwork) -> Result<(String, Host), BuildError> {

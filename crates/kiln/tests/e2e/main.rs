@@ -13,6 +13,7 @@ mod cluster_dir;
 mod control;
 mod cut;
 mod daemon;
+mod disk;
 mod documents;
 mod elastic;
 mod image_builds;
@@ -167,6 +168,13 @@ const IMAGE_LIFE: &[Scenario] = &[
     ("a locked build repeats, and names what is gone", image_life::locked),
 ];
 
+/// Images that leave the local cloud.
+const DISK: &[Scenario] = &[
+    ("two exports of an image are the same disk", disk::exported),
+    ("an export that ends early leaves nothing", disk::cut_off),
+    ("the disk boots by BIOS and reads its config drive", disk::boots_by_bios),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
@@ -225,6 +233,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "elastic", debian: "bookworm", lane: "elastic", scenarios: &[ELASTIC] },
     Suite { name: "reconcile", debian: "bookworm", lane: "bookworm", scenarios: &[RECONCILE] },
     Suite { name: "backup", debian: "bookworm", lane: "elastic", scenarios: &[BACKUP] },
+    Suite { name: "disk", debian: "bookworm", lane: "elastic", scenarios: &[DISK] },
     Suite { name: "backup-lost", debian: "bookworm", lane: "elastic", scenarios: &[BACKUP_LOST] },
     Suite {
         name: "trixie",
@@ -276,6 +285,14 @@ const SUITES: &[Suite] = &[
 const CHAOS_TRIXIE: Suite =
     Suite { name: "chaos-trixie", debian: "trixie", lane: "newer", scenarios: &[CHAOS] };
 
+/// What takes long under emulation: runs only when it is named.
+const DISKS: Suite = Suite {
+    name: "disk-trixie",
+    debian: "trixie",
+    lane: "newer",
+    scenarios: &[DISK, &[("the disk boots by EFI and reads its config drive", disk::boots_by_efi)]],
+};
+
 /// For daily work: runs only when it is named.
 const QUICK: Suite = Suite {
     name: "quick",
@@ -304,7 +321,7 @@ fn main() -> ExitCode {
 }
 
 fn all() -> impl Iterator<Item = &'static Suite> {
-    SUITES.iter().chain([&CHAOS_TRIXIE, &QUICK])
+    SUITES.iter().chain([&CHAOS_TRIXIE, &DISKS, &QUICK])
 }
 
 fn run_all<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
