@@ -68,13 +68,14 @@ impl Recipe {
                 _ => Source::Image(Box::new(Recipe::of(spec, parent)?)),
             },
         };
+        let (system_sources, sources) = sources_of(spec, image);
         Some(Recipe {
             name: name.to_string(),
             packages: packages(spec, source.family(), image),
             source,
             commands: image.commands.clone(),
-            system_sources: image.sources.iter().any(|name| name == SYSTEM_SOURCES),
-            sources: image.sources.iter().filter_map(|name| spec.sources.get(name)).cloned().collect(),
+            system_sources,
+            sources,
             lock: None,
             bootable: false,
         })
@@ -91,14 +92,18 @@ impl Recipe {
             None if name.is_some() => Role::ALL.to_vec(),
             None => Vec::new(),
         };
+        let (system_sources, sources) = match name.and_then(|name| spec.images.get(name)) {
+            Some(image) => sources_of(spec, image),
+            None => (true, Vec::new()),
+        };
         let packages = services::packages_of_clouds(source.family(), &roles);
         Recipe {
             name: format!("{}-disk", name.unwrap_or(&image.name)),
             packages: packages.into_iter().map(String::from).collect(),
             source,
             commands: Vec::new(),
-            system_sources: true,
-            sources: Vec::new(),
+            system_sources,
+            sources,
             lock: None,
             bootable: true,
         }
@@ -169,6 +174,12 @@ impl Recipe {
     pub fn image_name(&self, built: jiff::Timestamp) -> String {
         format!("{}-{}-{}", self.name, &self.digest()[..8], built.strftime("%Y%m%dT%H%M%S"))
     }
+}
+
+/// Whether packages come from the repositories of the source image, and from which others.
+fn sources_of(spec: &Spec, image: &ImageSpec) -> (bool, Vec<SourceSpec>) {
+    let others = image.sources.iter().filter_map(|name| spec.sources.get(name));
+    (image.sources.iter().any(|name| name == SYSTEM_SOURCES), others.cloned().collect())
 }
 
 /// What of a repository decides what is inside. Its name does where nodes keep it; credentials never do.
