@@ -11,6 +11,7 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
 use crate::plan::{SoftwareChange, releases, software};
+use crate::sleep::Sleep;
 
 /// As often as kilnd itself looks at a rollout.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -19,12 +20,14 @@ pub struct Rollouts<'d> {
     deployment: &'d Deployment<'d>,
     control: Control,
     observed: Observed,
+    sleep: Sleep,
 }
 
 impl Deployment<'_> {
     pub async fn rollouts(&self) -> Result<Rollouts<'_>> {
         let observed = self.observe().await?;
-        Ok(Rollouts { deployment: self, control: self.control(&observed)?, observed })
+        let (control, sleep) = (self.control(&observed)?, observed.sleep(self.spec));
+        Ok(Rollouts { deployment: self, control, sleep, observed })
     }
 }
 
@@ -53,6 +56,8 @@ impl Rollouts<'_> {
     }
 
     pub async fn start(&self, options: &Options) -> Result<RolloutReport> {
+        // Its jobs would wait for the cluster to wake up.
+        self.sleep.check_awake(&self.deployment.spec.name)?;
         let json = options.to_json().map_err(|e| Error::NotReady(e.to_string()))?;
         self.control.ask(&["start"], &json).await
     }
