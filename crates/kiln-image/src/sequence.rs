@@ -178,28 +178,6 @@ impl<'b> Sequence<'b> {
         Ok((instance.id, host))
     }
 
-    /// What a recipe adds to its source.
-    async fn install(&mut self, host: &Host) -> Result<(), BuildError> {
-        let (recipe, family) = (self.recipe, self.family);
-        self.begin("update", family.steps.update.says);
-        self.step(host, &family.steps.update, &[], b"").await?;
-        // Before the packages, which would give them numbers of their own.
-        self.begin("users", steps::MAKE_SERVICE_USERS.says);
-        let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
-        let users: Vec<&str> = users.iter().map(String::as_str).collect();
-        self.step(host, &steps::MAKE_SERVICE_USERS, &users, b"").await?;
-        let wanted: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
-        if !wanted.is_empty() {
-            self.begin("install", family.steps.install.says);
-            self.step(host, &family.steps.install, &wanted, b"").await?;
-        }
-        for command in &recipe.commands {
-            self.begin("command", &format!("running: {command}"));
-            self.script(host, "a command of the file", command, &[], b"").await?;
-        }
-        Ok(())
-    }
-
     async fn packages(&self, host: &Host) -> Result<Vec<Package>, BuildError> {
         let command = ["sh", "-c", self.family.installed.list];
         let listed = self.builder.unless_stopped(self.builder.ssh.run(host, &command, b"")).await??;
