@@ -1,5 +1,7 @@
 //! `kiln image`
 
+mod sync;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -24,6 +26,7 @@ pub enum Image {
     Show(Show),
     Delete(Delete),
     Upload(Upload),
+    Sync(sync::Sync),
 }
 
 /// Build images of the file whose recipe has not been built yet
@@ -94,6 +97,7 @@ impl Image {
             Image::Show(verb) => verb.run(context),
             Image::Delete(verb) => verb.run(context),
             Image::Upload(verb) => verb.run(context),
+            Image::Sync(verb) => verb.run(context),
         }
     }
 }
