@@ -32,6 +32,9 @@ pub struct SourceSnapshot {
     pub before: Option<String>,
     /// The one that they are built from next. `None`: a dry run cannot tell.
     pub after: Option<String>,
+    /// The newest on the server, where a dry run has asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest: Option<String>,
     /// What the server fetches from; `None`: its newest snapshot is taken.
     pub upstream: Option<String>,
     /// The snapshot was made now.
@@ -91,8 +94,13 @@ impl<'a> Snapshotting<'a> {
         let each = sources.iter().map(|source| async {
             let Some((pulp, upstream)) = self.synced(source) else { return self.listed(source).await };
             let outlook = self.server.outlook(&pulp.path).await.map_err(about(source))?;
-            let report = SourceSnapshot { on_demand: outlook.on_demand, ..unchanged(source) };
-            Ok(SourceSnapshot { after: None, upstream: Some(upstream.to_string()), ..report })
+            Ok(SourceSnapshot {
+                after: None,
+                newest: outlook.latest,
+                upstream: Some(upstream.to_string()),
+                on_demand: outlook.on_demand,
+                ..unchanged(source)
+            })
         });
         join_all(each).await.into_iter().collect()
     }
@@ -214,7 +222,8 @@ impl<'a> Snapshotting<'a> {
             return Ok(());
         }
         let unfinished = self.dir.join(format!(".{SNAPSHOTS_FILE}.new"));
-        let written = write_whole(&unfinished, &snapshots.to_text()).and_then(|()| fs::rename(&unfinished, &path));
+        let written =
+            write_whole(&unfinished, &snapshots.to_text()).and_then(|()| fs::rename(&unfinished, &path));
         written.map_err(|source| {
             let _ = fs::remove_file(&unfinished);
             Error::File { path, did: "written", source }
@@ -258,6 +267,7 @@ fn unchanged(source: &SourceSpec) -> SourceSnapshot {
         source: source.name.clone(),
         before: source.snapshot.clone(),
         after: source.snapshot.clone(),
+        newest: None,
         upstream: None,
         made: false,
         packages: None,
@@ -270,9 +280,9 @@ fn about(source: &SourceSpec) -> impl Fn(kiln_pulp::Error) -> Error {
     move |error| match error {
         kiln_pulp::Error::Stopped { canceled } => Error::SyncStopped { canceled },
         // They are about the server, whatever was asked of it.
-        kiln_pulp::Error::Unreachable { .. } | kiln_pulp::Error::NotPulp { .. } | kiln_pulp::Error::NoRights { .. } => {
-            Error::Pulp(error)
-        }
+        kiln_pulp::Error::Unreachable { .. }
+        | kiln_pulp::Error::NotPulp { .. }
+        | kiln_pulp::Error::NoRights { .. } => Error::Pulp(error),
         error => Error::Sync { name: name.clone(), source: error },
     }
 }
@@ -282,7 +292,11 @@ fn told(report: &SourceSnapshot) -> String {
     let stamp = report.after.as_deref().unwrap_or_default();
     let count = report.packages.map(|packages| {
         let Packages { all, added, removed } = packages;
-        if report.made { format!(", {all} packages ({added} added, {removed} removed)") } else { format!(", {all} packages") }
+        if report.made {
+            format!(", {all} packages ({added} added, {removed} removed)")
+        } else {
+            format!(", {all} packages")
+        }
     });
     let count = count.unwrap_or_default();
     match (report.made, report.changes()) {

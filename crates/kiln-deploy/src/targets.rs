@@ -129,4 +129,3 @@ pub(crate) fn credentials(reference: &Credentials, dir: &Path) -> std::result::R
         }
     }
 }
-

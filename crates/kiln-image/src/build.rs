@@ -138,12 +138,7 @@ impl Builder<'_> {
         needed.filter_map(|(at, reference)| Some((at, reference?))).map(login).collect()
     }
 
-    async fn build(
-        &self,
-        recipe: &Recipe,
-        source: &Image,
-        logins: Vec<Login>,
-    ) -> Result<Image, BuildError> {
+    async fn build(&self, recipe: &Recipe, source: &Image, logins: Vec<Login>) -> Result<Image, BuildError> {
         if self.stop.is_cancelled() {
             return Err(BuildError::Stopped);
         }

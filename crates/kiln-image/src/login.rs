@@ -14,7 +14,8 @@ impl Login {
     /// Reads `USER:PASSWORD`. Package managers have no way to write a space in them.
     pub fn of(source: usize, text: &SecretText) -> Option<Login> {
         let (user, password) = text.expose_secret().trim_end_matches(['\r', '\n']).split_once(':')?;
-        let is_plain = |part: &str| !part.is_empty() && !part.contains(|c: char| c.is_whitespace() || c.is_control());
+        let is_plain =
+            |part: &str| !part.is_empty() && !part.contains(|c: char| c.is_whitespace() || c.is_control());
         (is_plain(user) && is_plain(password)).then(|| Login {
             source,
             user: user.to_string(),

@@ -183,8 +183,7 @@ mod tests {
              [compute.standard]\nnodes = \"standard-[0-1]\"\n{sources}"
         );
         let key = |path: &str| Ok(format!("-----BEGIN PGP PUBLIC KEY BLOCK-----\n{path}").into_bytes());
-        let (spec, _) =
-            kiln_spec::parse_with_files(&text, "f", &key).unwrap_or_else(|e| panic!("{e}"));
+        let (spec, _) = kiln_spec::parse_with_files(&text, "f", &key).unwrap_or_else(|e| panic!("{e}"));
         Recipe::of(&spec, "default").unwrap().digest()
     }
 

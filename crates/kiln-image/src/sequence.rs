@@ -41,9 +41,10 @@ impl<'b> Sequence<'b> {
     /// How long each step has taken, up to now.
     pub fn times(&self) -> String {
         let ends = self.began.iter().skip(1).map(|(_, began)| *began).chain([Instant::now()]);
-        let took = self.began.iter().zip(ends).map(|((step, began), end)| {
-            format!("{step} {:.1}", end.duration_since(*began).as_secs_f64())
-        });
+        let took =
+            self.began.iter().zip(ends).map(|((step, began), end)| {
+                format!("{step} {:.1}", end.duration_since(*began).as_secs_f64())
+            });
         let total = self.began.first().map_or(Duration::ZERO, |(_, began)| began.elapsed());
         format!("built in {:.1} s: {}", total.as_secs_f64(), took.collect::<Vec<_>>().join(", "))
     }
@@ -206,7 +207,13 @@ impl<'b> Sequence<'b> {
         Err(kiln_cloud::Error::failed("the build instance did not shut down").into())
     }
 
-    async fn step(&self, host: &Host, step: &Step, arguments: &[&str], stdin: &[u8]) -> Result<(), BuildError> {
+    async fn step(
+        &self,
+        host: &Host,
+        step: &Step,
+        arguments: &[&str],
+        stdin: &[u8],
+    ) -> Result<(), BuildError> {
         self.script(host, step.says, step.script, arguments, stdin).await
     }
 

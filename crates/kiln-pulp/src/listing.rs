@@ -22,7 +22,8 @@ fn last_entry(page: &str) -> Option<String> {
         name.starts_with(|c: char| c.is_ascii_alphanumeric())
             && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
     };
-    links.filter_map(|link| link.strip_suffix('/')).filter(is_plain).last().map(String::from)
+    let folders = links.filter_map(|link| link.strip_prefix("./").unwrap_or(link).strip_suffix('/'));
+    folders.filter(is_plain).last().map(String::from)
 }
 
 #[cfg(test)]
@@ -35,6 +36,7 @@ mod tests {
             <a href="20260816T220309/">20260816T220309/</a> <a href='20261001T000000/'>20261001T000000/</a>
             </pre></html>"#;
         assert_eq!(last_entry(page).as_deref(), Some("20261001T000000"));
+        assert_eq!(last_entry(r#"<a href="../">../</a><a href="./v7/">v7/</a>"#).as_deref(), Some("v7"));
         assert_eq!(last_entry(r#"<a href="../">../</a>"#), None);
         assert_eq!(last_entry(r#"<a href="a/b/">x</a><a href="?sort/">x</a><a href="file">f</a>"#), None);
         assert_eq!(last_entry("<a href=>"), None);

@@ -31,7 +31,7 @@ impl Server {
     /// The snapshots of a path, oldest first.
     pub async fn snapshots(&self, path: &str) -> Result<Vec<Snapshot>> {
         let prefix = format!("{path}/");
-        let query = [("base_path__startswith", prefix.as_str()), ("fields", "base_path,publication")];
+        let query = [("name__startswith", prefix.as_str()), ("fields", "base_path,publication")];
         let found: Vec<Distribution> = self.all("list its snapshots", DISTRIBUTIONS, &query).await?;
         let snapshot = |found: Distribution| {
             let stamp = found.base_path.strip_prefix(&prefix).filter(|stamp| !stamp.contains('/'))?;

@@ -29,8 +29,6 @@ pub struct Limits<'a> {
 /// What a sync would find on the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outlook {
-    /// Whether its repository is there already.
-    pub exists: bool,
     /// The newest snapshot.
     pub latest: Option<String>,
     pub on_demand: bool,
@@ -60,7 +58,7 @@ impl Server {
             None => None,
         };
         let on_demand = remote.is_some_and(|remote| remote.does_not_pin());
-        Ok(Outlook { exists: repository.is_some(), latest, on_demand })
+        Ok(Outlook { latest, on_demand })
     }
 
     /// Fetches what is new upstream and makes a snapshot of it. Where nothing is new since the last snapshot, that one is

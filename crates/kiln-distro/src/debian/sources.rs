@@ -117,7 +117,8 @@ mod tests {
         let mut names = Vec::new();
         for within in [dir.to_path_buf(), dir.join("sources.list.d"), dir.join("auth.conf.d")] {
             let entries = std::fs::read_dir(within).unwrap().flatten();
-            names.extend(entries.filter(|e| e.path().is_file()).map(|e| e.file_name().into_string().unwrap()));
+            names
+                .extend(entries.filter(|e| e.path().is_file()).map(|e| e.file_name().into_string().unwrap()));
         }
         names.sort();
         names

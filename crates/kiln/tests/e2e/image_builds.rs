@@ -20,8 +20,10 @@ fn with_tables(lab: &Lab, tables: &str) {
 /// An image's layers on this machine, the lowest first.
 fn layers(image: &str) -> Vec<PathBuf> {
     let records = fs::read_dir(cloud_root().join("state/images")).expect("images").flatten();
-    let records = records.filter_map(|entry| serde_json::from_slice::<Value>(&fs::read(entry.path()).ok()?).ok());
-    let record = records.into_iter().find(|record| record["image"]["name"] == image).expect("the image's record");
+    let records =
+        records.filter_map(|entry| serde_json::from_slice::<Value>(&fs::read(entry.path()).ok()?).ok());
+    let record =
+        records.into_iter().find(|record| record["image"]["name"] == image).expect("the image's record");
     let ids = record["layers"].as_array().expect("layers").clone();
     ids.iter().map(|id| cloud_root().join("layers").join(id.as_str().expect("an id"))).collect()
 }
@@ -50,7 +52,10 @@ fn build(lab: &Lab, repository: &Repository, image: &str) -> (String, String) {
     let words = printed(&output);
     assert!(output.status.success(), "{words}");
     let rows: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    (rows[0]["name"].as_str().expect("a name").to_string(), String::from_utf8_lossy(&output.stderr).into_owned())
+    (
+        rows[0]["name"].as_str().expect("a name").to_string(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
 }
 
 fn installed(lab: &Lab, image: &str, package: &str) -> Option<String> {
@@ -83,11 +88,19 @@ pub fn sources(lab: &mut Lab) {
 
     let (name, said) = build(lab, &repository, "site");
     assert_eq!(installed(lab, &name, TOOL.name).as_deref(), Some("1.0"));
-    for step in ["create", "boot", "ssh", "sources", "update", "install", "clean", "shut down", "image", "delete"] {
-        assert!(said.lines().any(|l| l.contains("built in") && l.contains(&format!("{step} "))), "{step}: {said}");
+    for step in
+        ["create", "boot", "ssh", "sources", "update", "install", "clean", "shut down", "image", "delete"]
+    {
+        assert!(
+            said.lines().any(|l| l.contains("built in") && l.contains(&format!("{step} "))),
+            "{step}: {said}"
+        );
     }
     let asked = repository.asked();
-    assert!(asked.iter().any(|line| line == "200 /closed/20260101T000000Z/dists/stable/InRelease"), "{asked:?}");
+    assert!(
+        asked.iter().any(|line| line == "200 /closed/20260101T000000Z/dists/stable/InRelease"),
+        "{asked:?}"
+    );
     assert!(!asked.iter().any(|line| line.contains("Translation")), "{asked:?}");
 
     // Nodes have the system's sources, out of use; neither the site's nor the password, anywhere.
@@ -114,7 +127,10 @@ pub fn sources(lab: &mut Lab) {
     with_tables(lab, &more);
     let (more, _) = build(lab, &repository, "more");
     let kept = read(&layers_top(&more).join("etc/apt/sources.list.d/kiln-kept.sources"));
-    assert!(kept.contains("Check-Valid-Until: no") && kept.contains("/etc/apt/keyrings/kiln-kept.asc"), "{kept}");
+    assert!(
+        kept.contains("Check-Valid-Until: no") && kept.contains("/etc/apt/keyrings/kiln-kept.asc"),
+        "{kept}"
+    );
     for name in [more, name] {
         lab.kiln(&["image", "delete", &name, "--yes"]);
     }
@@ -138,14 +154,26 @@ pub fn failures(lab: &mut Lab) {
     );
     // What is in the file, what the environment has, what goes wrong in the cloud, what is said.
     let cases = [
-        ("creating", "[image.bad]\nsource = \"default\"\n", "", r#"{"create": {"fail": 9, "status": 403}}"#, "injected fault"),
+        (
+            "creating",
+            "[image.bad]\nsource = \"default\"\n",
+            "",
+            r#"{"create": {"fail": 9, "status": 403}}"#,
+            "injected fault",
+        ),
         ("booting", "[image.bad]\nsource = \"default\"\n", "", r#"{"build": {"fail": 9}}"#, "injected fault"),
         ("not there", &site.replace("\"old\"", "\"new\""), &repository.login, "", "404"),
         ("password", &site, "site:wrong", "", "401"),
         ("out of date", &site, &repository.login, "", "Release file"),
         ("command", "[image.bad]\nsource = \"default\"\ncommands = [\"echo odd; exit 3\"]\n", "", "", "odd"),
         ("cut off", "[image.bad]\nsource = \"default\"\ncommands = [\"kill -9 $PPID\"]\n", "", "", "SSH"),
-        ("image", "[image.bad]\nsource = \"default\"\n", "", r#"{"create_image": {"fail": 9}}"#, "injected fault"),
+        (
+            "image",
+            "[image.bad]\nsource = \"default\"\n",
+            "",
+            r#"{"create_image": {"fail": 9}}"#,
+            "injected fault",
+        ),
     ];
     let before = lab.json(&["image", "list"]);
     for (what, tables, login, faults, said) in cases {
@@ -153,7 +181,8 @@ pub fn failures(lab: &mut Lab) {
         if !faults.is_empty() {
             order(faults);
         }
-        let output = lab.kiln_command(&["image", "build", "bad"]).env(VARIABLE, login).output().expect("kiln runs");
+        let output =
+            lab.kiln_command(&["image", "build", "bad"]).env(VARIABLE, login).output().expect("kiln runs");
         no_more_faults();
         let words = printed(&output);
         assert_eq!(output.status.code(), Some(1), "{what}: {words}");

@@ -22,6 +22,8 @@ mod lab;
 mod lanes;
 mod leftovers;
 mod maintenance;
+mod pulp;
+mod pulp_server;
 mod raise;
 mod reconcile;
 mod removal;
@@ -159,6 +161,14 @@ const IMAGE_BUILDS: &[Scenario] = &[
     ("a build that fails leaves nothing", image_builds::failures),
 ];
 
+/// With a real Pulp server, and without a cluster.
+const PULP: &[Scenario] = &[
+    ("a Pulp server fetches, and its snapshots are written down", pulp::synced),
+    ("what goes wrong on a Pulp server is told in words", pulp::failures),
+    ("an image sees a later sync when the file says so (bookworm)", pulp::built_on_bookworm),
+    ("an image sees a later sync when the file says so (trixie)", pulp::built_on_trixie),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
@@ -235,6 +245,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "reconcile-trixie", debian: "trixie", lane: "newer", scenarios: &[RECONCILE_SHORT] },
     Suite { name: "images", debian: "trixie", lane: "newer", scenarios: &[IMAGE_BUILDS] },
     Suite { name: "rollout-trixie", debian: "trixie", lane: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
+    Suite { name: "pulp", debian: "trixie", lane: "trixie", scenarios: &[PULP] },
     Suite { name: "elastic-trixie", debian: "trixie", lane: "trixie", scenarios: &[ELASTIC_SHORT] },
     Suite {
         name: "maintenance",

@@ -68,10 +68,11 @@ impl Sync {
         }
         let mut table = Table::new(["source", "snapshot now", "next", "from"]);
         for report in reports {
-            let next = match &report.after {
-                None => "what a sync finds".to_string(),
-                after if *after == report.before => "the same".to_string(),
-                Some(after) => after.clone(),
+            let next = match (&report.after, &report.newest) {
+                (None, None) => "what a sync finds".to_string(),
+                (None, Some(newest)) => format!("{newest}, or what a sync finds"),
+                (after, _) if *after == report.before => "the same".to_string(),
+                (Some(after), _) => after.clone(),
             };
             let from = report.upstream.as_deref().unwrap_or("the server's newest");
             let now = report.before.as_deref().unwrap_or("none");
