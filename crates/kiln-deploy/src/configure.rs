@@ -82,6 +82,7 @@ impl Deployment<'_> {
         let kiln_digest = hex::encode(Sha256::digest(&kiln));
         let (mut inventory, secrets) = self.site_inputs(observed, &keys, &kiln_digest).await?;
         let ssh = self.ssh()?;
+        self.ask_memory(&ssh, observed, &mut inventory).await?;
         self.keep_cores(&ssh, observed, &mut inventory).await?;
         let task = Task {
             ssh: &ssh,

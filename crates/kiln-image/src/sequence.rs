@@ -13,7 +13,7 @@ use kiln_wire::{Identity, UserData};
 
 use crate::build::{BuildError, BuildNetwork, Builder, Choice, ROLE, instance_name};
 use crate::login::Login;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, Package};
 use crate::recipe::Recipe;
 use crate::steps;
 
@@ -55,6 +55,7 @@ impl<'b> Sequence<'b> {
         self.begin("kiln", steps::INSTALL_KILN.says);
         let builder = self.builder;
         self.step(&host, &steps::INSTALL_KILN, &[builder.kiln_digest], builder.kiln).await?;
+        let before = self.packages(&host).await?;
         self.begin("sources", family.sources.settle.says);
         self.open_sources(&host).await?;
         self.begin("update", family.steps.update.says);
@@ -64,10 +65,10 @@ impl<'b> Sequence<'b> {
         let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
         let users: Vec<&str> = users.iter().map(String::as_str).collect();
         self.step(&host, &steps::MAKE_SERVICE_USERS, &users, b"").await?;
-        let packages: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
-        if !packages.is_empty() {
+        let wanted: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
+        if !wanted.is_empty() {
             self.begin("install", family.steps.install.says);
-            self.step(&host, &family.steps.install, &packages, b"").await?;
+            self.step(&host, &family.steps.install, &wanted, b"").await?;
         }
         for command in &recipe.commands {
             self.begin("command", &format!("running: {command}"));
@@ -77,7 +78,7 @@ impl<'b> Sequence<'b> {
         let (enabled, disabled) = services::units_of_image(family);
         let units: Vec<&str> = enabled.into_iter().chain(["--"]).chain(disabled).collect();
         self.step(&host, &steps::SETTLE_SERVICES, &units, b"").await?;
-        let listed = builder.ssh.run(&host, family.package_list.command, b"").await?;
+        let packages = self.packages(&host).await?;
         self.begin("clean", steps::CLEAN.says);
         self.close_sources(&host).await?;
         self.step(&host, &family.steps.clean, &[], b"").await?;
@@ -87,11 +88,14 @@ impl<'b> Sequence<'b> {
         self.wait_stopped(&id).await?;
         self.begin("image", "creating the image");
         let manifest = Manifest {
+            format: kiln_wire::Version,
             recipe: recipe.digest(),
             source: source.name.clone(),
+            source_digest: Some(Manifest::digest_of(&before)),
+            family: family.name.to_string(),
             built: jiff::Timestamp::now(),
             kiln: env!("CARGO_PKG_VERSION").to_string(),
-            packages: Manifest::packages_from(&family.package_list, &listed),
+            packages,
         };
         let properties = BTreeMap::from([
             (property::RECIPE.to_string(), manifest.recipe.clone()),
@@ -149,6 +153,17 @@ impl<'b> Sequence<'b> {
         let answer = builder.ssh.wait_output(&host, &["true"], Duration::from_secs(120));
         builder.unless_stopped(answer).await??;
         Ok((instance.id, host))
+    }
+
+    async fn packages(&self, host: &Host) -> Result<Vec<Package>, BuildError> {
+        let command = ["sh", "-c", self.family.installed.list];
+        let listed = self.builder.unless_stopped(self.builder.ssh.run(host, &command, b"")).await??;
+        let packages = Manifest::packages_from(self.family, &listed);
+        if packages.is_empty() {
+            let message = "the build instance lists no packages".to_string();
+            return Err(BuildError::Step { step: "listing packages".into(), message });
+        }
+        Ok(packages)
     }
 
     /// For the build: the sources of the recipe and no others, with credentials.

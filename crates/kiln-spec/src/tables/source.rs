@@ -44,7 +44,9 @@ pub(crate) fn validate(
     for (name, _) in written {
         names::check_name("source", name, findings);
         if name.value == SYSTEM_SOURCES {
-            let message = format!("a source cannot be named `{SYSTEM_SOURCES}`: those of the system are");
+            let message = format!(
+                "a source cannot be named `{SYSTEM_SOURCES}`: that means the repositories of the source image"
+            );
             findings.error("reserved-name", name.span.clone(), message).expected("another name");
         }
     }

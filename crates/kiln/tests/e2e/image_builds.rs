@@ -47,15 +47,14 @@ fn holding(dir: &Path, text: &str) -> Vec<PathBuf> {
 
 /// Builds an image of the file, with the password in the environment; its name in the cloud and all that was printed.
 fn build(lab: &Lab, repository: &Repository, image: &str) -> (String, String) {
-    let mut command = lab.kiln_command(&["--json", "image", "build", image]);
+    let mut command = lab.kiln_command(&["image", "build", image]);
     let output = command.env(VARIABLE, &repository.login).output().expect("kiln runs");
     let words = printed(&output);
     assert!(output.status.success(), "{words}");
-    let rows: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    (
-        rows[0]["name"].as_str().expect("a name").to_string(),
-        String::from_utf8_lossy(&output.stderr).into_owned(),
-    )
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let table = text(&output.stdout);
+    let name = table.lines().nth(1).and_then(|row| row.split_whitespace().next()).expect("a name");
+    (name.to_string(), text(&output.stderr))
 }
 
 fn installed(lab: &Lab, image: &str, package: &str) -> Option<String> {
