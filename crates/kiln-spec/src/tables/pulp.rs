@@ -22,10 +22,10 @@ pub(crate) fn validate(written: Option<&PulpTable>, findings: &mut Findings<'_>)
     let written = written?;
     let credentials = (written.credentials.as_ref()).and_then(|text| source::credentials(text, findings));
     if let Some(content) = &written.content {
-        source::check_url(content, findings);
+        source::check_url(content, source::Place::Pulp, findings);
     }
     let address = written.address.as_ref()?;
-    source::check_url(address, findings);
+    source::check_url(address, source::Place::Pulp, findings);
     let address = address.value.trim_end_matches('/').to_string();
     let content = match &written.content {
         Some(content) => content.value.trim_end_matches('/').to_string(),

@@ -156,7 +156,7 @@ fn on_pulp(
             .expected("letters, digits, `.`, `_`, `-` and `/`, such as \"debian/bookworm\"");
     }
     if let Some(written) = upstream {
-        check_url(written, findings);
+        check_url(written, Place::Source, findings);
         if written.value.contains(PLACE) {
             let message = format!("the address has {PLACE}, and snapshots are on the Pulp server");
             findings.error("bad-source", written.span.clone(), message).expected("the address without it");
@@ -181,7 +181,7 @@ const PLACE: &str = "{snapshot}";
 
 /// With the snapshot where it belongs.
 fn address(written: &Text, snapshot: Option<&str>, findings: &mut Findings<'_>) -> String {
-    check_url(written, findings);
+    check_url(written, Place::Source, findings);
     let text = &written.value;
     match snapshot {
         Some(stamp) if text.contains(PLACE) => text.replace(PLACE, stamp),
@@ -196,22 +196,30 @@ fn address(written: &Text, snapshot: Option<&str>, findings: &mut Findings<'_>) 
     }
 }
 
-pub(crate) fn check_url(written: &Text, findings: &mut Findings<'_>) {
+/// What an address is of: its words, and an example.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    Source,
+    Pulp,
+}
+
+pub(crate) fn check_url(written: &Text, of: Place, findings: &mut Findings<'_>) {
+    let (whose, what, example) = match of {
+        Place::Source => ("a source's", "repository", "http://mirror.example.org/debian"),
+        Place::Pulp => ("a server's", "Pulp server", "https://pulp.example.org"),
+    };
     let text = &written.value;
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     let host = rest.and_then(|rest| rest.split('/').next()).unwrap_or_default();
     let right = !host.is_empty() && text.chars().all(|c| c.is_ascii_graphic() && c != '"');
     if host.contains('@') {
-        (findings.error(
-            "bad-url",
-            written.span.clone(),
-            "a source's address cannot have a user or password",
-        ))
-        .expected("the address without them")
-        .hint("`credentials = \"env:NAME\"` names an environment variable that has them");
+        let message = format!("{whose} address cannot have a user or password");
+        (findings.error("bad-url", written.span.clone(), message))
+            .expected("the address without them")
+            .hint("`credentials = \"env:NAME\"` names an environment variable that has them");
     } else if !right {
-        (findings.error("bad-url", written.span.clone(), format!("`{text}` is not the URL of a repository")))
-            .expected("a URL such as \"http://mirror.example.org/debian\"");
+        (findings.error("bad-url", written.span.clone(), format!("`{text}` is not the URL of a {what}")))
+            .expected(format!("a URL such as \"{example}\""));
     }
 }
 
