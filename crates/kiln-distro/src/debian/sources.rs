@@ -1,5 +1,7 @@
 //! How apt is told of repositories.
 
+use std::fmt::Write as _;
+
 use kiln_spec::SourceSpec;
 
 use crate::SourceFile;
@@ -25,7 +27,7 @@ pub fn files(source: &SourceSpec) -> Vec<SourceFile> {
         source.address
     );
     if let Some(key) = &key {
-        text += &format!("Signed-By: {}\n", key.path);
+        let _ = writeln!(text, "Signed-By: {}", key.path);
     }
     if source.snapshot.is_some() {
         text += "Check-Valid-Until: no\n";
