@@ -83,7 +83,7 @@ pub fn sources(lab: &mut Lab) {
     let refused = lab.try_kiln(&["image", "build", "site"]);
     let words = printed(&refused);
     assert!(words.contains("no credentials for source site") && words.contains(VARIABLE), "{words}");
-    assert_eq!(repository.asked(), [""; 0]);
+    assert_eq!(repository.asked(), Vec::<String>::new());
 
     let (name, said) = build(lab, &repository, "site");
     assert_eq!(installed(lab, &name, TOOL.name).as_deref(), Some("1.0"));
@@ -107,13 +107,13 @@ pub fn sources(lab: &mut Lab) {
     let top = layers.last().expect("a layer");
     assert!(!holding(top, TOOL.file.1).is_empty(), "the search finds what is there");
     for layer in &layers {
-        assert_eq!(holding(layer, PASSWORD), [PathBuf::new(); 0]);
+        assert_eq!(holding(layer, PASSWORD), Vec::<PathBuf>::new());
     }
-    assert_eq!(holding(&cloud_root().join("instances"), PASSWORD), [PathBuf::new(); 0]);
+    assert_eq!(holding(&cloud_root().join("instances"), PASSWORD), Vec::<PathBuf>::new());
     assert!(!read(&cloud_root().join("daemon.log")).contains(PASSWORD) && !said.contains(PASSWORD));
     let apt = top.join("etc/apt");
     assert!(apt.join("sources.list.kiln.disabled").exists());
-    assert_eq!(holding(&apt, &repository.address), [PathBuf::new(); 0]);
+    assert_eq!(holding(&apt, &repository.address), Vec::<PathBuf>::new());
 
     // What is built upon it may use the system's sources again, and keep others.
     repository.publish("open", "stable", &[TOOL]);
