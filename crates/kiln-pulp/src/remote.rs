@@ -91,16 +91,14 @@ impl Server {
         watch: &Watch<'_>,
     ) -> Result<Remote> {
         let mut found: Vec<Remote> = self.all("list its remotes", REMOTES, &[("name", name)]).await?;
-        match found.pop() {
-            Some(remote) => self.converge_remote(remote, upstream, watch).await,
-            None => {
-                let mut body = upstream.settings();
-                body["name"] = name.into();
-                body["policy"] = "immediate".into();
-                body["pulp_labels"] = json!({ LABEL: "source" });
-                self.post(&format!("make the remote {name}"), REMOTES, &body).await
-            }
+        if let Some(remote) = found.pop() {
+            return self.converge_remote(remote, upstream, watch).await;
         }
+        let mut body = upstream.settings();
+        body["name"] = name.into();
+        body["policy"] = "immediate".into();
+        body["pulp_labels"] = json!({ LABEL: "source" });
+        self.post(&format!("make the remote {name}"), REMOTES, &body).await
     }
 
     /// One that Kiln made follows the cluster file. One that somebody else made is left as it is.

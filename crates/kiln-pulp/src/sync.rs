@@ -83,20 +83,20 @@ impl Server {
         }
         let published = self.publications(&version).await?;
         let existing = self.snapshots(path).await?;
-        let (stamp, is_new) = match same(&existing, &published, source.stamp) {
-            Some(stamp) => (stamp, false),
-            None => {
-                let publication = match published.into_iter().next() {
-                    Some(publication) => publication,
-                    None => {
-                        say("publishing");
-                        self.publish(path, &version, &watch).await?
-                    }
-                };
-                let stamp = stamp(jiff::Timestamp::now());
-                self.make_snapshot(path, &stamp, &publication, &watch).await?;
-                (stamp, true)
-            }
+        let found = same(&existing, &published, source.stamp);
+        let is_new = found.is_none();
+        let stamp = if let Some(stamp) = found {
+            stamp
+        } else {
+            let publication = if let Some(publication) = published.into_iter().next() {
+                publication
+            } else {
+                say("publishing");
+                self.publish(path, &version, &watch).await?
+            };
+            let stamp = stamp(jiff::Timestamp::now());
+            self.make_snapshot(path, &stamp, &publication, &watch).await?;
+            stamp
         };
         Ok(Synced {
             stamp,

@@ -52,7 +52,7 @@ impl Sync {
                 report.source
             ));
         }
-        self.print(context, &reports)?;
+        print(context, &reports)?;
         let changed = reports.iter().filter(|report| report.changes()).count();
         context.printer.say(match (self.dry_run, changed) {
             (true, _) => "nothing was changed".to_string(),
@@ -61,23 +61,23 @@ impl Sync {
         });
         Ok(Exit::Ok)
     }
+}
 
-    fn print(&self, context: &Context, reports: &[SourceSnapshot]) -> anyhow::Result<()> {
-        if context.printer.is_json() {
-            return context.printer.json(&reports);
-        }
-        let mut table = Table::new(["source", "snapshot now", "next", "from"]);
-        for report in reports {
-            let next = match (&report.after, &report.newest) {
-                (None, None) => "what a sync finds".to_string(),
-                (None, Some(newest)) => format!("{newest}, or what a sync finds"),
-                (after, _) if *after == report.before => "the same".to_string(),
-                (Some(after), _) => after.clone(),
-            };
-            let from = report.upstream.as_deref().unwrap_or("the server's newest");
-            let now = report.before.as_deref().unwrap_or("none");
-            table.row([report.source.clone(), now.to_string(), next, from.to_string()]);
-        }
-        Ok(context.printer.raw(&table)?)
+fn print(context: &Context, reports: &[SourceSnapshot]) -> anyhow::Result<()> {
+    if context.printer.is_json() {
+        return context.printer.json(&reports);
     }
+    let mut table = Table::new(["source", "snapshot now", "next", "from"]);
+    for report in reports {
+        let next = match (&report.after, &report.newest) {
+            (None, None) => "what a sync finds".to_string(),
+            (None, Some(newest)) => format!("{newest}, or what a sync finds"),
+            (after, _) if *after == report.before => "the same".to_string(),
+            (Some(after), _) => after.clone(),
+        };
+        let from = report.upstream.as_deref().unwrap_or("the server's newest");
+        let now = report.before.as_deref().unwrap_or("none");
+        table.row([report.source.clone(), now.to_string(), next, from.to_string()]);
+    }
+    Ok(context.printer.raw(&table)?)
 }
