@@ -122,7 +122,7 @@ impl Server {
 mod tests {
     use super::*;
 
-    fn remote(policy: &str, components: Value) -> Remote {
+    fn remote(policy: &str, components: &Value) -> Remote {
         serde_json::from_value(json!({
             "pulp_href": "/r", "url": "http://mirror.example.org/debian/", "policy": policy,
             "distributions": "bookworm bookworm-updates", "components": components,
@@ -137,11 +137,11 @@ mod tests {
         let main = ["main".to_string()];
         let upstream =
             |url, suites, components| Upstream { url, suites, components, architecture: "amd64", key: None };
-        let is = remote("immediate", json!("main"));
+        let is = remote("immediate", &json!("main"));
         assert!(is.is_as(&upstream("http://mirror.example.org/debian", &suites, &main)));
         assert!(!is.is_as(&upstream("http://mirror.example.org/other", &suites, &main)));
         assert!(!is.is_as(&upstream("http://mirror.example.org/debian", &suites[..1], &main)));
-        assert!(remote("immediate", json!(null)).is_as(&upstream(
+        assert!(remote("immediate", &json!(null)).is_as(&upstream(
             "http://mirror.example.org/debian/",
             &suites,
             &[]
@@ -151,8 +151,8 @@ mod tests {
 
     #[test]
     fn only_what_is_fetched_at_once_pins() {
-        assert!(!remote("immediate", json!(null)).does_not_pin());
-        assert!(remote("on_demand", json!(null)).does_not_pin());
-        assert!(remote("streamed", json!(null)).does_not_pin());
+        assert!(!remote("immediate", &json!(null)).does_not_pin());
+        assert!(remote("on_demand", &json!(null)).does_not_pin());
+        assert!(remote("streamed", &json!(null)).does_not_pin());
     }
 }
