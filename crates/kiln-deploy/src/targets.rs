@@ -37,7 +37,19 @@ impl Deployment<'_> {
             return Ok(self.cloud.find_image(prebuilt).await?);
         }
         let recipe = Recipe::of(self.spec, name).ok_or_else(|| Error::ImageNotBuilt(name.to_string()))?;
-        if let Some(source) = without_snapshot(&recipe) {
+        let image = self.ensure_image(&recipe, force, keep_on_failure).await?;
+        (self.progress)(Event::done(format!("image {name}"), image.name.clone()));
+        Ok(image)
+    }
+
+    /// The image of a recipe, found or built.
+    pub(crate) async fn ensure_image(
+        &self,
+        recipe: &Recipe,
+        force: bool,
+        keep_on_failure: bool,
+    ) -> Result<Image> {
+        if let Some(source) = without_snapshot(recipe) {
             return Err(Error::NoSnapshot(source.to_string()));
         }
         let ssh = self.ssh()?;
@@ -62,9 +74,7 @@ impl Deployment<'_> {
             progress: self.progress,
             stop: &self.stop,
         };
-        let image = builder.ensure(&recipe, force).await?;
-        (self.progress)(Event::done(format!("image {name}"), image.name.clone()));
-        Ok(image)
+        Ok(builder.ensure(recipe, force).await?)
     }
 
     /// Refuses if nodes run this image.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use kiln_cloud::Image;
 use kiln_distro::Family;
 use kiln_site::{ServiceUser, services};
 use kiln_slurm::Release;
 use kiln_spec::{ImageSource, ImageSpec, Role, SYSTEM_SOURCES, SourceSpec, Spec, System};
+use kiln_wire::labels::image as property;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -22,6 +24,8 @@ pub struct Recipe {
     pub system_sources: bool,
     /// Other repositories, in the order of the file.
     pub sources: Vec<SourceSpec>,
+    /// The source as it is, with what a disk needs to boot, and nothing else.
+    pub bootable: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -59,14 +63,43 @@ impl Recipe {
                 _ => Source::Image(Box::new(Recipe::of(spec, parent)?)),
             },
         };
+        let (system_sources, sources) = sources_of(spec, image);
         Some(Recipe {
             name: name.to_string(),
             packages: packages(spec, source.family(), image),
             source,
             commands: image.commands.clone(),
-            system_sources: image.sources.iter().any(|name| name == SYSTEM_SOURCES),
-            sources: image.sources.iter().filter_map(|name| spec.sources.get(name)).cloned().collect(),
+            system_sources,
+            sources,
+            bootable: false,
         })
+    }
+
+    /// What makes an image of the cloud bootable by itself, with the packages that it has. A disk may go to any cloud, so
+    /// it also gets what nodes of its roles need on others.
+    pub fn bootable(spec: &Spec, image: &Image) -> Recipe {
+        let source = Source::Cloud(image.id.clone());
+        let name = image.properties.get(property::NAME);
+        let roles = match name.and_then(|name| spec.images.get(name)) {
+            Some(image) => image.roles.clone(),
+            // One that Kiln built, from another file.
+            None if name.is_some() => Role::ALL.to_vec(),
+            None => Vec::new(),
+        };
+        let (system_sources, sources) = match name.and_then(|name| spec.images.get(name)) {
+            Some(image) => sources_of(spec, image),
+            None => (true, Vec::new()),
+        };
+        let packages = services::packages_of_clouds(source.family(), &roles);
+        Recipe {
+            name: format!("{}-disk", name.unwrap_or(&image.name)),
+            packages: packages.into_iter().map(String::from).collect(),
+            source,
+            commands: Vec::new(),
+            system_sources,
+            sources,
+            bootable: true,
+        }
     }
 
     pub fn family(&self) -> &'static Family {
@@ -108,6 +141,9 @@ impl Recipe {
                 "others": self.sources.iter().map(source_content).collect::<Vec<_>>(),
             });
         }
+        if self.bootable {
+            content["bootable"] = self.family().steps.bootable.script.into();
+        }
         hex::encode(Sha256::digest(content.to_string()))
     }
 
@@ -115,6 +151,12 @@ impl Recipe {
     pub fn image_name(&self, built: jiff::Timestamp) -> String {
         format!("{}-{}-{}", self.name, &self.digest()[..8], built.strftime("%Y%m%dT%H%M%S"))
     }
+}
+
+/// Whether packages come from the repositories of the source image, and from which others.
+fn sources_of(spec: &Spec, image: &ImageSpec) -> (bool, Vec<SourceSpec>) {
+    let others = image.sources.iter().filter_map(|name| spec.sources.get(name));
+    (image.sources.iter().any(|name| name == SYSTEM_SOURCES), others.cloned().collect())
 }
 
 /// What of a repository decides what is inside. Its name does where nodes keep it; credentials never do.
@@ -175,6 +217,31 @@ mod tests {
             "{lean}roles = [\"login\"]\n[image.peak]\nsource = \"top\"\nroles = [\"login\", \"compute\"]"
         );
         assert_eq!(packages_of(&tower, "peak"), "libpam-slurm vim");
+    }
+
+    #[test]
+    fn a_disk_has_what_other_clouds_need() {
+        let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[image.default]\n[image.lean]\n\
+                    roles = [\"compute\"]\n[compute.standard]\nnodes = \"standard-[0-1]\"\n";
+        let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let disk = |name: Option<&str>| {
+            let name = name.map(|name| (property::NAME.to_string(), name.to_string()));
+            let image = Image {
+                id: "i-1".into(),
+                name: "debian-bookworm".into(),
+                labels: kiln_cloud::Labels::new(),
+                properties: name.into_iter().collect(),
+                size_bytes: 0,
+                created: jiff::Timestamp::UNIX_EPOCH,
+            };
+            let recipe = Recipe::bootable(&spec, &image);
+            format!("{}: {}", recipe.name, recipe.packages.join(" "))
+        };
+        let compute = "chrony libpam-slurm libpam-slurm-adopt nfs-common";
+        assert_eq!(disk(Some("lean")), format!("lean-disk: {compute}"));
+        assert_eq!(disk(Some("default")), format!("default-disk: {compute} nfs-kernel-server"));
+        assert_eq!(disk(Some("other")), format!("other-disk: {compute} nfs-kernel-server"));
+        assert_eq!(disk(None), "debian-bookworm-disk: ");
     }
 
     fn digest(sources: &str, list: &str) -> String {

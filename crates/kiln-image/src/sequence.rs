@@ -58,21 +58,12 @@ impl<'b> Sequence<'b> {
         let before = self.packages(&host).await?;
         self.begin("sources", family.sources.settle.says);
         self.open_sources(&host).await?;
-        self.begin("update", family.steps.update.says);
-        self.step(&host, &family.steps.update, &[], b"").await?;
-        // Before the packages, which would give them numbers of their own.
-        self.begin("users", steps::MAKE_SERVICE_USERS.says);
-        let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
-        let users: Vec<&str> = users.iter().map(String::as_str).collect();
-        self.step(&host, &steps::MAKE_SERVICE_USERS, &users, b"").await?;
-        let wanted: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
-        if !wanted.is_empty() {
-            self.begin("install", family.steps.install.says);
-            self.step(&host, &family.steps.install, &wanted, b"").await?;
-        }
-        for command in &recipe.commands {
-            self.begin("command", &format!("running: {command}"));
-            self.script(&host, "a command of the file", command, &[], b"").await?;
+        if recipe.bootable {
+            self.begin("bootable", family.steps.bootable.says);
+            let packages: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
+            self.step(&host, &family.steps.bootable, &packages, b"").await?;
+        } else {
+            self.install(&host).await?;
         }
         self.begin("services", steps::SETTLE_SERVICES.says);
         let (enabled, disabled) = services::units_of_image(family);
@@ -153,6 +144,28 @@ impl<'b> Sequence<'b> {
         let answer = builder.ssh.wait_output(&host, &["true"], Duration::from_secs(120));
         builder.unless_stopped(answer).await??;
         Ok((instance.id, host))
+    }
+
+    /// What a recipe adds to its source.
+    async fn install(&mut self, host: &Host) -> Result<(), BuildError> {
+        let (recipe, family) = (self.recipe, self.family);
+        self.begin("update", family.steps.update.says);
+        self.step(host, &family.steps.update, &[], b"").await?;
+        // Before the packages, which would give them numbers of their own.
+        self.begin("users", steps::MAKE_SERVICE_USERS.says);
+        let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
+        let users: Vec<&str> = users.iter().map(String::as_str).collect();
+        self.step(host, &steps::MAKE_SERVICE_USERS, &users, b"").await?;
+        let wanted: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
+        if !wanted.is_empty() {
+            self.begin("install", family.steps.install.says);
+            self.step(host, &family.steps.install, &wanted, b"").await?;
+        }
+        for command in &recipe.commands {
+            self.begin("command", &format!("running: {command}"));
+            self.script(host, "a command of the file", command, &[], b"").await?;
+        }
+        Ok(())
     }
 
     async fn packages(&self, host: &Host) -> Result<Vec<Package>, BuildError> {

@@ -55,6 +55,7 @@ pub const DEBIAN: Family = Family {
         update: Step { says: "updating packages", script: include_str!("update.sh") },
         install: Step { says: "installing packages", script: include_str!("install.sh") },
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
+        bootable: Step { says: "installing kernel and boot loader", script: include_str!("bootable.sh") },
     },
     slurm: &[
         ("bookworm", Release::new(22, 5, 8)),
