@@ -58,6 +58,7 @@ impl Deployment<'_> {
         self.secrets.ensure()?;
         let mut observed = self.observe().await?;
         self.check_owner(&observed)?;
+        self.check_awake(&observed)?;
         self.complete(&mut observed).await?;
         let leaving = self.leaving(&observed).await;
         self.with_spec(&leaving.spec).configure_with(self.spec, leaving.nodes, &observed, dry_run).await

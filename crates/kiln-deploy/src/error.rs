@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use kiln_slurm::Release;
 
-use crate::upgrade::QueuedJob;
+use crate::queue::QueuedJob;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -150,6 +150,16 @@ pub enum Error {
     },
     #[error("stopped as requested{}", if *canceled { "; the server's tasks were canceled" } else { "; a task of the server still runs" })]
     SyncStopped { canceled: bool },
+    #[error("cluster {cluster} is asleep{}", from(*.since))]
+    Asleep { cluster: String, since: Option<jiff::Timestamp> },
+    #[error("cluster {0} is about to sleep: running jobs end, and no other starts")]
+    Closing(String),
+    #[error("Slurm cannot be asked which jobs run: {0}")]
+    JobsUnknown(String),
+    #[error("{0} has no instance that could be started")]
+    ControlLost(String),
+    #[error("{nodes} set aside in the cloud: {how}")]
+    Held { nodes: String, how: String },
     #[error("{0}")]
     NotReady(String),
     #[error("stopped as requested; run the same command again to continue")]
@@ -176,6 +186,10 @@ impl From<kiln_image::ExportError> for Error {
 
 const BACK: &str = "`kiln upgrade --maintenance` continues; with the old source of the image in the file, `kiln upgrade --back` goes \
                     back";
+
+fn from(since: Option<jiff::Timestamp>) -> String {
+    since.map(|at| at.strftime(" since %Y-%m-%d %H:%M UTC").to_string()).unwrap_or_default()
+}
 
 fn running(jobs: &[QueuedJob]) -> String {
     let lines: Vec<String> = jobs.iter().map(|job| format!("\n  {}", job.line())).collect();
@@ -229,6 +243,17 @@ impl Error {
                 Some("`credentials` of [pulp] says where they are: \"env:NAME\" or \"file:PATH\"".into())
             }
             Error::Pulp(error) | Error::Sync { source: error, .. } => error.hint().map(String::from),
+            Error::Asleep { .. } => Some("`kiln start` wakes it".into()),
+            Error::Closing(_) => Some(
+                "`kiln stop` goes on with it; `kiln start` gives it up and lets jobs start again".into(),
+            ),
+            Error::JobsUnknown(_) => Some(
+                "`kiln doctor` shows what is wrong with Slurm; --now stops the instances with whatever runs there".into(),
+            ),
+            Error::ControlLost(_) => {
+                Some("the cluster no longer counts as asleep: `kiln up` creates what is missing and starts the rest".into())
+            }
+            Error::Held { .. } => Some("bring them back with the cloud's own tools, then run this again".into()),
             Error::NoRollout => Some("`kiln rebuild` starts one".into()),
             Error::Detached(id) => {
                 Some(format!("`kiln rebuild watch {id}` watches it again, `kiln rebuild abort {id}` ends it"))
