@@ -17,6 +17,7 @@ mod disk;
 mod documents;
 mod elastic;
 mod image_builds;
+mod image_life;
 mod images;
 mod instance;
 mod lab;
@@ -172,6 +173,13 @@ const PULP: &[Scenario] = &[
     ("an image sees a later sync when the file says so (trixie)", pulp::built_on_trixie),
 ];
 
+/// What becomes of images. No cluster is raised.
+const IMAGE_LIFE: &[Scenario] = &[
+    ("images are compared, promoted and deleted", image_life::compared_and_promoted),
+    ("a bill of materials is accepted", image_life::bill_of_materials),
+    ("a locked build repeats, and names what is gone", image_life::locked),
+];
+
 /// Images that leave the local cloud.
 const DISK: &[Scenario] = &[
     ("two exports of an image are the same disk", disk::exported),
@@ -277,6 +285,7 @@ const SUITES: &[Suite] = &[
         lane: "newer",
         scenarios: &[RAISE, &[("an upgrade of Slurm under a running and a waiting job", control::upgraded)]],
     },
+    Suite { name: "image-life", debian: "trixie", lane: "newer", scenarios: &[IMAGE_LIFE] },
     Suite {
         name: "forky",
         debian: "forky",
