@@ -1,4 +1,4 @@
-//! The HTTP clients of the drivers.
+//! The HTTP clients of the drivers, and of others who talk to servers.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -5,7 +5,7 @@
 mod cloud;
 mod driver;
 mod error;
-mod http;
+pub mod http;
 pub mod local;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;

@@ -69,9 +69,9 @@ impl<'a> Deployment<'a> {
         !self.spec.cloud.facts().makes_source_images
     }
 
-    /// A path of the cluster file, which is relative to it.
-    pub(crate) fn beside_file(&self, path: &str) -> PathBuf {
-        self.dir.parent().unwrap_or(&self.dir).join(path)
+    /// Where the cluster file is, which paths in it are relative to.
+    pub(crate) fn file_dir(&self) -> &Path {
+        self.dir.parent().unwrap_or(&self.dir)
     }
 
     /// Called between operations, so that work stops where it can be continued.

@@ -130,6 +130,30 @@ pub enum Error {
         #[source]
         source: Box<Error>,
     },
+    #[error("the file has no Pulp server")]
+    NoPulp,
+    #[error("no source of the file is on the Pulp server")]
+    NoPulpSource,
+    #[error("the file has no source {name}")]
+    UnknownSource { name: String, known: String },
+    #[error("source {0} is not on the Pulp server")]
+    NotOnPulp(String),
+    #[error("the file itself says which snapshot of source {0} is used")]
+    FixedSnapshot(String),
+    #[error("source {0} has no snapshot yet")]
+    NoSnapshot(String),
+    #[error("the credentials of the Pulp server cannot be used: {0}")]
+    PulpCredentials(String),
+    #[error(transparent)]
+    Pulp(kiln_pulp::Error),
+    #[error("source {name} has no new snapshot")]
+    Sync {
+        name: String,
+        #[source]
+        source: kiln_pulp::Error,
+    },
+    #[error("stopped as requested{}", if *canceled { "; the server's tasks were canceled" } else { "; a task of the server still runs" })]
+    SyncStopped { canceled: bool },
     #[error("cluster {cluster} is asleep{}", from(*.since))]
     Asleep { cluster: String, since: Option<jiff::Timestamp> },
     #[error("cluster {0} is about to sleep: running jobs end, and no other starts")]
@@ -209,6 +233,20 @@ impl Error {
             ),
             Error::DataAside(_) | Error::UpgradeFailed { .. } => Some(BACK.into()),
             Error::OtherBack { .. } => Some("put the old source of the image back in the file".into()),
+            Error::NoPulp => Some("a table `[pulp]` names it; docs/images.md shows one".into()),
+            Error::NoPulpSource | Error::NotOnPulp(_) => {
+                Some("`pulp = \"PATH\"` in a table `[source.NAME]` says where it is on the server".into())
+            }
+            Error::UnknownSource { known, .. } => Some(match known.as_str() {
+                "" => "it has none".into(),
+                known => format!("it has {known}"),
+            }),
+            Error::FixedSnapshot(_) => Some("take `snapshot` out of its table to let `kiln image sync` choose".into()),
+            Error::NoSnapshot(name) => Some(format!("`kiln image sync {name}` chooses one")),
+            Error::PulpCredentials(_) => {
+                Some("`credentials` of [pulp] says where they are: \"env:NAME\" or \"file:PATH\"".into())
+            }
+            Error::Pulp(error) | Error::Sync { source: error, .. } => error.hint().map(String::from),
             Error::Asleep { .. } => Some("`kiln start` wakes it".into()),
             Error::Closing(_) => Some(
                 "`kiln stop` goes on with it; `kiln start` gives it up and lets jobs start again".into(),

@@ -1,11 +1,11 @@
 //! Which image of the cloud each image of the file stands for, and building those that are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kiln_cloud::Image;
-use kiln_image::{Builder, Event, LockFile, Recipe, built_image, images_of_kiln, standing};
-use kiln_spec::{Credentials, ImageSource, Spec, hostlist};
+use kiln_image::{Builder, Event, LockFile, Recipe, Source, built_image, images_of_kiln, standing};
+use kiln_spec::{Credentials, ImageSource, SourceSpec, Spec, hostlist};
 use kiln_wire::SecretText;
 use sha2::{Digest as _, Sha256};
 
@@ -70,6 +70,9 @@ impl Deployment<'_> {
 
     /// The image of a recipe, found or built.
     pub(crate) async fn ensure_image(&self, recipe: &Recipe, how: &BuildOptions) -> Result<Image> {
+        if let Some(source) = without_snapshot(recipe) {
+            return Err(Error::NoSnapshot(source.to_string()));
+        }
         let ssh = self.ssh()?;
         let instance = kiln_image::instance_name(&self.spec.name);
         let kiln = self.kiln_bytes()?;
@@ -86,7 +89,7 @@ impl Deployment<'_> {
             cloud_init: self.has_cloud_init(),
             kiln_digest: &hex::encode(Sha256::digest(&kiln)),
             kiln: &kiln,
-            credentials: &|reference| self.credentials(reference),
+            credentials: &|reference| credentials(reference, self.file_dir()),
             keep_on_failure: how.keep_on_failure,
             test: how.test,
             packages_dir: how.packages.as_deref(),
@@ -95,21 +98,6 @@ impl Deployment<'_> {
             stop: &self.stop,
         };
         Ok(builder.ensure(recipe, how.force || how.test).await?)
-    }
-
-    /// The `USER:PASSWORD` of a package source.
-    fn credentials(&self, reference: &Credentials) -> std::result::Result<SecretText, String> {
-        match reference {
-            Credentials::Environment(name) => match std::env::var(name) {
-                Ok(text) => Ok(text.into()),
-                Err(_) => Err(format!("the environment variable {name} is not set")),
-            },
-            Credentials::File(path) => {
-                let path = self.beside_file(path);
-                let text = std::fs::read_to_string(&path);
-                text.map(SecretText::from).map_err(|error| format!("{}: {error}", path.display()))
-            }
-        }
     }
 
     /// Refuses if nodes run this image.
@@ -146,5 +134,32 @@ impl Deployment<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// A source whose packages are in snapshots only, while none is chosen. Images below count: they may have to be built too.
+fn without_snapshot(recipe: &Recipe) -> Option<&str> {
+    let lacks = |source: &&SourceSpec| {
+        source.snapshot.is_none() && source.pulp.as_ref().is_some_and(|pulp| pulp.upstream.is_none())
+    };
+    let below = match &recipe.source {
+        Source::Image(parent) => without_snapshot(parent),
+        Source::System(_) | Source::Cloud(_) => None,
+    };
+    recipe.sources.iter().find(lacks).map(|source| source.name.as_str()).or(below)
+}
+
+/// The `USER:PASSWORD` of a package source or server, for a cluster file in this directory.
+pub(crate) fn credentials(reference: &Credentials, dir: &Path) -> std::result::Result<SecretText, String> {
+    match reference {
+        Credentials::Environment(name) => match std::env::var(name) {
+            Ok(text) => Ok(text.into()),
+            Err(_) => Err(format!("the environment variable {name} is not set")),
+        },
+        Credentials::File(path) => {
+            let path = dir.join(path);
+            let text = std::fs::read_to_string(&path);
+            text.map(SecretText::from).map_err(|error| format!("{}: {error}", path.display()))
+        }
     }
 }

@@ -8,8 +8,8 @@ use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
     BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup, MergedImage,
-    MergedPartition, MergedRebuild, ReconcileTable, RolesTable, SlurmTable, SourceTable, UserGroupTable,
-    UserTable, image, limits, partition, rebuild, volumes,
+    MergedPartition, MergedRebuild, PulpTable, ReconcileTable, RolesTable, SlurmTable, SourceTable,
+    UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
 };
 use crate::written::{At, Named, Text};
 
@@ -21,6 +21,7 @@ pub(crate) struct Merged {
     pub cloud: CloudTable,
     pub images: Vec<MergedImage>,
     pub sources: Named<SourceTable>,
+    pub pulp: Option<PulpTable>,
     pub control: ControlTable,
     pub login: Vec<MergedGroup>,
     pub compute: Vec<MergedGroup>,
@@ -86,6 +87,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         cloud: file.cloud.unwrap_or_default(),
         images,
         sources: file.source.unwrap_or_default(),
+        pulp: file.pulp,
         control,
         login,
         state: volumes::merge(disks.state, &disks.at),

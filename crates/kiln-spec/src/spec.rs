@@ -21,6 +21,7 @@ pub struct Spec {
     pub images: BTreeMap<String, ImageSpec>,
     /// By name. Images name these.
     pub sources: BTreeMap<String, SourceSpec>,
+    pub pulp: Option<PulpSpec>,
     pub control: ControlSpec,
     /// In the order of the file.
     pub login: Vec<Group>,
@@ -80,6 +81,7 @@ pub struct SourceSpec {
     /// With the snapshot in it.
     pub address: String,
     pub snapshot: Option<String>,
+    pub pulp: Option<PulpSource>,
     /// None: packages are at the address itself.
     pub suites: Vec<String>,
     pub components: Vec<String>,
@@ -88,6 +90,27 @@ pub struct SourceSpec {
     pub credentials: Option<Credentials>,
     /// Nodes have it too.
     pub keep: bool,
+}
+
+/// Where a Pulp server has the snapshots of a source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PulpSource {
+    /// Below the server's content, without slashes at its ends.
+    pub path: String,
+    /// What the server fetches it from. `None`: its snapshots are made by others.
+    pub upstream: Option<String>,
+    /// The cluster file itself says which snapshot is used.
+    pub fixed: bool,
+}
+
+/// A server that has snapshots of package repositories. URLs are without a slash at their end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PulpSpec {
+    pub address: String,
+    /// Where packages are.
+    pub content: String,
+    /// `None`: it is only read.
+    pub credentials: Option<Credentials>,
 }
 
 /// An OpenPGP public key.

@@ -68,6 +68,9 @@ files! {
 }
 
 tables! {
+    pulp_without_server: "[source.a]\npulp = \"debian\"\n[source.b]\n";
+    pulp_settings: "[pulp]\naddress = \"pulp.example.org\"\ncontent = \"ftp://x\"\ncredentials = \"me:word\"\n[source.a]\npulp = \"../debian\"\naddress = \"http://mirror.example.org/{snapshot}\"\n";
+    pulp_without_address: "[pulp]\ncredentials = \"env:A\"\n";
     elastic_settings: "[compute.a]\nnodes = \"a-[0-1]\"\nimage_update = \"apply\"\nzones = [\"\"]\n\
         elastic = { idle = \"5s\", min = 3, flavors = [\"a\\nb\"] }\n\
         [reconcile]\nevery = \"0s\"\ngrace = \"soon\"\nfailures = 0\n";

@@ -6,14 +6,15 @@ use std::sync::Mutex;
 
 use anyhow::bail;
 use kiln_deploy::Deployment;
-use kiln_image::{Event, State};
+use kiln_image::{Event, Progress, State};
+use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
 use crate::error::Advise as _;
 use crate::exit::Exit;
 use crate::harmless::harmless;
 use crate::input;
-use crate::progress::{Item, Progress};
+use crate::progress::{self, Item};
 
 /// Runs `work` on the cluster of the file; Ctrl-C stops it between operations.
 pub fn with<T>(
@@ -21,12 +22,20 @@ pub fn with<T>(
     work: impl AsyncFnOnce(&Deployment<'_>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let spec = input::spec(context)?;
+    shown(context, async |progress, stop| {
+        let deployment = Deployment::open(&spec, &context.file, progress, stop)?;
+        work(&deployment).await
+    })
+}
+
+/// Runs `work` and shows its progress; Ctrl-C cancels the token.
+pub fn shown<T>(
+    context: &Context,
+    work: impl AsyncFnOnce(Progress<'_>, CancellationToken) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let board = Board::new(context.printer.progress());
     let show = |event: Event| board.show(event);
-    context.interruptible(|stop| async {
-        let deployment = Deployment::open(&spec, &context.file, &show, stop)?;
-        work(&deployment).await.or_else(advised)
-    })
+    context.interruptible(|stop| async { work(&show, stop).await.or_else(advised) })
 }
 
 fn advised<T>(error: anyhow::Error) -> anyhow::Result<T> {
@@ -40,12 +49,12 @@ fn advised<T>(error: anyhow::Error) -> anyhow::Result<T> {
 
 /// One line or spinner per item, kept until it is done.
 struct Board {
-    progress: Progress,
+    progress: progress::Progress,
     items: Mutex<HashMap<String, (Item, String)>>,
 }
 
 impl Board {
-    fn new(progress: Progress) -> Self {
+    fn new(progress: progress::Progress) -> Self {
         Board { progress, items: Mutex::default() }
     }
 

@@ -58,6 +58,7 @@ mod tests {
             name: "site".into(),
             address: "http://packages.example.org/a".into(),
             snapshot: None,
+            pulp: None,
             suites: vec!["bookworm".into(), "bookworm-updates".into()],
             components: vec!["main".into()],
             key: None,

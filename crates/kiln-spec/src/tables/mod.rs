@@ -9,6 +9,7 @@ pub(crate) mod image;
 pub(crate) mod limits;
 mod login;
 pub(crate) mod partition;
+pub(crate) mod pulp;
 pub(crate) mod rebuild;
 pub(crate) mod reconcile;
 pub(crate) mod role;
@@ -27,6 +28,7 @@ pub(crate) use image::{ImageTable, MergedImage};
 pub(crate) use limits::LimitTable;
 pub(crate) use login::LoginTable;
 pub(crate) use partition::{MergedPartition, PartitionTable};
+pub(crate) use pulp::PulpTable;
 pub(crate) use rebuild::{MergedRebuild, RebuildTable};
 pub(crate) use reconcile::ReconcileTable;
 pub(crate) use role::RolesTable;
@@ -50,6 +52,8 @@ table! {
         "image" => image: Named<ImageTable>, otherwise "one image named `default`, from Debian bookworm";
         /// Repositories that packages come from while images are built, by name.
         "source" => source: Named<SourceTable>;
+        /// A Pulp server, which has snapshots of repositories.
+        "pulp" => pulp: PulpTable, otherwise "no Pulp server is used";
         /// The control node.
         "control" => control: ControlTable, otherwise "a control node with the defaults of this table";
         /// Groups of login nodes, by name.

@@ -4,25 +4,30 @@ use std::collections::BTreeMap;
 
 use crate::diagnostic::Findings;
 use crate::parse::Files;
+use crate::snapshots::is_stamp;
 use crate::validate::names;
 use crate::written::table::table;
 use crate::written::{At, List, Named, Text};
-use crate::{Credentials, SYSTEM_SOURCES, SigningKey, SourceSpec};
+use crate::{
+    Credentials, PulpSource, PulpSpec, SNAPSHOTS_FILE, SYSTEM_SOURCES, SigningKey, Snapshots, SourceSpec,
+};
 
 table! {
     /// A repository of packages, for images that name it in `sources`.
     SourceTable {
-        /// URL of the repository, without user and password.
-        "address" => address: Text, required;
+        /// URL of the repository, without user and password. With `pulp`: what the server fetches it from.
+        "address" => address: Text, otherwise "required without `pulp`";
         /// Names a state of the repository that does not change, such as `20260101T000000Z`. It takes the place of `{snapshot}` in the address, or is appended to it. What is in the snapshot may be older than its stated validity.
         "snapshot" => snapshot: Text;
+        /// Path of the repository on the server of `[pulp]`, such as `debian/bookworm`. Packages come from the snapshot of it that `snapshot` or `snapshots.toml` names, else from the address. `kiln image sync` makes snapshots.
+        "pulp" => pulp: Text, otherwise "not on a Pulp server";
         /// Suites, such as `bookworm` and `bookworm-updates`.
         "suites" => suites: List<Text>, otherwise "none: packages are at the address itself (a flat repository)";
         /// Components of the suites.
         "components" => components: List<Text>, otherwise "`main`";
         /// File with the public key that the repository is signed with, in OpenPGP format (`.asc` or `.gpg`), relative to the cluster file. It is trusted for this repository alone.
         "key" => key: Text, otherwise "the keys that the source image trusts";
-        /// Where user and password are, as `USER:PASSWORD`: `env:NAME` is an environment variable, `file:PATH` a file relative to the cluster file. They are on the build instance during the build and never in an image.
+        /// Where user and password are, as `USER:PASSWORD`: `env:NAME` is an environment variable, `file:PATH` a file relative to the cluster file. They are on the build instance during the build and never in an image. With `pulp` they are for the server's packages.
         "credentials" => credentials: Text, otherwise "none are needed";
         /// Whether nodes keep the repository. Not possible with `credentials`.
         "keep" => keep: At<bool>, default false;
@@ -31,9 +36,11 @@ table! {
 
 pub(crate) fn validate(
     written: &Named<SourceTable>,
+    pulp: Option<&PulpSpec>,
     files: Files<'_>,
     findings: &mut Findings<'_>,
 ) -> BTreeMap<String, SourceSpec> {
+    let stamps = stamps(written, files, findings);
     for (name, _) in written {
         names::check_name("source", name, findings);
         if name.value == SYSTEM_SOURCES {
@@ -44,7 +51,7 @@ pub(crate) fn validate(
         }
     }
     let one = |(name, table): &(Text, SourceTable)| {
-        Some((name.value.clone(), source(name, table, files, findings)?))
+        Some((name.value.clone(), source(name, table, pulp, &stamps, files, findings)?))
     };
     written.iter().filter_map(one).collect()
 }
@@ -52,6 +59,8 @@ pub(crate) fn validate(
 fn source(
     name: &Text,
     table: &SourceTable,
+    pulp: Option<&PulpSpec>,
+    stamps: &Snapshots,
     files: Files<'_>,
     findings: &mut Findings<'_>,
 ) -> Option<SourceSpec> {
@@ -72,16 +81,36 @@ fn source(
             .expected("`keep = false`")
             .related(credentials.span.clone(), "needed here");
     }
-    if let Some(stamp) = table.snapshot.as_ref().filter(|stamp| !is_word(&stamp.value)) {
+    if let Some(stamp) = table.snapshot.as_ref().filter(|stamp| !is_stamp(&stamp.value)) {
         let message = format!("`{}` is not the name of a snapshot", stamp.value);
         (findings.error("bad-snapshot", stamp.span.clone(), message))
             .expected("letters, digits, `.`, `_` and `-`, such as \"20260101T000000Z\"");
     }
-    let snapshot = table.snapshot.as_ref().map(|stamp| stamp.value.clone());
+    let mut snapshot = table.snapshot.as_ref().map(|stamp| stamp.value.clone());
+    let (address, on_pulp) = match &table.pulp {
+        None => {
+            let Some(written) = &table.address else {
+                let message = format!("source `{}` has no `address`", name.value);
+                findings.error("missing-key", name.span.clone(), message).expected("`address = \"...\"`");
+                return None;
+            };
+            (address(written, snapshot.as_deref(), findings), None)
+        }
+        Some(path) => {
+            let fixed = snapshot.is_some();
+            snapshot = snapshot.or_else(|| stamps.0.get(&name.value).cloned());
+            on_pulp(table.address.as_ref(), path, snapshot.as_deref(), fixed, pulp, findings)?
+        }
+    };
+    // They are for the server, and nobody else's business.
+    let is_upstream =
+        on_pulp.as_ref().is_some_and(|on_pulp: &PulpSource| on_pulp.upstream.as_ref() == Some(&address));
+    let credentials = credentials.filter(|_| !is_upstream);
     Some(SourceSpec {
         name: name.value.clone(),
-        address: address(table.address.as_ref()?, snapshot.as_deref(), findings),
+        address,
         snapshot,
+        pulp: on_pulp,
         suites,
         components,
         key: table.key.as_ref().and_then(|path| key(path, files, findings)),
@@ -90,26 +119,70 @@ fn source(
     })
 }
 
+/// What `snapshots.toml` says, which is read only where a source needs it.
+fn stamps(written: &Named<SourceTable>, files: Files<'_>, findings: &mut Findings<'_>) -> Snapshots {
+    let Some(needed) = written.iter().find_map(|(_, table)| table.pulp.as_ref()) else {
+        return Snapshots::default();
+    };
+    let read = match files(SNAPSHOTS_FILE) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Snapshots::default(),
+        Err(error) => Err(error.to_string()),
+        Ok(content) => String::from_utf8(content)
+            .map_err(|_| "it is not text".to_string())
+            .and_then(|text| Snapshots::read(&text)),
+    };
+    read.unwrap_or_else(|why| {
+        let message = format!("{SNAPSHOTS_FILE} beside this file cannot be used: {why}");
+        (findings.error("bad-snapshots", needed.span.clone(), message))
+            .expected("a file that `kiln image sync` wrote")
+            .hint("get it back from your version control, or delete it and run `kiln image sync`");
+        Snapshots::default()
+    })
+}
+
+/// The address that packages come from, and where the snapshots are.
+fn on_pulp(
+    upstream: Option<&Text>,
+    path: &Text,
+    stamp: Option<&str>,
+    fixed: bool,
+    pulp: Option<&PulpSpec>,
+    findings: &mut Findings<'_>,
+) -> Option<(String, Option<PulpSource>)> {
+    let place = path.value.trim_matches('/');
+    if !place.split('/').all(is_stamp) {
+        let message = format!("`{}` is not a path on a Pulp server", path.value);
+        (findings.error("bad-source", path.span.clone(), message))
+            .expected("letters, digits, `.`, `_`, `-` and `/`, such as \"debian/bookworm\"");
+    }
+    if let Some(written) = upstream {
+        check_url(written, Place::Source, findings);
+        if written.value.contains(PLACE) {
+            let message = format!("the address has {PLACE}, and snapshots are on the Pulp server");
+            findings.error("bad-source", written.span.clone(), message).expected("the address without it");
+        }
+    }
+    let Some(pulp) = pulp else {
+        let message = "there is no Pulp server";
+        (findings.error("missing-key", path.span.clone(), message))
+            .expected("a table `[pulp]` with its address, or no `pulp` here");
+        return None;
+    };
+    let upstream = upstream.map(|written| written.value.clone());
+    let address = match (stamp, &upstream) {
+        (Some(stamp), _) => format!("{}/{place}/{stamp}", pulp.content),
+        (None, Some(upstream)) => upstream.clone(),
+        (None, None) => format!("{}/{place}", pulp.content),
+    };
+    Some((address, Some(PulpSource { path: place.to_string(), upstream, fixed })))
+}
+
 const PLACE: &str = "{snapshot}";
 
 /// With the snapshot where it belongs.
 fn address(written: &Text, snapshot: Option<&str>, findings: &mut Findings<'_>) -> String {
+    check_url(written, Place::Source, findings);
     let text = &written.value;
-    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    let host = rest.and_then(|rest| rest.split('/').next()).unwrap_or_default();
-    let right = !host.is_empty() && text.chars().all(|c| c.is_ascii_graphic() && c != '"');
-    if host.contains('@') {
-        (findings.error(
-            "bad-url",
-            written.span.clone(),
-            "a source's address cannot have a user or password",
-        ))
-        .expected("the address without them")
-        .hint("`credentials = \"env:NAME\"` names an environment variable that has them");
-    } else if !right {
-        (findings.error("bad-url", written.span.clone(), format!("`{text}` is not the URL of a repository")))
-            .expected("a URL such as \"http://mirror.example.org/debian\"");
-    }
     match snapshot {
         Some(stamp) if text.contains(PLACE) => text.replace(PLACE, stamp),
         Some(stamp) => format!("{}/{stamp}", text.trim_end_matches('/')),
@@ -123,15 +196,37 @@ fn address(written: &Text, snapshot: Option<&str>, findings: &mut Findings<'_>) 
     }
 }
 
-fn is_word(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+/// What an address is of: its words, and an example.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    Source,
+    Pulp,
+}
+
+pub(crate) fn check_url(written: &Text, of: Place, findings: &mut Findings<'_>) {
+    let (whose, what, example) = match of {
+        Place::Source => ("a source's", "repository", "http://mirror.example.org/debian"),
+        Place::Pulp => ("a server's", "Pulp server", "https://pulp.example.org"),
+    };
+    let text = &written.value;
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let host = rest.and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    let right = !host.is_empty() && text.chars().all(|c| c.is_ascii_graphic() && c != '"');
+    if host.contains('@') {
+        let message = format!("{whose} address cannot have a user or password");
+        (findings.error("bad-url", written.span.clone(), message))
+            .expected("the address without them")
+            .hint("`credentials = \"env:NAME\"` names an environment variable that has them");
+    } else if !right {
+        (findings.error("bad-url", written.span.clone(), format!("`{text}` is not the URL of a {what}")))
+            .expected(format!("a URL such as \"{example}\""));
+    }
 }
 
 /// Suites may have a slash in them.
 fn words(kind: &str, written: Option<&List<Text>>, findings: &mut Findings<'_>) -> Vec<String> {
     let list = written.map(|list| list.value.as_slice()).unwrap_or_default();
-    for word in list.iter().filter(|word| !word.value.split('/').all(is_word)) {
+    for word in list.iter().filter(|word| !word.value.split('/').all(is_stamp)) {
         let message = format!("`{}` is not the name of a {kind}", word.value);
         (findings.error("bad-source", word.span.clone(), message))
             .expected("letters, digits, `.`, `_` and `-`, such as \"bookworm-updates\"");
@@ -139,7 +234,7 @@ fn words(kind: &str, written: Option<&List<Text>>, findings: &mut Findings<'_>) 
     list.iter().map(|word| word.value.clone()).collect()
 }
 
-fn credentials(written: &Text, findings: &mut Findings<'_>) -> Option<Credentials> {
+pub(crate) fn credentials(written: &Text, findings: &mut Findings<'_>) -> Option<Credentials> {
     let variable = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

@@ -13,7 +13,8 @@ use crate::diagnostic::Findings;
 use crate::merge::Merged;
 use crate::parse::Files;
 use crate::tables::{
-    backup, cluster, image, partition, rebuild, reconcile, role, slurm, source, user, user_group, volumes,
+    backup, cluster, image, partition, pulp, rebuild, reconcile, role, slurm, source, user, user_group,
+    volumes,
 };
 use crate::{ControlSpec, Spec, Volumes};
 
@@ -44,7 +45,8 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
     let concurrency = cluster::concurrency(&merged, findings);
     let subnet = network::subnet(&merged.cloud, findings);
     let cloud = crate::cloud::validate(&merged.cloud, subnet, findings);
-    let sources = source::validate(&merged.sources, files, findings);
+    let pulp = pulp::validate(merged.pulp.as_ref(), findings);
+    let sources = source::validate(&merged.sources, pulp.as_ref(), files, findings);
     let images = image::validate(&merged, findings);
     let (login, compute) = nodes::groups(&merged, findings);
     network::check_addresses(&merged, subnet, &login, &compute, findings);
@@ -70,6 +72,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
         cloud,
         images,
         sources,
+        pulp,
         control: ControlSpec {
             node: merged.control.node.value,
             flavor: merged.control.flavor.value,

@@ -10,12 +10,15 @@ use serde_json::Value;
 
 use crate::cluster_dir::{ClusterDir, printed};
 use crate::instance;
+use crate::pulp_server::PulpServer;
 
 pub struct Lab {
     cluster: ClusterDir,
     pub suite: &'static str,
     /// The arguments of every process seen while `up` ran.
     pub arguments: BTreeSet<String>,
+    /// Of the scenarios that need one; it ends with the suite.
+    pub pulp: Option<PulpServer>,
 }
 
 impl Deref for Lab {
@@ -47,7 +50,7 @@ impl Lab {
             .status()
             .expect("ssh-keygen runs");
         assert!(status.success());
-        let lab = Lab { cluster, suite, arguments: BTreeSet::new() };
+        let lab = Lab { cluster, suite, arguments: BTreeSet::new(), pulp: None };
         lab.write_file(&lab.example());
         lab
     }

@@ -24,6 +24,8 @@ mod lab;
 mod lanes;
 mod leftovers;
 mod maintenance;
+mod pulp;
+mod pulp_server;
 mod raise;
 mod reconcile;
 mod removal;
@@ -163,6 +165,14 @@ const IMAGE_BUILDS: &[Scenario] = &[
     ("a build that fails leaves nothing", image_builds::failures),
 ];
 
+/// With a real Pulp server, and without a cluster.
+const PULP: &[Scenario] = &[
+    ("a Pulp server fetches, and its snapshots are written down", pulp::synced),
+    ("what goes wrong on a Pulp server is told in words", pulp::failures),
+    ("an image sees a later sync when the file says so (bookworm)", pulp::built_on_bookworm),
+    ("an image sees a later sync when the file says so (trixie)", pulp::built_on_trixie),
+];
+
 /// What becomes of images. No cluster is raised.
 const IMAGE_LIFE: &[Scenario] = &[
     ("images are compared, promoted and deleted", image_life::compared_and_promoted),
@@ -255,6 +265,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "reconcile-trixie", debian: "trixie", lane: "newer", scenarios: &[RECONCILE_SHORT] },
     Suite { name: "images", debian: "trixie", lane: "newer", scenarios: &[IMAGE_BUILDS] },
     Suite { name: "rollout-trixie", debian: "trixie", lane: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
+    Suite { name: "pulp", debian: "trixie", lane: "trixie", scenarios: &[PULP] },
     Suite { name: "elastic-trixie", debian: "trixie", lane: "trixie", scenarios: &[ELASTIC_SHORT] },
     Suite {
         name: "maintenance",

@@ -61,18 +61,29 @@ impl Repository {
         run("gpg", &["--armor", "--export"], &self.dir.path().join("gnupg"))
     }
 
-    /// Makes a suite at a path of exactly these packages: name, version, other lines of control, files.
+    /// Makes a suite at a path of exactly these packages. It is long out of date, as a snapshot is.
     pub fn publish(&self, path: &str, suite: &str, packages: &[Package]) {
+        self.publish_until(path, suite, packages, "Valid-Until: Thu, 08 Jan 2026 00:00:00 UTC\n");
+    }
+
+    /// As [`Repository::publish`], of now.
+    pub fn publish_current(&self, path: &str, suite: &str, packages: &[Package]) {
+        self.publish_until(path, suite, packages, "");
+    }
+
+    fn publish_until(&self, path: &str, suite: &str, packages: &[Package], until: &str) {
         let base = self.dir.path().join("www").join(path);
         let lists = base.join("dists").join(suite).join("main/binary-amd64");
         fs::create_dir_all(&lists).expect("a directory");
+        // What is no longer in the suite is gone.
+        let _ = fs::remove_dir_all(base.join("pool"));
         fs::create_dir_all(base.join("pool")).expect("a directory");
         let index: String = packages.iter().map(|package| package.build(&base)).collect();
         fs::write(lists.join("Packages"), &index).expect("a list");
-        // Long out of date, as a snapshot is; and with a translation that is not there, as in a copy.
+        // With a translation that is not there, as in a copy.
         let release = format!(
             "Origin: kiln-tests\nSuite: {suite}\nCodename: {suite}\nArchitectures: amd64\nComponents: main\n\
-             Date: Thu, 01 Jan 2026 00:00:00 UTC\nValid-Until: Thu, 08 Jan 2026 00:00:00 UTC\nSHA256:\n \
+             Date: Thu, 01 Jan 2026 00:00:00 UTC\n{until}SHA256:\n \
              {} {} main/binary-amd64/Packages\n {} 9 main/i18n/Translation-en\n",
             sha256(index.as_bytes()),
             index.len(),

@@ -8,6 +8,7 @@ mod promote;
 mod prune;
 mod sbom;
 mod show;
+mod sync;
 mod upload;
 
 use std::path::PathBuf;
@@ -37,6 +38,7 @@ pub enum Image {
     Delete(Delete),
     Export(export::Export),
     Upload(upload::Upload),
+    Sync(sync::Sync),
 }
 
 /// Build images of the file whose recipe has not been built yet
@@ -89,6 +91,7 @@ impl Image {
             Image::Delete(verb) => verb.run(context),
             Image::Export(verb) => verb.run(context),
             Image::Upload(verb) => verb.run(context),
+            Image::Sync(verb) => verb.run(context),
         }
     }
 }

@@ -1,0 +1,58 @@
+//! The real Pulp server of `tests/pulp-server`, for as long as the value lives.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+pub struct PulpServer {
+    scripts: PathBuf,
+}
+
+/// `USER:PASSWORD`, as `up` says.
+pub const LOGIN: &str = "admin:loopback";
+const API: &str = "http://127.0.0.1:24817";
+
+impl PulpServer {
+    /// Empty.
+    pub fn start() -> PulpServer {
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pulp-server");
+        // Made first, so that what a failed start leaves is stopped too.
+        let server = PulpServer { scripts };
+        let status = Command::new(server.scripts.join("up")).status().expect("up runs");
+        assert!(status.success(), "the Pulp server did not start");
+        server
+    }
+
+    /// The table `[pulp]`.
+    pub fn table() -> String {
+        format!(
+            "[pulp]\naddress = \"{API}\"\ncontent = \"http://198.51.100.1:24816/pulp/content/\"\n\
+             credentials = \"env:KILN_E2E_PULP\"\n"
+        )
+    }
+
+    /// What its API answers, asked without Kiln.
+    pub fn ask(&self, path: &str) -> Value {
+        self.curl(path, &[])
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> Value {
+        self.curl(path, &["--header", "Content-Type: application/json", "--data", &body.to_string()])
+    }
+
+    #[allow(clippy::unused_self, reason = "it must live")]
+    fn curl(&self, path: &str, more: &[&str]) -> Value {
+        let url = format!("{API}/pulp/api/v3/{path}");
+        let always = ["--silent", "--noproxy", "*", "--user", LOGIN, &url];
+        let output = Command::new("curl").args(always).args(more).output().expect("curl runs");
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|e| panic!("{path}: {e}\n{}", String::from_utf8_lossy(&output.stdout)))
+    }
+}
+
+impl Drop for PulpServer {
+    fn drop(&mut self) {
+        let _ = Command::new(self.scripts.join("down")).status();
+    }
+}
