@@ -124,6 +124,31 @@ pub enum Error {
         #[source]
         source: Box<Error>,
     },
+    #[error("the upgrade was not begun; Slurm runs as before")]
+    UpgradeNotBegun(#[source] Box<Error>),
+    #[error(
+        "Slurm {to} could not take over; Slurm {from} is back, with its database, its queue and its image"
+    )]
+    UpgradeUndone {
+        from: Release,
+        to: Release,
+        #[source]
+        source: Box<Error>,
+    },
+    #[error(
+        "the upgrade failed, and so did the way back; what it needs is in {directory} on the state volume"
+    )]
+    BackFailed {
+        directory: String,
+        #[source]
+        source: Box<Error>,
+    },
+    #[error("the upgrade from Slurm {0} is half done")]
+    UpgradeOpen(Release),
+    #[error(
+        "image {0}, which the control node runs, is gone from the cloud: there would be no way back from the upgrade"
+    )]
+    NoWayBack(String),
     #[error("{0}")]
     NotReady(String),
     #[error("stopped as requested; run the same command again to continue")]
@@ -179,6 +204,17 @@ impl Error {
                 "run the same command again to continue; `kiln upgrade --abort` gives it up and lets jobs start again".into(),
             ),
             Error::DataAside(_) | Error::UpgradeFailed { .. } => Some(BACK.into()),
+            Error::UpgradeNotBegun(source) => source.hint(),
+            Error::UpgradeUndone { .. } => Some(
+                "mend the cause and run `kiln up` again; until then put the old source of the image back in the file".into(),
+            ),
+            Error::BackFailed { .. } => Some("`kiln up` goes on with the way back".into()),
+            Error::UpgradeOpen(_) => Some(
+                "`kiln up` goes on with it; with the old source of the image in the file, `kiln up` goes back".into(),
+            ),
+            Error::NoWayBack(_) => Some(
+                "put the old source of the image back in the file and run `kiln up`: it builds the image again; then upgrade".into(),
+            ),
             Error::OtherBack { .. } => Some("put the old source of the image back in the file".into()),
             Error::NoRollout => Some("`kiln rebuild` starts one".into()),
             Error::Detached(id) => {

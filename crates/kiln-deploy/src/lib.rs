@@ -41,7 +41,7 @@ pub use error::{Error, Result};
 pub use inventory::{HostEntry, InventoryReport};
 pub use nodes::ExecOutcome;
 pub use observe::Observed;
-pub use plan::{Action, HeldNode, Plan, Removal, Stage};
+pub use plan::{Action, Begins, ControlUpgrade, HeldNode, Plan, Removal, Stage};
 pub use removal::why_held;
 pub use rollout::Rollouts;
 pub use secrets::SecretStore;

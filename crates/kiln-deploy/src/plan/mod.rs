@@ -13,6 +13,7 @@ pub(crate) mod releases;
 pub(crate) mod removal;
 mod text;
 mod together;
+mod upgrade;
 mod volumes;
 
 use kiln_spec::Spec;
@@ -28,6 +29,7 @@ pub use node::{
 };
 pub use reference::{Ref, Resource};
 pub use removal::Removal;
+pub use upgrade::{Begins, ControlUpgrade};
 
 use crate::error::{Error, Result};
 use crate::observe::Observed;
@@ -131,7 +133,8 @@ pub fn plan(
 ) -> Result<Plan> {
     owner::check(&spec.name, id, observed.listed(&spec.name))?;
     check(spec, observed, targets)?;
-    Ok(difference(spec, observed, targets, removal))
+    let plan = difference(spec, observed, targets, removal);
+    Ok(upgrade::with_upgrade(plan, spec, observed, targets))
 }
 
 /// As [`plan`], for a maintenance upgrade: every node gets its image at once, and no Slurm has to understand what an

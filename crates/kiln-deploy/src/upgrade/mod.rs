@@ -10,6 +10,7 @@ mod on_control;
 mod queue;
 mod restore;
 mod seen;
+mod step;
 mod steps;
 mod way;
 
@@ -20,6 +21,7 @@ use serde::Serialize;
 
 pub use back::WayBack;
 pub use queue::{Queue, QueuedJob};
+pub use step::{Open, Phase};
 pub use steps::{Begin, Upgraded};
 
 use crate::deployment::Deployment;
@@ -76,6 +78,7 @@ impl Deployment<'_> {
         self.cloud.check().await?;
         let mut observed = self.observe().await?;
         self.check_owner(&observed)?;
+        self.check_no_open_upgrade(&observed)?;
         self.ask_release(&mut observed).await;
         let targets = targets(self.spec, &observed);
         let control = self.on_control(&observed)?;

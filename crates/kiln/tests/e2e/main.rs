@@ -32,6 +32,7 @@ mod secrecy;
 mod services;
 mod steering;
 mod trouble;
+mod upgrade;
 mod watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -242,7 +243,13 @@ const SUITES: &[Suite] = &[
         name: "upgrade",
         debian: "trixie",
         lane: "newer",
-        scenarios: &[RAISE, &[("an upgrade of Slurm under a running and a waiting job", control::upgraded)]],
+        scenarios: &[
+            RAISE,
+            &[
+                ("an upgrade of Slurm that fails goes back by itself", upgrade::fails),
+                ("an upgrade of Slurm under a running and a waiting job, cut off", upgrade::goes_well),
+            ],
+        ],
     },
     Suite {
         name: "forky",
