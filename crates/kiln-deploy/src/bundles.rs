@@ -17,6 +17,7 @@ use crate::apply::Made;
 use crate::configure::SSH_LIMIT;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
+use crate::memory::usable_share;
 use crate::observe::Observed;
 use crate::plan::removal::has_its_flavor;
 use crate::plan::{self, attachments, security_groups_of, share};
@@ -51,7 +52,15 @@ impl Deployment<'_> {
             let ssh_host_public = keys.get(node.name).map(|k| k.ssh_host_public.clone()).unwrap_or_default();
             nodes.insert(
                 node.name.to_string(),
-                NodeFacts { address, cpus, topology, memory_mib, features, ssh_host_public },
+                NodeFacts {
+                    address,
+                    cpus,
+                    topology,
+                    memory_mib,
+                    real_memory_mib: usable_share(memory_mib),
+                    features,
+                    ssh_host_public,
+                },
             );
         }
         let inventory = Inventory {

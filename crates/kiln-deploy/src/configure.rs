@@ -102,6 +102,7 @@ impl Deployment<'_> {
         let kiln_digest = hex::encode(Sha256::digest(&kiln));
         let (mut inventory, secrets) = self.site_inputs(observed, &keys, &kiln_digest, kept).await?;
         let ssh = self.ssh()?;
+        self.ask_memory(&ssh, observed, &mut inventory).await?;
         self.keep_cores(&ssh, observed, &mut inventory).await?;
         Ok(Inputs { ssh, keys, kiln, kiln_digest, inventory, secrets })
     }

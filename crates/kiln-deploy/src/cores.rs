@@ -83,6 +83,7 @@ mod tests {
             cpus: 8,
             topology: Some([1, 4, 2]),
             memory_mib: 1024,
+            real_memory_mib: 972,
             features: Vec::new(),
             ssh_host_public: String::new(),
         };

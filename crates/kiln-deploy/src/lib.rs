@@ -17,6 +17,7 @@ mod health;
 mod inventory;
 mod keys;
 mod leaving;
+mod memory;
 mod nodes;
 mod observe;
 mod owner;

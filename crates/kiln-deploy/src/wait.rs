@@ -1,6 +1,6 @@
 //! Waiting for instances that the cloud is building, and for nodes to be in service in Slurm.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kiln_cloud::{Instance, InstanceStatus};
@@ -19,6 +19,8 @@ use crate::nodes::node_of;
 const ACTIVE_LIMIT: Duration = Duration::from_secs(900);
 /// How long nodes may take to join once they are configured.
 const SLURM_LIMIT: Duration = Duration::from_secs(180);
+/// How long those may take that have joined and must only register again, with what slurm.conf says now.
+const REGISTRATION_LIMIT: Duration = Duration::from_secs(60);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(300);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -66,13 +68,17 @@ impl Deployment<'_> {
         let wanted: Vec<&str> =
             names.filter(|name| self.spec.node(name).is_some_and(|n| is_fixed(&n))).collect();
         let start = Instant::now();
+        let mut lifted = false;
         loop {
             self.check_stop()?;
             let known = slurm_nodes(ssh, control).await.unwrap_or_default();
-            // A drained node waits for a person; it does not hold up the rest.
+            lifted = lifted || self.lift_drains_for_size(ssh, control, &known).await?;
+            // A node that a person has drained waits for a person; it does not hold up the rest.
             let ready = |name: &str| {
-                let state = known.get(name).map(|node| &node.state);
-                state.is_some_and(|s| s.in_service() || s.is_drained() || s.is_awaited_by_slurm())
+                known.get(name).is_some_and(|node| {
+                    let drained = node.state.is_drained() && !node.is_drained_for_its_size();
+                    node.state.in_service() || drained || node.state.is_awaited_by_slurm()
+                })
             };
             let waiting: Vec<&str> = wanted.iter().copied().filter(|name| !ready(name)).collect();
             if waiting.is_empty() {
@@ -92,7 +98,9 @@ impl Deployment<'_> {
                 "slurm",
                 format!("waiting for {}", hostlist::fold(waiting.iter().copied())),
             ));
-            if start.elapsed() > SLURM_LIMIT {
+            let refused = |name: &&str| known.get(*name).is_some_and(|n| n.state.is_registration_refused());
+            let limit = if waiting.iter().all(refused) { REGISTRATION_LIMIT } else { SLURM_LIMIT };
+            if start.elapsed() > limit {
                 let describe = |name: &&str| match known.get(*name) {
                     Some(node) => format!(
                         "  {name} is {}: {}",
@@ -110,6 +118,27 @@ impl Deployment<'_> {
             // Every look is a login on the control node, which has more to do just now.
             sleep((start.elapsed() / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
         }
+    }
+
+    /// Slurm itself keeps a node drained that once registered with less than slurm.conf said, also when file or node have
+    /// changed. Says whether there was one.
+    async fn lift_drains_for_size(
+        &self,
+        ssh: &Ssh,
+        control: &Host,
+        known: &BTreeMap<String, kiln_slurm::Node>,
+    ) -> Result<bool> {
+        let fit =
+            known.values().filter(|n| n.is_drained_for_its_size() && !n.state.is_registration_refused());
+        let fit: Vec<&str> =
+            fit.map(|n| n.name.as_str()).filter(|name| self.spec.node(name).is_some()).collect();
+        if fit.is_empty() {
+            return Ok(false);
+        }
+        let names = hostlist::fold(fit);
+        ssh.run(control, &["scontrol", "update", &format!("nodename={names}"), "state=resume"], b"").await?;
+        (self.progress)(Event::done(names, "back in service: slurm.conf no longer says more than they have"));
+        Ok(true)
     }
 
     fn check_not_broken(&self, instance: &Instance) -> Result<()> {

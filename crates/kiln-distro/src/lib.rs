@@ -3,6 +3,8 @@
 
 mod debian;
 
+use std::cmp::Ordering;
+
 use kiln_slurm::Release;
 use kiln_spec::{ImageSource, Spec, System};
 
@@ -25,7 +27,7 @@ pub struct Family {
     pub steps: Steps,
     /// The Slurm that each release of the system brings.
     slurm: &'static [(&'static str, Release)],
-    pub package_list: PackageList,
+    pub installed: Packages,
     pub bootstrap: Bootstrap,
 }
 
@@ -63,12 +65,30 @@ pub struct Step {
     pub script: &'static str,
 }
 
-/// How the installed packages are listed.
+/// How packages are listed and compared.
 #[derive(Debug)]
-pub struct PackageList {
-    pub command: &'static [&'static str],
-    /// Reads one line of the command's output: a name and a version.
-    pub parse: fn(&str) -> Option<(&str, &str)>,
+pub struct Packages {
+    /// A program for the build instance, run by `sh` while the lists of packages are still there: a line for every
+    /// installed package.
+    pub list: &'static str,
+    /// Reads such a line.
+    pub parse: fn(&str) -> Option<ListedPackage<'_>>,
+    /// Which of two versions is newer.
+    pub compare: fn(&str, &str) -> Ordering,
+    /// What a package URL begins with: `pkg:deb/debian`.
+    pub url: &'static str,
+    /// What the names of kernels begin with, whose version is in the name.
+    pub kernel: &'static str,
+}
+
+/// An installed package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListedPackage<'a> {
+    pub name: &'a str,
+    pub version: &'a str,
+    pub architecture: &'a str,
+    /// Of its file, or of what the family has instead; `None` for one that is in no list.
+    pub sha256: Option<&'a str>,
 }
 
 /// How the local cloud makes the plain image of a system, such as a cloud's official image is.
@@ -89,6 +109,11 @@ impl Family {
         match system {
             System::Debian(_) => &debian::DEBIAN,
         }
+    }
+
+    /// The family that calls itself so.
+    pub fn named(name: &str) -> Option<&'static Family> {
+        Family::ALL.into_iter().find(|family| family.name == name)
     }
 
     /// The Slurm that a system brings: its major release; the patch level may have been raised since.

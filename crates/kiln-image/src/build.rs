@@ -7,7 +7,7 @@ use std::time::Duration;
 use kiln_cloud::{
     Cloud, Image, InstanceStatus, Labels, Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup, Rule,
 };
-use kiln_distro::Step;
+use kiln_distro::{Family, Step};
 use kiln_site::ServiceUser;
 use kiln_site::services::{self, OpenTo};
 use kiln_ssh::{Host, Ssh};
@@ -17,7 +17,7 @@ use kiln_wire::{Identity, SecretText, UserData};
 use tokio_util::sync::CancellationToken;
 
 use crate::catalog::{built_image, images_of_kiln};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, Package};
 use crate::progress::{Event, Progress};
 use crate::recipe::{Recipe, Source};
 use crate::steps;
@@ -178,6 +178,7 @@ impl Builder<'_> {
         self.say(&recipe.name, "booting the build instance");
         let (id, host) = self.boot(source, within).await?;
         self.step(recipe, &host, &steps::INSTALL_KILN, &[self.kiln_digest], self.kiln).await?;
+        let before = self.packages(family, &host).await?;
         if let Some(mirror) = &recipe.mirror {
             let mirrors = [mirror.security(), mirror.others()].map(Option::unwrap_or_default);
             self.step(recipe, &host, &family.steps.pin_mirror, &mirrors, b"").await?;
@@ -199,7 +200,7 @@ impl Builder<'_> {
         let (enabled, disabled) = services::units_of_image(family);
         let units: Vec<&str> = enabled.into_iter().chain(["--"]).chain(disabled).collect();
         self.step(recipe, &host, &steps::SETTLE_SERVICES, &units, b"").await?;
-        let listed = self.ssh.run(&host, family.package_list.command, b"").await?;
+        let packages = self.packages(family, &host).await?;
         self.step(recipe, &host, &family.steps.clean, &[], b"").await?;
         self.step(recipe, &host, &steps::CLEAN, &services::leftovers(), b"").await?;
 
@@ -208,11 +209,14 @@ impl Builder<'_> {
         self.wait_stopped(&id).await?;
         self.say(&recipe.name, "creating the image");
         let manifest = Manifest {
+            format: kiln_wire::Version,
             recipe: recipe.digest(),
             source: source.name.clone(),
+            source_digest: Some(Manifest::digest_of(&before)),
+            family: family.name.to_string(),
             built: jiff::Timestamp::now(),
             kiln: env!("CARGO_PKG_VERSION").to_string(),
-            packages: Manifest::packages_from(&family.package_list, &listed),
+            packages,
         };
         let properties = BTreeMap::from([
             (property::RECIPE.to_string(), manifest.recipe.clone()),
@@ -221,6 +225,17 @@ impl Builder<'_> {
         ]);
         let new = NewImage { name: recipe.image_name(manifest.built), labels: Labels::new(), properties };
         Ok(self.cloud.create_image(&id, new).await?)
+    }
+
+    async fn packages(&self, family: &Family, host: &Host) -> Result<Vec<Package>, BuildError> {
+        let command = ["sh", "-c", family.installed.list];
+        let listed = self.unless_stopped(self.ssh.run(host, &command, b"")).await??;
+        let packages = Manifest::packages_from(family, &listed);
+        if packages.is_empty() {
+            let message = "the build instance lists no packages".to_string();
+            return Err(BuildError::Step { step: "listing packages".into(), message });
+        }
+        Ok(packages)
     }
 
     async fn boot(&self, source: &Image, within: BuildNetwork) -> Result<(String, Host), BuildError> {

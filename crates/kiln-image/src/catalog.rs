@@ -1,6 +1,7 @@
 //! Finds Kiln's images in a cloud and reads their properties.
 
 use kiln_cloud::{Cloud, Image};
+use kiln_wire::Format as _;
 use kiln_wire::labels::image as property;
 
 use crate::manifest::Manifest;
@@ -36,7 +37,7 @@ pub fn built_image<'a>(images: &'a [Image], recipe: &Recipe) -> Option<&'a Image
 
 impl Manifest {
     pub fn of(image: &Image) -> Option<Manifest> {
-        let manifest: Manifest = serde_json::from_str(image.properties.get(property::MANIFEST)?).ok()?;
+        let manifest = Manifest::from_json(image.properties.get(property::MANIFEST)?.as_bytes()).ok()?;
         // One that is not whole yet may have that of the image it is made from.
         (image.properties.get(property::RECIPE) == Some(&manifest.recipe)).then_some(manifest)
     }

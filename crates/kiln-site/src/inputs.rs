@@ -40,7 +40,10 @@ pub struct NodeFacts {
     pub cpus: u32,
     /// Sockets, cores of each, threads of each, where the flavor says so.
     pub topology: Option<[u32; 3]>,
+    /// Of its flavor.
     pub memory_mib: u64,
+    /// For jobs: what Slurm is told.
+    pub real_memory_mib: u64,
     /// What the cloud says of its flavor, for jobs to choose by.
     pub features: Vec<String>,
     /// Public.

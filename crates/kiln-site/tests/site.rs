@@ -50,6 +50,7 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
         cpus: 2,
         topology: None,
         memory_mib: 2000,
+        real_memory_mib: 1900,
         features: Vec::new(),
         ssh_host_public: "ssh-ed25519 BBBB".into(),
     };

@@ -1,8 +1,10 @@
 //! Debian.
 
+mod version;
+
 use kiln_slurm::Release;
 
-use crate::{Bootstrap, Family, PackageList, Paths, Step, Steps};
+use crate::{Bootstrap, Family, ListedPackage, Packages, Paths, Step, Steps};
 
 pub const DEBIAN: Family = Family {
     name: "debian",
@@ -58,9 +60,12 @@ pub const DEBIAN: Family = Family {
         ("trixie", Release::new(24, 11, 5)),
         ("forky", Release::new(26, 5, 5)),
     ],
-    package_list: PackageList {
-        command: &["dpkg-query", "--show", "--showformat=${Package}\\t${Version}\\n"],
-        parse: |line| line.split_once('\t'),
+    installed: Packages {
+        list: include_str!("list-packages.sh"),
+        parse: listed,
+        compare: version::compare,
+        url: "pkg:deb/debian",
+        kernel: "linux-image-",
     },
     bootstrap: Bootstrap {
         command: bootstrap,
@@ -77,6 +82,14 @@ pub const DEBIAN: Family = Family {
         ],
     },
 };
+
+/// A line of `list-packages.sh`.
+fn listed(line: &str) -> Option<ListedPackage<'_>> {
+    let mut fields = line.split('\t');
+    let mut next = || fields.next().filter(|field| !field.is_empty());
+    let (name, version, architecture, sha256) = (next()?, next()?, next()?, next()?);
+    Some(ListedPackage { name, version, architecture, sha256: Some(sha256).filter(|sum| sum.len() == 64) })
+}
 
 /// What a plain image has.
 const PLAIN: &str = "systemd,systemd-sysv,dbus,openssh-server,iproute2,nftables,ca-certificates,\
@@ -116,9 +129,45 @@ mod tests {
 
     #[test]
     fn installed_packages_are_read_line_by_line() {
-        let parse = DEBIAN.package_list.parse;
-        assert_eq!(parse("slurm-client\t22.05.8-4+deb12u3"), Some(("slurm-client", "22.05.8-4+deb12u3")));
+        let parse = DEBIAN.installed.parse;
+        let sum = "c24fe4eb8e60d8632d72ed104cce7c92cff200847c897dc8ba764b6c47b519e0";
+        let line = format!("slurm-client\t22.05.8-4+deb12u3\tamd64\t{sum}");
+        let listed = parse(&line).unwrap();
+        assert_eq!(
+            (listed.name, listed.version, listed.architecture),
+            ("slurm-client", "22.05.8-4+deb12u3", "amd64")
+        );
+        assert_eq!(listed.sha256, Some(sum));
+        assert_eq!(parse("own\t1\tall\t-").unwrap().sha256, None);
         assert_eq!(parse("odd line"), None);
+        assert_eq!(parse("two\tfields"), None);
+    }
+
+    /// On a system with packages that are installed, held, removed with their configuration left, and in no list.
+    #[test]
+    fn only_installed_packages_are_listed_with_their_hashes() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, format!("#!/bin/sh\ncat <<'END'\n{text}END\n")).unwrap();
+            std::process::Command::new("chmod").arg("755").arg(&path).status().unwrap();
+        };
+        program(
+            "dpkg-query",
+            "ii \ta\t1\tamd64\nhi \tb\t2:3-4\tall\nrc \tgone\t1\tamd64\nii \town\t1\tall\n",
+        );
+        program(
+            "apt-cache",
+            "Package: a\nVersion: 1\nArchitecture: amd64\nDescription: a\n b\tc\td\nSHA256: 0a\n\nPackage: own\nVersion: 1\nArchitecture: all\n\nPackage: b\nVersion: 2:3-4\nArchitecture: all\nSHA256: 0b\n",
+        );
+        let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap());
+        let output = std::process::Command::new("sh")
+            .args(["-c", DEBIAN.installed.list])
+            .env("PATH", path)
+            .output()
+            .unwrap();
+        let lines = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(lines, "a\t1\tamd64\t0a\nb\t2:3-4\tall\t0b\nown\t1\tall\t-\n");
     }
 
     const LIST: &str = "\

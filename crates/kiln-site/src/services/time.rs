@@ -8,7 +8,7 @@ use super::{Service, Starts, Unit};
 
 pub const TIME: Service = Service {
     name: "time",
-    wanted: Some(|spec| spec.cloud.facts().has_clocks),
+    wanted: Some(|spec| spec.cloud.facts().has_kernels),
     software: |_| &["chrony"],
     units: &[Unit::new("chronyd.service").starts(Starts::WithSystem)],
     health,

@@ -216,7 +216,7 @@ fn node_properties(group: &Group, node: &kiln_spec::Node<'_>, inventory: &Invent
             let names = ["Sockets", "CoresPerSocket", "ThreadsPerCore"];
             words.extend(names.iter().zip(topology).map(|(name, count)| ((*name).into(), count.to_string())));
         }
-        words.push(("RealMemory".into(), usable_memory(facts.memory_mib).to_string()));
+        words.push(("RealMemory".into(), facts.real_memory_mib.to_string()));
     }
     for (key, value) in node_config {
         words.retain(|(k, _)| !k.eq_ignore_ascii_case(&key));
@@ -292,14 +292,8 @@ fn memory_per_cpu(spec: &Spec, inventory: &Inventory, partition: &Partition) -> 
         let facts = inventory.nodes.get(name)?;
         let config = group.node_config(name);
         let cpus = number(&config, "CPUs").unwrap_or(Some(u64::from(facts.cpus)))?;
-        let memory = number(&config, "RealMemory").unwrap_or(Some(usable_memory(facts.memory_mib)))?;
+        let memory = number(&config, "RealMemory").unwrap_or(Some(facts.real_memory_mib))?;
         memory.checked_div(cpus).filter(|mib| *mib > 0)
     };
     groups.flat_map(|group| group.nodes.iter().filter_map(move |name| per_cpu(group, name))).min()
-}
-
-/// The kernel and the hypervisor keep some of a flavor's memory; a node that offers less than its line says is
-/// drained by Slurm.
-fn usable_memory(mib: u64) -> u64 {
-    (mib * 95 / 100).max(1)
 }

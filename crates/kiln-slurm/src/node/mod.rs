@@ -46,6 +46,9 @@ const DRAINED_BY_DAEMONS: [&str; 10] = [
     "SlurmdSpoolDir is full",
     "switch_g_job_postfini failed",
 ];
+/// How slurmctld says, in all releases, that a node registered with less than slurm.conf has: `Low RealMemory (...)`,
+/// `Low socket*core*thread count`, `gres/gpu count reported lower than configured (0 < 1)`.
+const REGISTERED_WITH_LESS: [&str; 2] = ["Low ", "gres/"];
 /// slurmctld drains as Slurm's user, slurmd and slurmstepd as root.
 const DAEMONS: [&str; 2] = [SLURM_USER, "root"];
 
@@ -66,6 +69,8 @@ pub struct Node {
     pub allocated: u32,
     /// Sockets, cores of each and threads of each, as slurm.conf has them.
     pub cores: Option<[u32; 3]>,
+    /// In MiB, as slurm.conf has it.
+    pub real_memory: Option<u64>,
     /// The node's `Extra` field, where Kiln keeps which bundle the node has.
     pub extra: Option<String>,
     pub partitions: Vec<String>,
@@ -92,6 +97,13 @@ impl Node {
     pub fn is_drained_by_daemons(&self) -> bool {
         let by_daemon = self.reason_by.as_deref().is_some_and(|who| DAEMONS.contains(&who));
         self.state.is_drained() && by_daemon && DRAINED_BY_DAEMONS.iter().any(|why| self.has_reason(why))
+    }
+
+    /// slurmctld has drained it, because it registered with less than slurm.conf says. That stays when the node or the file
+    /// has changed: [`State::is_registration_refused`] tells whether it is still so.
+    pub fn is_drained_for_its_size(&self) -> bool {
+        let by_slurmctld = self.reason_by.as_deref() == Some(SLURM_USER);
+        self.state.is_drained() && by_slurmctld && REGISTERED_WITH_LESS.iter().any(|why| self.has_reason(why))
     }
 
     /// The drain of someone else in words, if there is one.
@@ -171,6 +183,7 @@ pub fn parse_node(line: &str) -> Option<Node> {
         address: field(line, "NodeAddr").map(String::from),
         allocated: number(line, "CPUAlloc").unwrap_or(0),
         cores: cores(line),
+        real_memory: field(line, "RealMemory").and_then(|mib| mib.parse().ok()),
         // The last: a reason, which comes before it, may hold the same word.
         extra: line.rsplit_once(" Extra=").and_then(|(_, rest)| first_word(rest)),
         partitions: field(line, "Partitions")
@@ -236,6 +249,20 @@ mod tests {
     fn rubbish_yields_nothing() {
         assert!(parse_nodes("slurm_load_node error: Unable to contact slurm controller").is_empty());
         assert_eq!(parse_node("NodeName=a").unwrap().state.base, Base::Unknown);
+    }
+
+    #[test]
+    fn a_node_that_is_too_small_is_known_by_slurmctlds_words() {
+        let low = "Reason=Low RealMemory (reported:463 < 100.00% of configured:486)";
+        let drained = node(&format!("State=IDLE+DRAIN+INVALID_REG {low} [slurm@1]"));
+        assert!(drained.is_drained_for_its_size() && drained.state.is_registration_refused());
+        let mended = node(&format!("State=IDLE+DRAIN {low} [slurm@1]"));
+        assert!(mended.is_drained_for_its_size() && !mended.state.is_registration_refused());
+        let gres = "Reason=gres/gpu count reported lower than configured (0 < 1) [slurm@1]";
+        assert!(node(&format!("State=IDLE+DRAIN+INVALID_REG {gres}")).is_drained_for_its_size());
+        // An administrator may say the same; that stays.
+        assert!(!node(&format!("State=IDLE+DRAIN {low} [root@1]")).is_drained_for_its_size());
+        assert!(!node("State=IDLE+DRAIN Reason=bad fan [slurm@1]").is_drained_for_its_size());
     }
 
     #[test]

@@ -193,6 +193,11 @@ impl State {
         self.flags.has(&Flag::Drain)
     }
 
+    /// slurmd has last registered with less than slurm.conf says.
+    pub fn is_registration_refused(&self) -> bool {
+        self.flags.has(&Flag::InvalidReg)
+    }
+
     pub fn is_responding(&self) -> bool {
         !self.flags.has(&Flag::NotResponding)
     }

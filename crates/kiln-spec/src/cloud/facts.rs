@@ -9,8 +9,9 @@ pub struct CloudFacts {
     pub shares_volumes: bool,
     /// Instances can delegate cgroups to Slurm.
     pub delegates_cgroups: bool,
-    /// Instances have a clock of their own, which they can set. Elsewhere it is their host's.
-    pub has_clocks: bool,
+    /// Instances run a kernel of their own: they have a clock to set, and the memory that they report is theirs. Elsewhere
+    /// both are their host's.
+    pub has_kernels: bool,
     /// Kiln makes images of plain systems itself. Elsewhere a build starts from an image of the cloud, which has
     /// cloud-init in it.
     pub makes_source_images: bool,

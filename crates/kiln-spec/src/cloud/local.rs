@@ -10,7 +10,7 @@ pub(super) const FACTS: CloudFacts = CloudFacts {
     kind: "local",
     shares_volumes: true,
     delegates_cgroups: false,
-    has_clocks: false,
+    has_kernels: false,
     makes_source_images: true,
     hints: CloudHints { flavors: None, networks: None, images: None, source: None },
 };

@@ -15,7 +15,7 @@ pub(super) const FACTS: CloudFacts = CloudFacts {
     kind: "openstack",
     shares_volumes: false,
     delegates_cgroups: true,
-    has_clocks: true,
+    has_kernels: true,
     makes_source_images: false,
     hints: CloudHints {
         flavors: Some("set `flavor` for [control] and for each group; `openstack flavor list` shows them"),

@@ -58,6 +58,26 @@ pub fn bad_parameter(lab: &mut Lab) {
     assert_unchanged(lab);
 }
 
+/// slurmctld drains a node that registers with less than slurm.conf says, and leaves it so when the file is mended. Here nodes
+/// report what the host has, so Slurm believes the file: the test drains in slurmctld's name.
+pub fn drained_for_its_size(lab: &mut Lab) {
+    let drain = ["scontrol", "update", "state=drain"];
+    let low = "reason=Low RealMemory (reported:1 < 100.00% of configured:2)";
+    let slurmctld = ["runuser", "-u", "slurm", "--"].into_iter().chain(drain);
+    lab.on("control", &slurmctld.chain(["nodename=extra-0", low]).collect::<Vec<_>>());
+    lab.on("control", &drain.into_iter().chain(["nodename=extra-1", low]).collect::<Vec<_>>());
+    lab.kiln(&["configure"]);
+    let node = |lab: &mut Lab, name| lab.on("control", &["scontrol", "show", "node", "--oneliner", name]);
+    let mended = node(lab, "extra-0");
+    assert!(mended.contains(" State=IDLE ") && !mended.contains("Low RealMemory"), "{mended}");
+    let kept = node(lab, "extra-1");
+    assert!(
+        kept.contains(" State=IDLE+DRAIN ") && kept.contains("Low RealMemory"),
+        "a person's drain: {kept}"
+    );
+    lab.on("control", &["scontrol", "update", "nodename=extra-1", "state=resume"]);
+}
+
 fn main_pid(lab: &mut Lab, node: &str, unit: &str) -> String {
     lab.on(node, &["systemctl", "show", "--property=MainPID", "--value", unit])
 }

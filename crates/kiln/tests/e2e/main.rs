@@ -220,6 +220,7 @@ const SUITES: &[Suite] = &[
             &[
                 ("up again changes nothing", raise::up_again),
                 ("a parameter reaches all nodes and kills no job", change::parameter),
+                ("a node that was too small for slurm.conf comes back", change::drained_for_its_size),
                 ("only users with a job reach a compute node", accounts::compute_access),
                 ("control is rebuilt under a running and a waiting job", control::rebuilt),
             ],
