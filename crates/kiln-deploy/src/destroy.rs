@@ -1,6 +1,6 @@
 //! Deletes the cluster, in reverse order of creation. Everything is found by label, including what a crashed run left.
 
-use kiln_cloud::{Kind, Labels};
+use kiln_cloud::{Instance, Kind, Labels};
 use kiln_image::Event;
 use kiln_wire::labels;
 
@@ -10,6 +10,9 @@ use crate::owner::{self, Listed};
 
 /// How many instances are deleted between two checks whether to stop.
 const BATCH: usize = 100;
+
+/// With a credential of the site's own, kilnd may create instances until the control node is gone. The second round has those.
+const ROUNDS: usize = 3;
 
 /// What `destroy` would delete.
 #[derive(Debug, Clone, Default, serde::Serialize)]
@@ -77,27 +80,16 @@ impl Deployment<'_> {
     }
 
     pub async fn destroy(&self, cluster_resources: &ClusterResources) -> Result<()> {
-        // From here on kilnd cannot create instances.
+        // From here on kilnd cannot create instances, unless it has a credential of the site's own.
         self.cloud.revoke(&self.spec.name).await?;
         let gone = |what: &str, name: &str| (self.progress)(Event::done(format!("{what}{name}"), "deleted"));
         // Listed again, to include what kilnd created in the meantime.
-        let mut instances = self.cloud.instances(&self.spec.name).await?;
-        let own = self.secrets.cluster_id()?;
-        let listed =
-            instances.iter().map(|i| Listed { kind: Kind::Instance, name: &i.name, labels: &i.labels });
-        owner::check(&self.spec.name, own.as_deref(), listed)?;
-        instances.sort_by_key(|i| wave(&i.labels));
-        for together in instances.chunk_by(|a, b| wave(&a.labels) == wave(&b.labels)) {
-            for batch in together.chunks(BATCH) {
-                self.check_stop()?;
-                let ids: Vec<String> = batch.iter().map(|i| i.id.clone()).collect();
-                let is_gone = |id: &str| {
-                    let name = batch.iter().find(|i| i.id == id).map_or(id, |i| i.name.as_str());
-                    gone("", name);
-                };
-                let deleted = self.cloud.delete_all(&ids, &is_gone).await;
-                deleted.into_iter().collect::<kiln_cloud::Result<Vec<()>>>()?;
+        for _ in 0..ROUNDS {
+            let instances = self.cloud.instances(&self.spec.name).await?;
+            if instances.is_empty() {
+                break;
             }
+            self.delete_instances(instances).await?;
         }
         self.check_stop()?;
         self.cloud.sweep(&self.spec.name).await?;
@@ -114,6 +106,28 @@ impl Deployment<'_> {
             gone("volume ", name);
         }
         self.cloud.retire().await?;
+        Ok(())
+    }
+
+    /// The control node last.
+    async fn delete_instances(&self, mut instances: Vec<Instance>) -> Result<()> {
+        let own = self.secrets.cluster_id()?;
+        let listed =
+            instances.iter().map(|i| Listed { kind: Kind::Instance, name: &i.name, labels: &i.labels });
+        owner::check(&self.spec.name, own.as_deref(), listed)?;
+        instances.sort_by_key(|i| wave(&i.labels));
+        for together in instances.chunk_by(|a, b| wave(&a.labels) == wave(&b.labels)) {
+            for batch in together.chunks(BATCH) {
+                self.check_stop()?;
+                let ids: Vec<String> = batch.iter().map(|i| i.id.clone()).collect();
+                let is_gone = |id: &str| {
+                    let name = batch.iter().find(|i| i.id == id).map_or(id, |i| i.name.as_str());
+                    (self.progress)(Event::done(name, "deleted"));
+                };
+                let deleted = self.cloud.delete_all(&ids, &is_gone).await;
+                deleted.into_iter().collect::<kiln_cloud::Result<Vec<()>>>()?;
+            }
+        }
         Ok(())
     }
 }

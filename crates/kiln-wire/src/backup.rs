@@ -24,7 +24,7 @@ pub const ACCOUNTS: &str = "accounts.cfg";
 pub const STORE: &str = "kilnd.db";
 
 /// What a backup holds. No secret is in a backup.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupManifest {
     #[serde(default)]
     pub format: Version<1>,

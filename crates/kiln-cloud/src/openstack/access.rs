@@ -1,7 +1,8 @@
 //! What the control node may do: an application credential with access rules for what kilnd calls, and no more.
 //!
 //! Its secret is the cluster's own token, so nothing new has to be kept; a note in its description tells whether it
-//! still is the right one. Keystone keeps access rules apart from the credentials that use them, so both are removed.
+//! still is the right one. Its only role is `member`. A site may have a credential of its own instead: `control_login.rs`.
+//! Keystone keeps access rules apart from the credentials that use them, so both are removed.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use super::driver::Driver;
 use super::fault::{no_rights, taken};
 use super::labels::{describe, of_cluster};
 use super::login::{Identity, Login, Named};
-use super::session::{Caller, Service, Session, Token};
+use super::session::{Caller, Role, Service, Session, Token};
 use crate::{Class, Error, Result};
 use kiln_wire::SecretText;
 
@@ -36,7 +37,9 @@ pub struct Access {
     /// Where services are, in place of what the catalog says.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     overrides: BTreeMap<String, String>,
-    user_id: String,
+    /// Whose credential it is, if it is known by its name; `None`: by its id.
+    #[serde(default)]
+    user_id: Option<String>,
     credential: String,
     secret: SecretText,
     settings: Settings,
@@ -44,6 +47,28 @@ pub struct Access {
 
 fn yes() -> bool {
     true
+}
+
+pub(super) fn access(
+    login: &Login,
+    user_id: Option<String>,
+    credential: String,
+    secret: SecretText,
+    settings: &Settings,
+) -> Access {
+    Access {
+        auth_url: login.auth_url.clone(),
+        region: login.region.clone(),
+        interface: login.interface.clone(),
+        ca_bundle: login.ca_bundle.as_ref().map(|pem| String::from_utf8_lossy(pem).into_owned()),
+        verify: login.verify,
+        overrides: login.overrides.clone(),
+        user_id,
+        credential,
+        secret,
+        // Who logs in and where stands above.
+        settings: Settings { cloud: None, control_credential: None, ..settings.clone() },
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -58,9 +83,13 @@ struct Credential {
 
 impl Driver {
     pub fn at(access: &Access) -> Result<Driver> {
+        let (user, credential) = match &access.user_id {
+            Some(user) => (Some(Named::Id(user.clone())), Named::Name(access.credential.clone())),
+            None => (None, Named::Id(access.credential.clone())),
+        };
         let identity = Identity::ApplicationCredential {
-            credential: Named::Name(access.credential.clone()),
-            user: Some(Named::Id(access.user_id.clone())),
+            credential,
+            user,
             domain: Named::Id("default".into()),
             secret: access.secret.clone(),
         };
@@ -78,27 +107,22 @@ impl Driver {
     }
 
     pub async fn access(&self, cluster: &str, token: &str) -> Result<Access> {
-        let login = &self.client.session.login;
-        let ca_bundle = login.ca_bundle.as_ref().map(|pem| String::from_utf8_lossy(pem).into_owned());
-        Ok(Access {
-            auth_url: login.auth_url.clone(),
-            region: login.region.clone(),
-            interface: login.interface.clone(),
-            ca_bundle,
-            verify: login.verify,
-            overrides: login.overrides.clone(),
-            user_id: self.client.session.token().await?.user_id.clone(),
-            credential: name(cluster),
-            secret: token.into(),
-            // Who logs in and where stands above.
-            settings: Settings { cloud: None, ..(*self.settings).clone() },
-        })
+        if let Some(own) = self.control_login()? {
+            return own.access(&self.settings).await;
+        }
+        let user = self.client.session.token().await?.user_id.clone();
+        Ok(access(&self.client.session.login, Some(user), name(cluster), token.into(), &self.settings))
     }
 
     pub async fn grant(&self, cluster: &str, token: &str) -> Result<()> {
+        if self.settings.control_credential.is_some() {
+            // The site's own takes the place of one that Kiln made before.
+            return self.revoke(cluster).await;
+        }
         let session = self.client.session.token().await?;
         let rules = self.rules(&session)?;
-        let digest = Sha256::digest(format!("{token} {}", Value::Array(rules.clone())));
+        let role = least_role(&session.roles, &self.client.session.login)?;
+        let digest = Sha256::digest(format!("{token} {ROLE} {}", Value::Array(rules.clone())));
         let description =
             format!("{} kiln_grant={}", describe(&of_cluster(cluster)), &hex::encode(digest)[..16]);
         let there = self.credentials(cluster).await?;
@@ -112,6 +136,7 @@ impl Driver {
             "description": description,
             "secret": token,
             "unrestricted": false,
+            "roles": [{ "id": role.id }],
             "access_rules": rules,
         }});
         match self.client.request(Service::Identity, Method::POST, &path, Some(&body)).retried().await {
@@ -136,7 +161,14 @@ impl Driver {
 
     pub async fn revoke(&self, cluster: &str) -> Result<()> {
         let user = self.client.session.token().await?.user_id.clone();
-        for credential in self.credentials(cluster).await? {
+        let there = match self.credentials(cluster).await {
+            // A restricted credential may not look at credentials, and has made none. The site's own serves the control node.
+            Err(error) if error.class == Class::NoRights && self.settings.control_credential.is_some() => {
+                return Ok(());
+            }
+            answer => answer?,
+        };
+        for credential in there {
             let path = format!("/users/{user}/application_credentials/{}", credential.id);
             self.client.delete(Service::Identity, &path).await?;
             for rule in credential.access_rules.unwrap_or_default() {
@@ -184,6 +216,22 @@ impl Driver {
         }
         Ok(rules)
     }
+}
+
+/// Enough for everything in [`NEEDED`], whatever else the person at the deploy host may do.
+const ROLE: &str = "member";
+
+/// Keystone and the services compare names of roles without their case.
+fn least_role<'r>(roles: &'r [Role], login: &Login) -> Result<&'r Role> {
+    roles.iter().find(|role| role.name.eq_ignore_ascii_case(ROLE)).ok_or_else(|| {
+        let all: Vec<&str> = roles.iter().map(|role| role.name.as_str()).collect();
+        let all = if all.is_empty() { "none".to_string() } else { all.join(", ") };
+        no_rights(format!(
+            "the control node's application credential needs the role `{ROLE}`, which is not among the roles of this \
+             login: {all} ({}); or set `control_credential` in [cloud]",
+            login.whose()
+        ))
+    })
 }
 
 /// No cluster's name has an underscore.
@@ -244,6 +292,30 @@ fn prefixes(url: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Roles that imply others bring them along: administrators have `member`, too.
+    #[test]
+    fn of_all_roles_only_member_is_passed_on() {
+        let role = |name: &str| Role { id: format!("id-of-{name}"), name: name.into() };
+        let login = Login::test("https://id.example.org/v3");
+        let all = [role("reader"), role("admin"), role("Member")];
+        assert_eq!(least_role(&all, &login).unwrap().id, "id-of-Member");
+        let told = |roles: &[Role]| least_role(roles, &login).unwrap_err().to_string();
+        assert!(told(&all[..2]).contains("of this login: reader, admin ("), "{}", told(&all[..2]));
+        assert!(told(&[]).contains("of this login: none ("), "{}", told(&[]));
+    }
+
+    /// For sites that make the credential themselves.
+    #[test]
+    fn the_docs_list_what_is_needed() {
+        let docs = include_str!("../../../../docs/openstack.md");
+        for (service, rules) in NEEDED {
+            let all: Vec<String> = rules.iter().map(|(method, path)| format!("`{method} {path}`")).collect();
+            let name = if *service == Service::Volume { "volume" } else { service.types()[0] };
+            let row = format!("| {name} | {} |", all.join(", "));
+            assert!(docs.contains(&row), "docs/openstack.md lacks:\n{row}");
+        }
+    }
 
     #[test]
     fn a_service_is_known_by_both_its_paths() {

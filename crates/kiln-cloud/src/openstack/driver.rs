@@ -87,6 +87,7 @@ impl Driver {
 
     /// That what the cluster file names is there: told before anything is made.
     pub async fn check(&self) -> Result<()> {
+        self.check_control_credential().await?;
         self.external_network().await?;
         self.named_security_groups().await?;
         self.check_key_pair().await

@@ -21,6 +21,7 @@ mod access;
 mod calls;
 mod client;
 mod clouds_yaml;
+mod control_login;
 mod create;
 mod delete;
 mod driver;

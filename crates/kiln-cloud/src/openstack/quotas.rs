@@ -51,8 +51,12 @@ impl Driver {
             Identity::ApplicationCredential { credential, .. } => Some(credential),
             Identity::Password { .. } | Identity::Token { .. } => None,
         };
-        let is_used =
-            |c: &&Credential| c.name == super::access::name(cluster) || own.is_some_and(|own| is(own, c));
+        let control = self.control_login()?;
+        let is_used = |c: &&Credential| {
+            c.name == super::access::name(cluster)
+                || own.is_some_and(|own| is(own, c))
+                || control.as_ref().is_some_and(|control| is(control.credential(), c))
+        };
         Ok(all.iter().filter(is_used).filter_map(expiry).collect())
     }
 }

@@ -58,7 +58,22 @@ pub struct Token {
     pub value: SecretText,
     expires: Timestamp,
     pub user_id: String,
+    /// `None`: a token without a project.
+    pub project: Option<Project>,
+    pub roles: Vec<Role>,
     catalog: Arc<[CatalogService]>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Project {
+    pub id: String,
+    pub name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Role {
+    pub id: String,
+    pub name: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -94,6 +109,10 @@ struct Answer {
 struct AnsweredToken {
     expires_at: Timestamp,
     user: User,
+    #[serde(default)]
+    project: Option<Project>,
+    #[serde(default)]
+    roles: Vec<Role>,
     #[serde(default)]
     catalog: Vec<CatalogService>,
 }
@@ -172,6 +191,8 @@ impl Session {
         if !status.is_success() {
             return Err(match fault(status, &headers, &body, &reqwest::Method::POST, &url) {
                 error if error.class == Class::NoRights => no_rights(self.login.whose()),
+                // Keystone's answer to a credential that it does not have.
+                error if error.is_not_found() && is_about_credential(&body) => no_rights(self.login.whose()),
                 error if error.is_not_found() => Error::unsupported(format!(
                     "{}: there is no identity service at {}",
                     self.login.origin, self.login.auth_url
@@ -187,6 +208,8 @@ impl Session {
             value: value.into(),
             expires: answer.token.expires_at,
             user_id: answer.token.user.id,
+            project: answer.token.project,
+            roles: answer.token.roles,
             catalog: answer.token.catalog.into(),
         })
     }
@@ -254,6 +277,12 @@ impl Session {
     }
 }
 
+fn is_about_credential(body: &[u8]) -> bool {
+    let answer: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let message = answer["error"]["message"].as_str().unwrap_or_default();
+    message.to_lowercase().contains("application credential")
+}
+
 fn is_keystone(body: &[u8]) -> bool {
     serde_json::from_slice(body).is_ok_and(|v: serde_json::Value| v["error"]["message"].is_string())
 }
@@ -268,6 +297,8 @@ mod tests {
             value: SecretText::default(),
             expires: answer.token.expires_at,
             user_id: answer.token.user.id,
+            project: answer.token.project,
+            roles: answer.token.roles,
             catalog: answer.token.catalog.into(),
         }
     }

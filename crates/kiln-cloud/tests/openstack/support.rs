@@ -105,6 +105,24 @@ impl Site {
     }
 }
 
+/// A test that fails leaves nothing either.
+impl Drop for Site {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let (settings, cluster) = (self.settings.clone(), self.cluster);
+        // On a thread of its own, because this one belongs to a runtime that does nothing else any more.
+        let cleared = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            runtime.block_on(async { clear(&Cloud::openstack(&settings).unwrap(), cluster).await });
+        });
+        if cleared.join().is_err() {
+            eprintln!("{cluster}: not everything of a test that failed could be removed");
+        }
+    }
+}
+
 /// Goes when it is no longer held.
 pub struct Credential(String);
 

@@ -56,8 +56,9 @@ impl Deployment<'_> {
         self.wait_active().await
     }
 
-    /// Lets the control node do its part.
-    pub(crate) async fn grant(&self) -> Result<()> {
+    /// Lets the control node do its part, with the rights that this Kiln gives it.
+    pub async fn grant(&self) -> Result<()> {
+        self.secrets.ensure()?;
         let token = self.secrets.read(&CLOUD_TOKEN)?;
         Ok(self.cloud.grant(&self.spec.name, token.expose_secret().trim()).await?)
     }

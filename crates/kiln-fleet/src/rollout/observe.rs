@@ -12,6 +12,9 @@ use crate::error::Result;
 use crate::fleet::Fleet;
 use crate::store::{Request, Store};
 
+/// Of a node whose instance was deleted by somebody else.
+pub const GONE: &str = "its instance is gone; `kiln up` recreates it";
+
 /// What was observed of one node.
 #[derive(Debug, Clone, Default)]
 pub struct NodeObservation {

@@ -6,6 +6,7 @@ use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::{Node, Release, Slurm};
 use kiln_spec::hostlist;
 
+use super::observe::GONE;
 use super::transitions::Order;
 use super::turn::KILN_DRAINED;
 use crate::cloud_view::{CloudView, image_of};
@@ -39,7 +40,7 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
             let elastic = file.elastic_group(&name).is_some();
             // Kiln may bring back a node that Kiln drained; whether it still is one is seen when it has its turn.
             let ours = !elastic && !options.no_reboot && state.is_some_and(Node::is_drained_by_kiln);
-            let skipped = untouchable(instance, view.doubt(&name), ours).or_else(|| {
+            let skipped = untouchable(instance, view.doubt(&name), ours, elastic).or_else(|| {
                 if elastic {
                     elastic_skip(&options, target.as_deref(), instance, state)
                 } else {
@@ -167,6 +168,7 @@ fn untouchable(
     instance: Option<&Instance>,
     doubt: Option<String>,
     is_drained_by_kiln: bool,
+    elastic: bool,
 ) -> Option<String> {
     match instance.map(|i| &i.status) {
         Some(InstanceStatus::Held { how }) => {
@@ -176,7 +178,7 @@ fn untouchable(
             Some("its instance is broken; `kiln up` recreates it".into())
         }
         Some(_) => None,
-        None => doubt,
+        None => doubt.or_else(|| (!elastic).then(|| GONE.into())),
     }
 }
 
@@ -287,6 +289,15 @@ mod tests {
         assert!(skip(&options, None, Some("old")));
         assert!(!skip(&Options { force: true, ..options.clone() }, Some("new"), Some("new")));
         assert!(!skip(&Options { no_reboot: true, ..options }, Some("new"), Some("new")));
+    }
+
+    /// A job for a fixed node without an instance would wait for ever. An elastic one is off, and gets its image when it comes.
+    #[test]
+    fn a_node_without_an_instance_is_skipped_in_words() {
+        assert_eq!(untouchable(None, None, true, false).as_deref(), Some(GONE));
+        assert_eq!(untouchable(None, Some("?".into()), false, false).as_deref(), Some("?"));
+        assert_eq!(untouchable(None, None, false, true), None);
+        assert_eq!(untouchable(Some(&kiln_cloud::testing::instance("n-0")), None, false, false), None);
     }
 
     #[test]

@@ -110,28 +110,22 @@ pub(super) fn left_behind<'a>(backups: &'a [BackupManifest], state_id: Option<&s
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::collections::BTreeMap;
 
+    use kiln_wire::Format as _;
     use kiln_wire::backup::MANIFEST;
-    use kiln_wire::{Format as _, Version};
 
     use super::*;
 
     pub fn backup(second: i64, scheduled: bool) -> BackupManifest {
         let time = Timestamp::from_second(second).unwrap();
         BackupManifest {
-            format: Version,
             name: format!("b{second}"),
             time,
-            reason: String::new(),
             scheduled,
-            replaced: false,
             cluster: "demo".into(),
-            cluster_id: None,
             state_id: "a".into(),
             slurm: "22.05.8".into(),
-            secrets: BTreeMap::new(),
-            files: BTreeMap::new(),
+            ..BackupManifest::default()
         }
     }
 

@@ -30,6 +30,8 @@ table! {
     OpenStackTable {
         /// OpenStack: an entry of `clouds.yaml`.
         "cloud" => cloud: Text, otherwise "`OS_CLOUD`, or the other `OS_*` variables";
+        /// OpenStack: an entry of `clouds.yaml` with an application credential that the control node logs in with. Kiln neither creates nor deletes it.
+        "control_credential" => control_credential: Text, otherwise "Kiln creates one for the cluster";
         /// OpenStack: the region.
         "region" => region: Text, otherwise "the region of `clouds.yaml`, or the only one";
         /// OpenStack: name of an existing network for the nodes. Kiln creates ports in it and changes nothing else.
@@ -86,6 +88,9 @@ pub struct OpenStackSpec {
     /// Entry of `clouds.yaml`; `None`: `OS_CLOUD`, or the other `OS_*` variables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cloud: Option<String>,
+    /// Entry of `clouds.yaml` that the control node logs in with; `None`: Kiln makes a credential.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_credential: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
     /// Name of a network that exists; `None`: Kiln makes one of its own.
@@ -138,6 +143,7 @@ impl OpenStackSpec {
         };
         let spec = OpenStackSpec {
             cloud: text("cloud", &table.cloud),
+            control_credential: text("control_credential", &table.control_credential),
             region: text("region", &table.region),
             external_network: text("external_network", &table.external_network),
             key_pair: text("key_pair", &table.key_pair),

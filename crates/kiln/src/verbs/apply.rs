@@ -82,6 +82,7 @@ pub async fn carry_out(
     yes: bool,
 ) -> anyhow::Result<Plan> {
     if plan.is_empty() {
+        deployment.grant().await?;
         return Ok(plan);
     }
     context.printer.say(&plan);

@@ -80,26 +80,17 @@ fn question(cluster: &str, backup: &BackupManifest, jobs: Option<usize>) -> Stri
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use kiln_wire::Version;
 
     use super::*;
 
     fn backup(name: &str, replaced: bool) -> BackupManifest {
         BackupManifest {
-            format: Version,
             name: name.into(),
-            time: jiff::Timestamp::UNIX_EPOCH,
             reason: "scheduled".into(),
-            scheduled: true,
             replaced,
-            cluster: "demo".into(),
-            cluster_id: None,
-            state_id: "a".into(),
             slurm: "22.05.8".into(),
-            secrets: BTreeMap::new(),
-            files: BTreeMap::new(),
+            ..BackupManifest::default()
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use jiff::Timestamp;
 use kiln_site::Purpose;
 use serde_json::Value;
 
@@ -46,17 +45,11 @@ fn names(lab: &Lab) -> Vec<String> {
     backups.map(|backup| backup["name"].as_str().expect("a name").to_string()).collect()
 }
 
-/// A job that waits for an hour, once slurmctld has written it down: what came after that goes with a machine that is cut
-/// off. By then all others have ended, also in the accounts.
+/// A job that waits. By then all others have ended, also in the accounts.
 fn waiting_job(lab: &Lab) -> String {
     let running = "sacct -a -nXP -S 2026-01-01 -o state | grep -c RUNNING || true";
     wait("the accounts have the end of every job", || lab.on("control", &[running]) == "0");
-    let name = format!("late-{}", Timestamp::now().as_millisecond());
-    let id = lab.submit(&format!("--begin=now+1hour --output=/dev/null --job-name={name}"), "echo late");
-    wait("slurmctld has written down the job", || {
-        lab.try_on("control", &["grep", "-q", &name, "/var/lib/state/slurmctld/job_state"]).status.success()
-    });
-    id
+    lab.submit_waiting()
 }
 
 fn serves_jobs(lab: &Lab) {

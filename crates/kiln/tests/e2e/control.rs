@@ -84,13 +84,7 @@ pub fn lost(lab: &mut Lab) {
     let done = lab.submit("--output=/dev/null", "true");
     let state = |lab: &Lab, id: &str| lab.as_user("login-0", &format!("sacct -nXP -j {id} -o state"));
     wait(&format!("job {done} is in the accounts"), || state(lab, &done) == "COMPLETED");
-    let waiting = lab.submit("--begin=now+1hour --output=/dev/null", "true");
-    // slurmctld writes its state down every few seconds; what came after that goes with a machine that is cut off.
-    let (state_file, mark) = ("/var/lib/state/slurmctld/job_state", "/run/submitted");
-    lab.on("control", &["touch", mark]);
-    wait("slurmctld has written down the job", || {
-        lab.on("control", &["find", state_file, "-newer", mark]) == state_file
-    });
+    let waiting = lab.submit_waiting();
     let before = lab.host("control");
     let id = before["instance_id"].as_str().unwrap_or_default().to_string();
     cloud(async |cloud| cloud.delete(&id).await);

@@ -147,6 +147,18 @@ impl Lab {
         id
     }
 
+    /// A job that waits for an hour, once slurmctld has written it down: it does that every few seconds, and what came after
+    /// goes with a machine that is cut off.
+    pub fn submit_waiting(&self) -> String {
+        let name = format!("late-{}", jiff::Timestamp::now().as_millisecond());
+        let id = self.submit(&format!("--begin=now+1hour --output=/dev/null --job-name={name}"), "echo late");
+        wait("slurmctld has written down the job", || {
+            let grep = ["grep", "-q", &name, "/var/lib/state/slurmctld/job_state"];
+            self.try_on("control", &grep).status.success()
+        });
+        id
+    }
+
     /// A field of a job, as `scontrol show job` tells it.
     pub fn job(&self, id: &str, field: &str) -> String {
         let text = self.on("control", &["scontrol", "show", "job", "--oneliner", id]);

@@ -196,12 +196,29 @@ pub fn instance_gone(lab: &mut Lab) {
     assert!(acted(lab, "burst-0", "no-instance"));
     healthy(lab);
 
+    // A rebuild job waits there for the end of a user's job.
+    let job = lab.submit("--partition=standard --nodelist=standard-0 --no-requeue", "sleep 600");
+    lab.wait_job(&job, "RUNNING");
+    let rebuild = ["rebuild", "--force", "--nodes=standard-0"];
+    lab.kiln(&[&rebuild[..], &["--detach"]].concat());
+    let rollout = |lab: &Lab| lab.json(&["rebuild", "status"]);
+    wait("its rebuild job waits", || rollout(lab)["nodes"][0]["step"] == "submitted");
     let id = only("standard-0").id;
     cloud(async |cloud| cloud.delete(&id).await);
     healed("the fixed node is set down in words", || {
         lab.on("control", &["sinfo", "-hN", "-n", "standard-0", "-o", "%T %E"])
             .starts_with("down* kiln: its instance is gone; kiln apply recreates it")
     });
+    let gone = "its instance is gone; `kiln up` recreates it";
+    healed("the rollout does not wait for it", || rollout(lab)["state"] == "done");
+    let ended = |lab: &Lab, step: &str| {
+        let node = rollout(lab)["nodes"][0].clone();
+        assert_eq!((&node["step"], &node["reason"]), (&step.into(), &gone.into()), "{node}");
+    };
+    ended(lab, "failed");
+    let skipped = lab.try_kiln(&rebuild);
+    assert_eq!(skipped.status.code(), Some(1), "{skipped:?}");
+    ended(lab, "skipped");
     lab.kiln(&["up", "--yes"]);
     healed("the fixed node with a new instance is in service", || is_in(lab, "standard-0", "IDLE"));
     assert!(acted(lab, "standard-0", "instance-back"));

@@ -61,6 +61,8 @@ fn neutron_gives_no_kept_address_away() {
     let free = (2..=17).map(|n| Ipv4Addr::new(10, 41, 0, n).to_string());
     let free = free.filter(|address| !taken.contains(address)).count();
     let ports: Vec<String> = (0..free).map(|n| format!("port create --network keeper theirs-{n}")).collect();
+    let undo: Vec<String> = (0..free).map(|n| format!("port delete theirs-{n}")).collect();
+    lab.undo_with("demo", &undo.iter().map(String::as_str).collect::<Vec<_>>());
     openstack(&ports.iter().map(String::as_str).collect::<Vec<_>>());
     let one_more = client()
         .args(["port", "create", "--network", "keeper", "theirs-too"])
@@ -92,6 +94,7 @@ fn a_kept_address_that_others_took_is_told() {
     clear();
     let lab = Lab::new("guest", GROUPS);
     remove_network("lent");
+    lab.undo_with("demo", &["port delete theirs", "network delete lent"]);
     openstack(&[
         "network create lent",
         "subnet create --network lent --subnet-range 10.41.0.0/24 \

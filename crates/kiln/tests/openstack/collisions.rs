@@ -1,6 +1,6 @@
 //! Names that are taken by what is not the cluster's: Kiln says so, and leaves it alone.
 
-use crate::lab::{Lab, attempt, openstack, tell};
+use crate::lab::{Lab, openstack, tell};
 
 const GROUPS: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n";
 
@@ -17,7 +17,7 @@ fn a_name_that_is_taken_is_refused() {
             "application credential delete",
         ),
     ] {
-        attempt("demo", &[&format!("{delete} {}", what.rsplit(' ').next().unwrap())]);
+        lab.undo_with("demo", &[&format!("{delete} {}", what.rsplit(' ').next().unwrap())]);
         let theirs = id(&openstack(&[make])[0]);
         let said = lab.refused(&["apply", "--yes"]);
         assert!(said.contains(&format!("{what} exists already and is not this cluster's")), "{said}");

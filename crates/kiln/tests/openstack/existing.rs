@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::lab::{Lab, attempt, openstack, tell};
+use crate::lab::{Lab, openstack, tell};
 
 const GROUPS: &str = "[compute.standard]\nnodes = \"standard-[0-1]\"\nflavor = \"tiny\"\n";
 
@@ -21,7 +21,7 @@ fn a_network_that_exists_is_used_and_left() {
     // What Kiln made before the file named another network belongs to the cluster all the same.
     lab.kiln(&["apply", "--yes"]);
     lab.kiln_killed_at(&["destroy", "--yes"], "security group guest-cluster");
-    attempt("demo", REMOVE);
+    lab.undo_with("demo", REMOVE);
     openstack(MAKE);
     tell("demo", &["router add subnet theirs theirs-b"]);
     lab.edit("subnet = \"10.41.0.0/24\"", "network = \"theirs\"\nsubnet = \"10.43.0.0/24\"");

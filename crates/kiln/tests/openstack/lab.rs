@@ -4,17 +4,44 @@ use std::io::{BufRead as _, BufReader};
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
 pub use crate::client::{ask as openstack_as, attempt, services, tell};
-use crate::cluster_dir::ClusterDir;
+use crate::cluster_dir::{ClusterDir, printed};
 
+/// A test that fails leaves nothing either: see `drop`.
 pub struct Lab {
     dir: ClusterDir,
     pub cluster: &'static str,
+    /// As it was written first. The test may have spoilt its own.
+    file: String,
     /// Those there were before.
     access_rules: Vec<Value>,
+    /// Clouds, and commands of the official client there.
+    undo: Mutex<Vec<(String, String)>>,
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        eprintln!("{}: the test failed, and what it made is removed", self.cluster);
+        let undo = std::mem::take(&mut *self.undo.lock().unwrap_or_else(PoisonError::into_inner));
+        let undo = || undo.iter().for_each(|(cloud, command)| attempt(cloud, &[command]));
+        // Some of it is in the way of the cluster's removal, and some the other way round.
+        undo();
+        self.set_environment(&services(), &[]);
+        self.write_file(&self.file);
+        self.try_kiln(&["secrets", "adopt", "--yes"]);
+        let removed = self.try_kiln(&["destroy", "--yes"]);
+        if !removed.status.success() {
+            eprintln!("{}: not removed: {}", self.cluster, printed(&removed));
+        }
+        undo();
+    }
 }
 
 impl Deref for Lab {
@@ -37,18 +64,28 @@ const CLOUDS: &str = "OS_CLIENT_CONFIG_FILE";
 impl Lab {
     /// `groups`: the compute groups of the file.
     pub fn new(cluster: &'static str, groups: &str) -> Lab {
-        let mut lab = Lab { dir: ClusterDir::new(), cluster, access_rules: vec![] };
-        lab.set_environment(&services(), &[]);
-        lab.write_file(&format!(
+        let file = format!(
             "[cluster]\nname = \"{cluster}\"\nconcurrency = 20\n\n\
              [cloud]\nkind = \"openstack\"\ncloud = \"demo\"\nsubnet = \"10.41.0.0/24\"\n\
              external_network = \"public\"\n\n\
              [image.default]\nprebuilt = \"image-a\"\n\n[control]\nflavor = \"small\"\n\n\
              [login.login]\nnodes = \"login-0\"\nflavor = \"small\"\n\n{groups}"
-        ));
+        );
+        let undo = Mutex::default();
+        let mut lab = Lab { dir: ClusterDir::new(), cluster, file, access_rules: vec![], undo };
+        lab.set_environment(&services(), &[]);
+        lab.write_file(&lab.file);
         // What a run that was cut off has left.
         lab.clear();
-        Lab { access_rules: access_rules(), ..lab }
+        lab.access_rules = access_rules();
+        lab
+    }
+
+    /// What takes away what the test itself makes: done now, if a run that was cut off left it, and when the test fails.
+    pub fn undo_with(&self, cloud: &str, commands: &[&str]) {
+        attempt(cloud, commands);
+        let commands = commands.iter().map(|command| (cloud.to_string(), (*command).to_string()));
+        self.undo.lock().unwrap_or_else(PoisonError::into_inner).extend(commands);
     }
 
     /// The `clouds.yaml` that Kiln reads, and further variables for it.
@@ -103,20 +140,26 @@ impl Lab {
 
     /// With everything of the cluster that the official client can list.
     pub fn leftovers(&self) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut found = leftovers(self.cluster);
         for row in access_rules().iter().filter(|row| !self.access_rules.contains(row)) {
             found.push(format!("{ACCESS_RULES}: {row}"));
         }
-        for (list, rows) in LISTS.iter().zip(openstack(LISTS)) {
-            for row in rows.as_array().into_iter().flatten() {
-                let text = row.to_string();
-                if text.contains(self.cluster) || text.contains("10.41.0.") {
-                    found.push(format!("{list}: {text}"));
-                }
-            }
-        }
         found
     }
+}
+
+/// All but access rules.
+fn leftovers(cluster: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (list, rows) in LISTS.iter().zip(openstack(LISTS)) {
+        for row in rows.as_array().into_iter().flatten() {
+            let text = row.to_string();
+            if text.contains(cluster) || text.contains("10.41.0.") {
+                found.push(format!("{list}: {text}"));
+            }
+        }
+    }
+    found
 }
 
 const LISTS: &[&str] = &[
@@ -152,4 +195,22 @@ pub fn client() -> Command {
     let mut command = Command::new(services().with_file_name("venv").join("bin/openstack"));
     command.env("NO_PROXY", "127.0.0.1");
     command
+}
+
+#[test]
+fn a_test_that_fails_leaves_nothing() {
+    let failed = std::panic::catch_unwind(|| {
+        let mut lab = Lab::new("failing", "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n");
+        lab.undo_with("demo", &["port delete in-failing", "keypair delete of-failing"]);
+        lab.kiln(&["apply"]);
+        openstack(&["port create --network failing in-failing"]);
+        tell("demo", &["keypair create of-failing --private-key /dev/null"]);
+        assert!(leftovers("failing").len() > 10);
+        // As tests do, before they find what they do not expect.
+        lab.write_file("");
+        lab.write_clouds("");
+        panic!("as a test that fails");
+    });
+    assert!(failed.is_err());
+    assert_eq!(leftovers("failing"), Vec::<String>::new());
 }

@@ -1,6 +1,6 @@
 //! Ways to log in other than a password in clouds.yaml.
 
-use crate::lab::{Lab, attempt, openstack, tell};
+use crate::lab::{Lab, openstack, tell};
 
 const GROUPS: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n";
 
@@ -31,7 +31,8 @@ fn variables_say_who_logs_in() {
 #[test]
 fn an_application_credential_raises_a_cluster() {
     let mut lab = Lab::new("cred", GROUPS);
-    attempt("demo", &["application credential delete host-of-cred host-of-cred-limited"]);
+    let all = "application credential delete host-of-cred host-of-cred-limited host-of-cred-again";
+    lab.undo_with("demo", &[all]);
     let make = |options: &str, name: &str| {
         let made =
             openstack(&[&format!("application credential create {options} --secret lab {name}")]).remove(0);

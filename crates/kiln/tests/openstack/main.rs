@@ -14,6 +14,7 @@ mod client;
 mod cluster_dir;
 mod collisions;
 mod control_node;
+mod credential;
 mod elastic;
 mod existing;
 mod faults;

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::control_node::ControlNode;
-use crate::lab::{Lab, attempt, openstack, openstack_as, tell};
+use crate::lab::{Lab, openstack, openstack_as, tell};
 
 const GROUPS: &str = "[compute.standard]\nnodes = \"standard-[0-1]\"\nflavor = \"tiny\"\n\n\
     [volumes]\nhome = { mode = \"attach\", name = \"their-homes\" }\n";
@@ -31,7 +31,7 @@ fn shown(lab: &Lab, node: &str) -> Value {
 #[test]
 fn what_the_file_says_of_the_cloud_is_done() {
     let lab = Lab::new("picky", GROUPS);
-    attempt("demo", REMOVE);
+    lab.undo_with("demo", REMOVE);
     tell("demo", &MAKE[..1]);
     openstack(&MAKE[1..]);
     lab.edit("external_network = \"public\"\n", OPTIONS);

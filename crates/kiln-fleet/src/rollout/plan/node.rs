@@ -9,14 +9,12 @@ use jiff::Timestamp;
 use kiln_slurm::{BOOT_TIME_ROUNDING, JobState, Node};
 use kiln_wire::rollout::{NodeStep, RolloutNode};
 
-use super::super::observe::{JobObservation, NodeObservation};
+use super::super::observe::{GONE, JobObservation, NodeObservation};
 use super::super::transitions::Transition;
 use crate::store::{Request, RequestState};
 
 /// Slurm is to give up first: it knows best.
 const AFTER_SLURM: Duration = Duration::from_secs(60);
-/// A node whose instance was deleted by somebody else.
-const GONE: &str = "its instance is gone; `kiln up` recreates it";
 /// Between Slurm's yes to a reboot and the flag that shows it.
 const GRACE: Duration = Duration::from_secs(15);
 
@@ -64,8 +62,7 @@ pub fn plan_node(node: &RolloutNode, seen: &NodeObservation, terms: Terms, now: 
         return NodePlan::Fail { reason, drain: false };
     }
     let waited = now.duration_since(node.since).unsigned_abs();
-    // Slurm may wait for it for ever: it forgets when it began to, if it is killed at that moment.
-    if node.is_in_work() && seen.created.is_none() && !facts.at_work && waited > GRACE {
+    if seen.created.is_none() && !facts.at_work && is_waited_for_in_vain(node, &facts, waited) {
         return NodePlan::Fail { reason: GONE.into(), drain: false };
     }
     match (node.step.job(), &seen.job) {
@@ -80,6 +77,16 @@ pub fn plan_node(node: &RolloutNode, seen: &NodeObservation, terms: Terms, now: 
         (Some(_), None) => NodePlan::Stay,
         (None, _) => without_job(node, &facts, terms, waited),
     }
+}
+
+/// Nothing brings back a node without an instance but `kiln up`, which gives it the image that it should have.
+fn is_waited_for_in_vain(node: &RolloutNode, facts: &Facts<'_>, waited: Duration) -> bool {
+    if node.is_in_work() {
+        // Slurm may wait for it for ever: it forgets when it began to, if it is killed at that moment.
+        return waited > GRACE;
+    }
+    // Its job waits. `kiln up` may be replacing the instance just now; a node that Slurm gives up has been without one for longer.
+    facts.slurm.is_some_and(|n| n.state.is_down())
 }
 
 /// A node of an elastic group is done when the instance it had is gone: whatever comes up after it is made from the

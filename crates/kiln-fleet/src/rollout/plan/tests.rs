@@ -253,9 +253,18 @@ fn a_node_that_loses_its_instance_on_the_way_fails() {
     assert_eq!(actions[0], Action::Cancel { node: "n-0".into(), job: 7 });
     let reason = "its instance is gone; `kiln up` recreates it".to_string();
     assert_eq!(actions[1], change("n-0", Transition::Fail { reason }));
-    // What has not begun waits for the new instance.
+    // A job that waits, waits for the new instance, unless Slurm has given the node up.
     let waiting = at(NodeStep::Submitted { job: 7 }, lost(Pending));
     assert!(waiting.iter().all(|a| !matches!(a, Action::Cancel { .. })), "{waiting:?}");
+    let given_up = NodeObservation { slurm: slurm("DOWN+NOT_RESPONDING", START - 500), ..lost(Pending) };
+    let actions = at(NodeStep::Submitted { job: 7 }, given_up.clone());
+    assert_eq!(actions[0], Action::Cancel { node: "n-0".into(), job: 7 });
+    let reason = "its instance is gone; `kiln up` recreates it".to_string();
+    assert_eq!(actions[1], change("n-0", Transition::Fail { reason }));
+    let unlisted = NodeObservation { doubt: Some("?".into()), ..given_up.clone() };
+    assert!(!at(NodeStep::Submitted { job: 7 }, unlisted).iter().any(|a| matches!(a, Action::Cancel { .. })));
+    let there = NodeObservation { created: Some(second(START - 5000)), ..given_up };
+    assert!(!at(NodeStep::Submitted { job: 7 }, there).iter().any(|a| matches!(a, Action::Cancel { .. })));
     // The same where the cloud took it away without a word: Slurm's patience, and a minute.
     let mut rollout = rollout(Options::default(), vec![NodeStep::Rebuilding { job: Some(7) }]);
     let stopped = NodeObservation { active: false, ..new(Configuring) };

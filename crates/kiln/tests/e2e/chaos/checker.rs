@@ -7,7 +7,13 @@ use jiff::Timestamp;
 use kiln_wire::labels;
 use serde_json::Value;
 
+use super::load::read_name;
 use crate::lab::{Lab, USER, cloud_root};
+
+/// Seconds between the beginning of a job, as Slurm tells it, and that of its script, and between their ends.
+const LAG: i64 = 8;
+/// Seconds within which Slurm launches what waited for its nodes: it looks every thirty.
+const RELAUNCHED_WITHIN: i64 = 40;
 
 /// What the faults themselves are to blame for.
 #[derive(Default)]
@@ -27,6 +33,8 @@ pub struct Excuses {
 struct Run {
     id: String,
     name: String,
+    /// For how long it was to run.
+    seconds: Option<i64>,
     state: String,
     submitted: i64,
     /// `None` for one that never began.
@@ -87,6 +95,25 @@ pub fn judge(lab: &Lab, since: i64, submitted: &[(String, i64)], excuses: &Excus
     wrong
 }
 
+/// Figures of a campaign.
+pub fn count(lab: &Lab, since: i64, excuses: &Excuses) -> String {
+    let runs = runs(lab, since);
+    let jobs: BTreeSet<&str> = runs.iter().map(|run| run.id.as_str()).collect();
+    let harmed: BTreeSet<&str> = (runs.iter())
+        .filter(|run| run.state != "COMPLETED" && run.began.is_some())
+        .map(|run| run.id.as_str())
+        .collect();
+    let excused: BTreeSet<&str> =
+        runs.iter().filter(|run| excuses.cover(run)).map(|run| run.id.as_str()).collect();
+    format!(
+        "{} jobs, {} runs; {} jobs had a fault as an excuse, {} were hit by one",
+        jobs.len(),
+        runs.len(),
+        excused.len(),
+        harmed.len()
+    )
+}
+
 fn within(windows: &[(i64, i64)], at: i64) -> bool {
     windows.iter().any(|(from, to)| (*from..=*to).contains(&at))
 }
@@ -107,7 +134,17 @@ impl Excuses {
     }
 
     fn forgot(&self, run: &Run) -> bool {
-        [Some(run.submitted), run.began, run.ended]
+        // That it had ended, too: then Slurm tells another end, or another beginning.
+        let end = run.began.zip(run.seconds).map(|(began, seconds)| began + seconds);
+        // That it had been launched, too: then the second launch is refused, when Slurm has looked at the nodes again.
+        let is_refused = run.state == "REQUEUED" && run.began == run.ended;
+        let is_relaunched = |(from, to): &(i64, i64)| {
+            run.began.is_some_and(|began| (*from..=to + RELAUNCHED_WITHIN).contains(&began))
+        };
+        if is_refused && self.forgotten.iter().any(is_relaunched) {
+            return true;
+        }
+        [Some(run.submitted), run.began, run.ended, end, end.map(|end| end + LAG)]
             .into_iter()
             .flatten()
             .any(|at| within(&self.forgotten, at))
@@ -138,9 +175,11 @@ fn run(lab: &Lab, line: &str) -> Option<Run> {
             lab.on("control", &["scontrol", "show", "hostnames", list]).lines().map(String::from).collect()
         }
     };
+    let (name, seconds) = read_name(name);
     Some(Run {
         id: id.into(),
         name: name.into(),
+        seconds,
         // "CANCELLED by 0"
         state: state.split(' ').next().unwrap_or_default().into(),
         submitted: submit.parse().unwrap_or_default(),

@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::checker::now;
-use super::{Campaign, Drain, SAVED_WITHIN, STORE_DIRECTORY};
+use super::{Campaign, Drain, ROOT, SAVED_WITHIN, STATE};
 use crate::daemon::daemon_pid;
 use crate::instance;
 use crate::lab::order;
@@ -34,7 +34,8 @@ pub const FAULTS: &[Fault] = &[
     ("the cloud is slow", slow),
     ("the cloud's lists lack instances", hidden),
     ("the cloud's lists lack instances", hidden),
-    ("kilnd's disk is full", disk_full),
+    ("a disk of control is full", disk_full),
+    ("a disk of control is full", disk_full),
     ("an instance cannot be built", build_fails),
     ("a node loses the share", share_lost),
     ("an administrator drains a node", drained),
@@ -79,8 +80,13 @@ fn slurmctld_killed(campaign: &mut Campaign) -> String {
     unit(campaign, &["kill", "--signal=KILL", "slurmctld"]);
     let at = now();
     // It learns of what ended meanwhile a moment later.
-    campaign.excuses.forgotten.push((at - SAVED_WITHIN, at + 10));
-    campaign.drains.retain(|_, drain| drain.at < at - SAVED_WITHIN);
+    let saved = match campaign.controller.full {
+        Some((from, to)) if at <= to + SAVED_WITHIN => from - SAVED_WITHIN,
+        _ => at - SAVED_WITHIN,
+    };
+    campaign.excuses.forgotten.push((saved, at + 10));
+    campaign.drains.retain(|_, drain| drain.at < saved);
+    campaign.controller.killed = Some(at);
     String::new()
 }
 
@@ -214,11 +220,27 @@ fn hidden(campaign: &mut Campaign) -> String {
 
 /// Hooks and requests come meanwhile, and cannot be written down.
 fn disk_full(campaign: &mut Campaign) -> String {
-    let file = format!("{STORE_DIRECTORY}/fills-the-disk");
-    campaign.lab.try_on("control", &["dd", "if=/dev/zero", &format!("of={file}"), "bs=64k"]);
+    let (name, places) = *campaign.random.pick(&[
+        ("the state volume", &[STATE][..]),
+        ("the root disk", &[ROOT]),
+        ("the state volume and the root disk", &[STATE, ROOT]),
+    ]);
+    let files: Vec<String> = places.concat().iter().map(|place| format!("{place}/fills-the-disk")).collect();
+    let from = now();
+    for file in &files {
+        campaign.lab.try_on("control", &["dd", "if=/dev/zero", &format!("of={file}"), "bs=64k"]);
+    }
     pause(campaign, 3, 15);
-    campaign.lab.on("control", &["rm", &file]);
-    String::new()
+    let words: Vec<&str> = ["rm"].into_iter().chain(files.iter().map(String::as_str)).collect();
+    campaign.lab.on("control", &words);
+    if places.contains(&STATE) {
+        campaign.controller.full = Some((from, now()));
+    }
+    if places.len() > 1 {
+        // Slurm asked for nodes, and nobody could write that down.
+        campaign.excuses.no_room.push((from - 5, now() + 5));
+    }
+    name.into()
 }
 
 fn build_fails(campaign: &mut Campaign) -> String {
@@ -317,8 +339,8 @@ fn configure(campaign: &mut Campaign) -> String {
 fn new_image(campaign: &mut Campaign) -> String {
     let image = *campaign.random.pick(super::IMAGES);
     campaign.choose_image(image);
+    campaign.kiln_beside(&["up", "--yes"]);
     campaign.end_kiln();
-    campaign.lab.try_kiln(&["up", "--yes"]);
     campaign.lab.try_kiln(&["rebuild", "--detach"]);
     image.into()
 }

@@ -17,16 +17,24 @@ pub struct Load {
     waiting: Vec<Child>,
 }
 
-/// Options of a job; its name says what may become of it.
-const KINDS: &[&str] = &[
-    "--job-name=batch --requeue --partition=standard --nodes=1",
-    "--job-name=once --no-requeue --partition=standard --nodes=1",
-    "--job-name=wide --requeue --partition=standard --nodes=2",
-    "--job-name=array --requeue --partition=standard --nodes=1 --array=0-2",
-    "--job-name=burst --requeue --partition=burst --nodes=1",
-    "--job-name=burst-wide --requeue --partition=burst --nodes=2",
-    "--job-name=burst-once --no-requeue --partition=burst --nodes=1",
+/// Name and options of a job. The name says what may become of it; behind it comes for how many seconds it runs.
+const KINDS: &[(&str, &str)] = &[
+    ("batch", "--requeue --partition=standard --nodes=1"),
+    ("once", "--no-requeue --partition=standard --nodes=1"),
+    ("wide", "--requeue --partition=standard --nodes=2"),
+    ("array", "--requeue --partition=standard --nodes=1 --array=0-2"),
+    ("burst", "--requeue --partition=burst --nodes=1"),
+    ("burst-wide", "--requeue --partition=burst --nodes=2"),
+    ("burst-once", "--no-requeue --partition=burst --nodes=1"),
 ];
+
+/// The name of a job, and for how many seconds it was to run. Rebuild jobs have no such number.
+pub fn read_name(name: &str) -> (&str, Option<i64>) {
+    match name.rsplit_once('-').map(|(kind, number)| (kind, number.parse())) {
+        Some((kind, Ok(seconds))) => (kind, Some(seconds)),
+        _ => (name, None),
+    }
+}
 
 impl Load {
     pub fn new() -> Load {
@@ -46,9 +54,10 @@ impl Load {
                 self.sit_down(lab, seconds);
                 continue;
             }
-            let kind = random.pick(KINDS);
-            let line =
-                format!("timeout 20 sbatch --parsable --output=/dev/null {kind} --wrap 'sleep {seconds}'");
+            let (name, options) = random.pick(KINDS);
+            let line = format!(
+                "timeout 20 sbatch --parsable --output=/dev/null --job-name={name}-{seconds} {options} --wrap 'sleep {seconds}'"
+            );
             let answer = lab.try_as_user("login-0", &line);
             let id = String::from_utf8_lossy(&answer.stdout).trim().to_string();
             if answer.status.success() && id.parse::<u32>().is_ok() {
@@ -58,7 +67,9 @@ impl Load {
     }
 
     fn sit_down(&mut self, lab: &Lab, seconds: u64) {
-        let line = format!("timeout 900 srun --job-name=srun --partition=standard --nodes=1 sleep {seconds}");
+        let line = format!(
+            "timeout 900 srun --job-name=srun-{seconds} --partition=standard --nodes=1 sleep {seconds}"
+        );
         let mut ssh: Command = lab.ssh_command(USER, "login-0", &line);
         let child = ssh.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         self.waiting.push(child.expect("ssh runs"));

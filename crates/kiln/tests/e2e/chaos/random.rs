@@ -7,6 +7,11 @@ impl Random {
         Random(seed)
     }
 
+    /// Others draw from it as often as they like, and what comes next here stays the same.
+    pub fn fork(&mut self) -> Random {
+        Random(self.next())
+    }
+
     /// SplitMix64.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -21,7 +26,18 @@ impl Random {
     }
 
     pub fn pick<'t, T>(&mut self, all: &'t [T]) -> &'t T {
-        let at = usize::try_from(self.between(0, all.len() as u64 - 1)).expect("a short list");
-        &all[at]
+        &all[self.place(all.len())]
+    }
+
+    /// Takes one out of a pile, which starts again with `all` when nothing is left of it.
+    pub fn draw<T: Copy>(&mut self, pile: &mut Vec<T>, all: &[T]) -> T {
+        if pile.is_empty() {
+            pile.extend(all);
+        }
+        pile.swap_remove(self.place(pile.len()))
+    }
+
+    fn place(&mut self, many: usize) -> usize {
+        usize::try_from(self.between(0, many as u64 - 1)).expect("a short list")
     }
 }
