@@ -1,5 +1,6 @@
 //! Another release of Slurm on the control node.
 
+use super::images::image;
 use super::*;
 use crate::upgrade::{Open, Phase};
 
