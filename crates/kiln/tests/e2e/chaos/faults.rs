@@ -268,12 +268,9 @@ fn drained(campaign: &mut Campaign) -> String {
     }
     let reason = format!("bad fan {}", campaign.at);
     let name = format!("nodename={node}");
-    // Slurm itself drops a drain that comes while it powers the node up or down, when that ends or takes too long.
-    let state =
-        campaign.lab.try_on("control", &["timeout", "10", "sinfo", "-h", "-N", "-n", &node, "-o", "%T"]);
-    let state = String::from_utf8_lossy(&state.stdout).into_owned();
-    let is_settled =
-        ["#", "!", "%", "power", "boot"].iter().all(|sign| !state.contains(sign)) && !state.is_empty();
+    // Slurm itself drops a drain that comes while it powers the node up or down or reboots it, when that ends or takes too long.
+    let is_settled = (campaign.state_of(&node))
+        .is_some_and(|(state, _)| !["POWERING", "POWER_", "REBOOT"].iter().any(|sign| state.contains(sign)));
     if scontrol(campaign, &["update", &name, "state=drain", &format!("reason={reason}")]) && is_settled {
         campaign.drains.insert(node.clone(), Drain { reason, at: now() });
     }

@@ -210,19 +210,25 @@ impl Campaign<'_> {
             assert!(many < 2, "fault {}: {node} has {many} instances", self.at);
         }
         for (node, Drain { reason, .. }) in &self.drains {
-            let words = ["timeout", "10", "sinfo", "-h", "-N", "-n", node, "-p", "rebuild", "-o", "%E|%T"];
-            let shown = self.lab.try_on("control", &words);
-            let shown = String::from_utf8_lossy(&shown.stdout).trim().to_string();
-            // Slurm may be away just now.
             // A node that registers after Slurm forgot that it was powering up stays drained, but loses its reason.
-            if let Some((why, state)) = shown.split_once('|') {
+            if let Some((state, why)) = self.state_of(node) {
                 assert!(
-                    state.contains("drain") && (why.contains(reason.as_str()) || why == "none"),
+                    state.contains("DRAIN") && (why.contains(reason.as_str()) || why.is_empty()),
                     "fault {}: {node} was drained for {reason:?} and is {state} for {why:?}",
                     self.at
                 );
             }
         }
+    }
+
+    /// All flags of a node, of which `sinfo` shows one, and its reason. `None`: Slurm does not answer.
+    fn state_of(&self, node: &str) -> Option<(String, String)> {
+        let words = ["timeout", "10", "scontrol", "--oneliner", "show", "node", node];
+        let shown = self.lab.try_on("control", &words);
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        let after = |key: &str| shown.split_once(key).map(|(_, rest)| rest.trim().to_string());
+        let state = after(" State=")?.split(' ').next()?.to_string();
+        Some((state, after(" Reason=").unwrap_or_default()))
     }
 
     /// A job whose end slurmctld did not write down before it was killed runs on for Slurm, until its node next registers with all
