@@ -11,9 +11,9 @@ use crate::driver::Driver;
 #[cfg(any(test, feature = "testing"))]
 use crate::memory;
 use crate::{
-    AddressRange, Error, Expiry, Flavor, Image, Instance, InstanceStatus, Kind, Labels, Network, NewImage,
-    NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup, Volume,
-    local, openstack,
+    AddressRange, Error, Expiry, Flavor, Image, Instance, InstanceStatus, Kind, Labels, Layers, Network,
+    NewImage, NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup,
+    Volume, local, openstack,
 };
 use kiln_wire::labels;
 
@@ -149,6 +149,9 @@ calls! {
 
     /// From a file with a disk in it, qcow2 or raw, under a name that is found again by [`Cloud::find_image`].
     fn upload_image(new: NewImage, file: &Path) -> Result<Image>;
+
+    /// The directories that an image consists of, on this host.
+    fn layers(image: &str) -> Result<Layers>;
 
     /// Also of a source image. What was made from the image goes on: it holds on to the parts it uses.
     fn delete_image(id: &str) -> Result<()>;

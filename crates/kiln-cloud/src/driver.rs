@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::{
-    AddressRange, Error, Expiry, Flavor, Image, Instance, Kind, Labels, Network, NewImage, NewInstance,
-    NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup, Volume,
+    AddressRange, Error, Expiry, Flavor, Image, Instance, Kind, Labels, Layers, Network, NewImage,
+    NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup, Volume,
 };
 
 pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
@@ -97,6 +97,11 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
 
     fn upload_image(&self, _new: NewImage, _file: &Path) -> impl Future<Output = Result<Image>> + Send {
         ready(Err(Error::unsupported("this cloud takes no images from files")))
+    }
+
+    fn layers(&self, _image: &str) -> impl Future<Output = Result<Layers>> + Send {
+        ready(Err(Error::unsupported("only images of the local cloud can be exported")
+            .with_hint("images of other clouds are disks already; the cloud's own tools download them")))
     }
 
     fn delete_image(&self, id: &str) -> impl Future<Output = Result<()>> + Send;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -143,6 +144,15 @@ pub struct NewImage {
     pub name: String,
     pub labels: Labels,
     pub properties: BTreeMap<String, String>,
+}
+
+/// An image of the local cloud, as root of its host has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layers {
+    /// The bottom one first. Each is kept for as long as an image or an instance has it.
+    pub directories: Vec<PathBuf>,
+    /// A directory for work on them, on the same file system. It may have to be made.
+    pub scratch: PathBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -23,6 +23,8 @@ pub enum Error {
     #[error(transparent)]
     Image(kiln_image::BuildError),
     #[error(transparent)]
+    Export(kiln_image::ExportError),
+    #[error(transparent)]
     Ssh(#[from] kiln_ssh::Error),
     #[error("sealing a bundle for {node}: {message}")]
     Seal { node: String, message: String },
@@ -164,6 +166,15 @@ impl From<kiln_image::BuildError> for Error {
     }
 }
 
+impl From<kiln_image::ExportError> for Error {
+    fn from(error: kiln_image::ExportError) -> Self {
+        match error {
+            kiln_image::ExportError::Stopped => Error::Stopped,
+            other => Error::Export(other),
+        }
+    }
+}
+
 const BACK: &str = "`kiln upgrade --maintenance` continues; with the old source of the image in the file, `kiln upgrade --back` goes \
                     back";
 
@@ -273,6 +284,7 @@ impl Error {
             }
             Error::Cloud(error) => error.hint().map(String::from),
             Error::Image(error) => error.hint().map(String::from),
+            Error::Export(error) => error.hint(),
             Error::Node { hint, .. } | Error::Operations { hint, .. } => hint.clone(),
             Error::AddressTaken { .. } => {
                 Some("give the node another `address` in its override, or none, or remove the port".into())

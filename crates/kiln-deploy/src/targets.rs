@@ -35,6 +35,18 @@ impl Deployment<'_> {
             return Ok(self.cloud.find_image(prebuilt).await?);
         }
         let recipe = Recipe::of(self.spec, name).ok_or_else(|| Error::ImageNotBuilt(name.to_string()))?;
+        let image = self.ensure_image(&recipe, force, keep_on_failure).await?;
+        (self.progress)(Event::done(format!("image {name}"), image.name.clone()));
+        Ok(image)
+    }
+
+    /// The image of a recipe, found or built.
+    pub(crate) async fn ensure_image(
+        &self,
+        recipe: &Recipe,
+        force: bool,
+        keep_on_failure: bool,
+    ) -> Result<Image> {
         let ssh = self.ssh()?;
         let instance = kiln_image::instance_name(&self.spec.name);
         let kiln = self.kiln_bytes()?;
@@ -55,9 +67,7 @@ impl Deployment<'_> {
             progress: self.progress,
             stop: &self.stop,
         };
-        let image = builder.ensure(&recipe, force).await?;
-        (self.progress)(Event::done(format!("image {name}"), image.name.clone()));
-        Ok(image)
+        Ok(builder.ensure(recipe, force).await?)
     }
 
     /// Refuses if nodes run this image.

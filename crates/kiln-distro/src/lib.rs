@@ -55,6 +55,10 @@ pub struct Steps {
     pub install: Step,
     /// Removes what the package manager leaves behind.
     pub clean: Step,
+    /// Arguments: packages that are needed, too. Adds kernel, boot loader and network to an image that has none, for a disk
+    /// that boots by itself; only that is installed. Leaves GRUB in /boot/kiln: boot.img, core.img and bootx64.efi. They look for /boot/grub on the third
+    /// partition of their disk.
+    pub bootable: Step,
 }
 
 /// A program for the build instance, run by `sh`. What comes from the file is passed as arguments or on standard

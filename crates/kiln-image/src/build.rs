@@ -183,19 +183,11 @@ impl Builder<'_> {
             let mirrors = [mirror.security(), mirror.others()].map(Option::unwrap_or_default);
             self.step(recipe, &host, &family.steps.pin_mirror, &mirrors, b"").await?;
         }
-        let lax = if recipe.is_snapshot() { family.steps.outdated } else { &[] };
-        self.step(recipe, &host, &family.steps.update, lax, b"").await?;
-        // Before the packages, which would give them numbers of their own.
-        let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
-        let users: Vec<&str> = users.iter().map(String::as_str).collect();
-        self.step(recipe, &host, &steps::MAKE_SERVICE_USERS, &users, b"").await?;
-        let packages: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
-        if !packages.is_empty() {
-            self.step(recipe, &host, &family.steps.install, &packages, b"").await?;
-        }
-        for command in &recipe.commands {
-            self.say(&recipe.name, &format!("running: {command}"));
-            self.script(&host, "a command of the file", command, &[], b"").await?;
+        if recipe.bootable {
+            let packages: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
+            self.step(recipe, &host, &family.steps.bootable, &packages, b"").await?;
+        } else {
+            self.install(recipe, &host).await?;
         }
         let (enabled, disabled) = services::units_of_image(family);
         let units: Vec<&str> = enabled.into_iter().chain(["--"]).chain(disabled).collect();
@@ -225,6 +217,26 @@ impl Builder<'_> {
         ]);
         let new = NewImage { name: recipe.image_name(manifest.built), labels: Labels::new(), properties };
         Ok(self.cloud.create_image(&id, new).await?)
+    }
+
+    /// What a recipe adds to its source.
+    async fn install(&self, recipe: &Recipe, host: &Host) -> Result<(), BuildError> {
+        let family = recipe.family();
+        let lax = if recipe.is_snapshot() { family.steps.outdated } else { &[] };
+        self.step(recipe, host, &family.steps.update, lax, b"").await?;
+        // Before the packages, which would give them numbers of their own.
+        let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
+        let users: Vec<&str> = users.iter().map(String::as_str).collect();
+        self.step(recipe, host, &steps::MAKE_SERVICE_USERS, &users, b"").await?;
+        let packages: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
+        if !packages.is_empty() {
+            self.step(recipe, host, &family.steps.install, &packages, b"").await?;
+        }
+        for command in &recipe.commands {
+            self.say(&recipe.name, &format!("running: {command}"));
+            self.script(host, "a command of the file", command, &[], b"").await?;
+        }
+        Ok(())
     }
 
     async fn packages(&self, family: &Family, host: &Host) -> Result<Vec<Package>, BuildError> {

@@ -2,6 +2,7 @@
 
 mod build;
 mod catalog;
+mod disk;
 mod manifest;
 mod progress;
 mod recipe;
@@ -9,6 +10,7 @@ mod steps;
 
 pub use build::{BuildError, Builder, instance_name};
 pub use catalog::{built_image, images_of_kiln, is_of_kiln, origin};
+pub use disk::{DiskFormat, Export, ExportError, Exported, Sidecar, SidecarError, check as check_export};
 pub use manifest::{Manifest, Package};
 pub use progress::{Event, Progress, State};
 pub use recipe::{Recipe, Source};

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use kiln_cloud::Image;
 use kiln_distro::Family;
 use kiln_site::{ServiceUser, services};
 use kiln_slurm::Release;
 use kiln_spec::{ImageSource, ImageSpec, Mirror, Role, Spec, System};
+use kiln_wire::labels::image as property;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -19,6 +21,8 @@ pub struct Recipe {
     pub packages: Vec<String>,
     pub commands: Vec<String>,
     pub mirror: Option<Mirror>,
+    /// The source as it is, with what a disk needs to boot, and nothing else.
+    pub bootable: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -62,7 +66,30 @@ impl Recipe {
             source,
             commands: image.commands.clone(),
             mirror: image.mirror.clone(),
+            bootable: false,
         })
+    }
+
+    /// What makes an image of the cloud bootable by itself, with the packages that it has. A disk may go to any cloud, so
+    /// it also gets what nodes of its roles need on others.
+    pub fn bootable(spec: &Spec, image: &Image) -> Recipe {
+        let source = Source::Cloud(image.id.clone());
+        let name = image.properties.get(property::NAME);
+        let roles = match name.and_then(|name| spec.images.get(name)) {
+            Some(image) => image.roles.clone(),
+            // One that Kiln built, from another file.
+            None if name.is_some() => Role::ALL.to_vec(),
+            None => Vec::new(),
+        };
+        let packages = services::packages_of_clouds(source.family(), &roles);
+        Recipe {
+            name: format!("{}-disk", name.unwrap_or(&image.name)),
+            packages: packages.into_iter().map(String::from).collect(),
+            source,
+            commands: Vec::new(),
+            mirror: None,
+            bootable: true,
+        }
     }
 
     pub fn family(&self) -> &'static Family {
@@ -94,7 +121,7 @@ impl Recipe {
 
     pub fn digest(&self) -> String {
         // The name is not part of what is inside.
-        let content = serde_json::json!({
+        let mut content = serde_json::json!({
             "sequence": SEQUENCE,
             "source": match &self.source {
                 Source::System(system) => system.name().to_string(),
@@ -106,6 +133,9 @@ impl Recipe {
             "commands": self.commands,
             "mirror": self.mirror,
         });
+        if self.bootable {
+            content["bootable"] = self.family().steps.bootable.script.into();
+        }
         hex::encode(Sha256::digest(content.to_string()))
     }
 
@@ -174,6 +204,31 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_has_what_other_clouds_need() {
+        let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[image.default]\n[image.lean]\n\
+                    roles = [\"compute\"]\n[compute.standard]\nnodes = \"standard-[0-1]\"\n";
+        let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let disk = |name: Option<&str>| {
+            let name = name.map(|name| (property::NAME.to_string(), name.to_string()));
+            let image = Image {
+                id: "i-1".into(),
+                name: "debian-bookworm".into(),
+                labels: kiln_cloud::Labels::new(),
+                properties: name.into_iter().collect(),
+                size_bytes: 0,
+                created: jiff::Timestamp::UNIX_EPOCH,
+            };
+            let recipe = Recipe::bootable(&spec, &image);
+            format!("{}: {}", recipe.name, recipe.packages.join(" "))
+        };
+        let compute = "chrony libpam-slurm libpam-slurm-adopt nfs-common";
+        assert_eq!(disk(Some("lean")), format!("lean-disk: {compute}"));
+        assert_eq!(disk(Some("default")), format!("default-disk: {compute} nfs-kernel-server"));
+        assert_eq!(disk(Some("other")), format!("other-disk: {compute} nfs-kernel-server"));
+        assert_eq!(disk(None), "debian-bookworm-disk: ");
+    }
+
+    #[test]
     fn only_a_snapshot_may_be_out_of_date() {
         let recipe = |mirror: Option<&str>, source| Recipe {
             name: "i".into(),
@@ -181,6 +236,7 @@ mod tests {
             packages: vec![],
             commands: vec![],
             mirror: mirror.map(|url| Mirror::All(url.into())),
+            bootable: false,
         };
         let plain = || Source::System(System::ALL[0]);
         let snapshot = recipe(Some("https://mirror.example.org/debian/20260101T000000Z/"), plain());

@@ -13,7 +13,7 @@ use super::wire::{GrantRequest, LabelRequest, Outcome, PowerRequest, Retired, So
 use super::{default_root, executable, launch, names, needs};
 use crate::driver::Driver as _;
 use crate::{
-    Class, Error, Flavor, Image, Instance, Kind, Labels, Network, NewImage, NewInstance, NewNetwork,
+    Class, Error, Flavor, Image, Instance, Kind, Labels, Layers, Network, NewImage, NewInstance, NewNetwork,
     NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume,
 };
 use kiln_wire::{SecretText, labels};
@@ -205,6 +205,10 @@ impl crate::driver::Driver for Driver {
 
     async fn upload_image(&self, _new: NewImage, _file: &Path) -> Result<Image> {
         Err(Error::unsupported("the local cloud makes its images itself: name a Debian suite as the source"))
+    }
+
+    async fn layers(&self, image: &str) -> Result<Layers> {
+        self.client.get(&format!("{}/layers", item("images", "image", image)?)).await
     }
 
     async fn delete_image(&self, id: &str) -> Result<()> {

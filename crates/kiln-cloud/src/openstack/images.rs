@@ -344,12 +344,15 @@ impl Driver {
         let mut start = [0; 4];
         let mut content = tokio::fs::File::open(file).await.map_err(read)?;
         content.read_exact(&mut start).await.map_err(read)?;
+        let length = content.metadata().await.map_err(read)?.len();
         let format = if start == QCOW2 { "qcow2" } else { "raw" };
         let mut body = json!({
             "name": new.name, "disk_format": format, "container_format": "bare", OWN_MARK: "upload",
         });
         for (key, value) in new.labels.iter().chain(&new.properties) {
-            body[key] = json!(value);
+            for (key, part) in parts::split(key, value) {
+                body[&key] = attribute(&key, part);
+            }
         }
         let (body, name) = (&body, new.name.as_str());
         let image = retry(&Policy::REMOTE, |_| async move {
@@ -362,7 +365,15 @@ impl Driver {
         })
         .await?;
         if image.status == "active" {
-            return Ok(image.image());
+            let there = image.image();
+            let same = |(key, value): (&String, &String)| {
+                !key.starts_with(OWN) || there.properties.get(key) == Some(value)
+            };
+            if there.size_bytes == length && new.properties.iter().all(same) {
+                return Ok(there);
+            }
+            return Err(Error::conflict(format!("image {name} exists already, with other content"))
+                .with_hint("give the new one another name, or delete the old one"));
         }
         let path = format!("/images/{}/file", image.id);
         let sent = retry(&Policy::REMOTE, |_| async {
@@ -382,6 +393,14 @@ impl Driver {
             return Err(error);
         }
         self.image(&image.id).await
+    }
+}
+
+/// All of an image's attributes and properties are text, except for these.
+fn attribute(name: &str, value: &str) -> Value {
+    match (name, value.parse::<u64>()) {
+        ("min_disk" | "min_ram", Ok(number)) => json!(number),
+        _ => json!(value),
     }
 }
 

@@ -54,6 +54,7 @@ pub const DEBIAN: Family = Family {
         outdated: &["-o", "Acquire::Check-Valid-Until=false"],
         install: Step { says: "installing packages", script: include_str!("install.sh") },
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
+        bootable: Step { says: "installing kernel and boot loader", script: include_str!("bootable.sh") },
     },
     slurm: &[
         ("bookworm", Release::new(22, 5, 8)),

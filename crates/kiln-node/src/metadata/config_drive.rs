@@ -8,6 +8,8 @@ use super::{Metadata, MetadataError, Origin, Sources};
 use crate::process;
 
 const DEVICES: [&str; 2] = ["/dev/disk/by-label/config-2", "/dev/disk/by-label/CONFIG-2"];
+/// There while udev runs, which it does not on the local cloud.
+const UDEV: &str = "/run/udev/control";
 const MOUNT_POINT: &str = "/run/kiln-config-drive";
 
 pub(super) fn read(sources: &Sources) -> Result<Option<Metadata>, MetadataError> {
@@ -29,9 +31,12 @@ fn read_directory(directory: &Path) -> Result<Option<Documents>, MetadataError> 
 
 /// Mounted only while it is read: it holds keys.
 fn read_device() -> Result<Option<Documents>, MetadataError> {
-    let Some(device) = DEVICES.into_iter().find(|path| Path::new(path).exists()) else {
-        return Ok(None);
-    };
+    let find = || DEVICES.into_iter().find(|path| Path::new(path).exists());
+    let found = find().or_else(|| {
+        await_devices();
+        find()
+    });
+    let Some(device) = found else { return Ok(None) };
     let point = PathBuf::from(MOUNT_POINT);
     // The mount covers the directory's own mode, so nobody may pass through its parent of the same name.
     let inner = point.join("drive");
@@ -44,6 +49,14 @@ fn read_device() -> Result<Option<Documents>, MetadataError> {
     let documents = read_directory(&inner.join("openstack/latest"));
     let _ = process::call(&["umount", "--", &target]);
     documents
+}
+
+/// At boot udev may not have come to the drive yet. An instance without a drive waits only for the devices that it has.
+fn await_devices() {
+    if Path::new(UDEV).exists() {
+        let appears = format!("--exit-if-exists={}", DEVICES[0]);
+        let _ = process::call(&["udevadm", "settle", "--timeout=30", &appears]);
+    }
 }
 
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, MetadataError> {

@@ -131,6 +131,16 @@ pub fn packages(spec: &Spec, family: &Family, roles: &[Role], present: &[Role]) 
         .collect()
 }
 
+/// The packages that nodes of these roles need on some clouds, whichever.
+pub fn packages_of_clouds(family: &Family, roles: &[Role]) -> BTreeSet<&'static str> {
+    let some_clouds = |role: &Role| of(*role).iter().filter(|service| service.wanted.is_some());
+    roles
+        .iter()
+        .flat_map(|role| some_clouds(role).flat_map(|service| (service.software)(*role)))
+        .flat_map(|software| family.packages(software))
+        .collect()
+}
+
 /// The units that an image has enabled and those that it has disabled, by the family's names for them.
 pub fn units_of_image(family: &Family) -> (Vec<&'static str>, Vec<&'static str>) {
     let start = |wanted: &[Starts]| {

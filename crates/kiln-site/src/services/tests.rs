@@ -39,6 +39,10 @@ fn what_only_some_clouds_need_is_installed_there_alone() {
     assert_eq!(on_top(&local, Role::Control), "");
     assert_eq!(on_top(&openstack, Role::Control), "chrony nfs-common nfs-kernel-server");
     assert_eq!(on_top(&openstack, Role::Compute), "chrony libpam-slurm-adopt nfs-common");
+    let of_clouds = |roles: &[Role]| list(packages_of_clouds(debian(), roles));
+    assert_eq!(of_clouds(&[Role::Compute]), "chrony libpam-slurm libpam-slurm-adopt nfs-common");
+    assert_eq!(of_clouds(&[Role::Control]), "chrony nfs-common nfs-kernel-server");
+    assert_eq!(of_clouds(&[]), "");
 }
 
 #[test]

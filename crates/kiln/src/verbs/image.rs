@@ -1,11 +1,11 @@
 //! `kiln image`
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+mod export;
+mod upload;
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
-use kiln_cloud::{Image as CloudImage, Labels, NewImage};
+use kiln_cloud::Image as CloudImage;
 use kiln_deploy::Deployment;
 use kiln_image::{Manifest, Recipe, built_image, images_of_kiln, origin};
 use serde::Serialize;
@@ -16,14 +16,15 @@ use crate::error::Advise as _;
 use crate::exit::Exit;
 use crate::table::Table;
 
-/// Build, list, show and delete node images
+/// Build, list, show, export and delete node images
 #[derive(Debug, Subcommand)]
 pub enum Image {
     Build(Build),
     List(List),
     Show(Show),
     Delete(Delete),
-    Upload(Upload),
+    Export(export::Export),
+    Upload(upload::Upload),
 }
 
 /// Build images of the file whose recipe has not been built yet
@@ -63,16 +64,6 @@ pub struct Delete {
     force: bool,
 }
 
-/// Upload a disk image to the cloud, to build from
-#[derive(Debug, Args)]
-pub struct Upload {
-    /// A disk in qcow2 or raw format
-    path: PathBuf,
-    /// The image's name in the cloud. Default: the file's name without its ending
-    #[arg(long)]
-    name: Option<String>,
-}
-
 #[derive(Serialize)]
 struct Row {
     id: String,
@@ -93,6 +84,7 @@ impl Image {
             Image::List(verb) => verb.run(context),
             Image::Show(verb) => verb.run(context),
             Image::Delete(verb) => verb.run(context),
+            Image::Export(verb) => verb.run(context),
             Image::Upload(verb) => verb.run(context),
         }
     }
@@ -173,24 +165,6 @@ impl Delete {
             context.printer.say(format!("image {} is deleted", image.name));
             Ok(Exit::Ok)
         })
-    }
-}
-
-impl Upload {
-    fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let stem = self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        let name = self.name.or(stem).unwrap_or_default();
-        let image = cluster::with(context, async |deployment| {
-            let new = NewImage { name, labels: Labels::new(), properties: BTreeMap::new() };
-            context.printer.say(format!("uploading {} as {}", self.path.display(), new.name));
-            Ok(deployment.cloud.upload_image(new, &self.path).await?)
-        })?;
-        if context.printer.is_json() {
-            context.printer.json(&image)?;
-        } else {
-            context.printer.data(format!("{}  {}", image.name, image.id))?;
-        }
-        Ok(Exit::Ok)
     }
 }
 

@@ -13,6 +13,7 @@ mod cluster_dir;
 mod control;
 mod cut;
 mod daemon;
+mod disk;
 mod documents;
 mod elastic;
 mod images;
@@ -152,6 +153,13 @@ const BACKUP_LOST: &[Scenario] = &[
     ("control is lost with its state volume", backup::state_volume_lost),
 ];
 
+/// Images that leave the local cloud.
+const DISK: &[Scenario] = &[
+    ("two exports of an image are the same disk", disk::exported),
+    ("an export that ends early leaves nothing", disk::cut_off),
+    ("the disk boots by BIOS and reads its config drive", disk::boots_by_bios),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "bookworm",
@@ -210,6 +218,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "elastic", debian: "bookworm", lane: "elastic", scenarios: &[ELASTIC] },
     Suite { name: "reconcile", debian: "bookworm", lane: "bookworm", scenarios: &[RECONCILE] },
     Suite { name: "backup", debian: "bookworm", lane: "elastic", scenarios: &[BACKUP] },
+    Suite { name: "disk", debian: "bookworm", lane: "elastic", scenarios: &[DISK] },
     Suite { name: "backup-lost", debian: "bookworm", lane: "elastic", scenarios: &[BACKUP_LOST] },
     Suite {
         name: "trixie",
@@ -265,6 +274,14 @@ const SUITES: &[Suite] = &[
 const CHAOS_TRIXIE: Suite =
     Suite { name: "chaos-trixie", debian: "trixie", lane: "newer", scenarios: &[CHAOS] };
 
+/// What takes long under emulation: runs only when it is named.
+const DISKS: Suite = Suite {
+    name: "disk-trixie",
+    debian: "trixie",
+    lane: "newer",
+    scenarios: &[DISK, &[("the disk boots by EFI and reads its config drive", disk::boots_by_efi)]],
+};
+
 /// For daily work: runs only when it is named.
 const QUICK: Suite = Suite {
     name: "quick",
@@ -293,7 +310,7 @@ fn main() -> ExitCode {
 }
 
 fn all() -> impl Iterator<Item = &'static Suite> {
-    SUITES.iter().chain([&CHAOS_TRIXIE, &QUICK])
+    SUITES.iter().chain([&CHAOS_TRIXIE, &DISKS, &QUICK])
 }
 
 fn run_all<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {

@@ -32,3 +32,4 @@ mod proxy;
 mod stand_in;
 mod tls;
 mod twins;
+mod upload;

@@ -4,7 +4,7 @@ use super::access::Caller;
 use super::records::{ImageRecord, Labelled as _, Phase};
 use super::{Daemon, layers, lock, source};
 use crate::local::{cgroup, names};
-use crate::{Error, Image, NewImage, Result};
+use crate::{Error, Image, Layers, NewImage, Result};
 
 impl Daemon {
     /// Reading is for everybody: an image holds software, no secrets.
@@ -49,6 +49,14 @@ impl Daemon {
         world.instances.put(record)?;
         world.images.put(ImageRecord { image: image.clone(), layers: stack, handed_out: None })?;
         Ok(image)
+    }
+
+    /// For root of this host, who can read them.
+    pub fn layers_of(&self, caller: &Caller, id: &str) -> Result<Layers> {
+        caller.check_root()?;
+        let stack = self.world().images.get(id)?.layers.clone();
+        let directories = stack.iter().map(|layer| self.layer_dir(layer)).collect();
+        Ok(Layers { directories, scratch: self.root.join("exports") })
     }
 
     /// Instances of the image go on: they hold on to its layers.

@@ -13,6 +13,7 @@
 //! | `volumes/ID/data/` | what is on the volumes |
 //! | `instances/ID/` | boot plan, config drive, console log |
 //! | `tmp/` | work in progress, emptied at start |
+//! | `exports/` | trees of images that are being exported |
 //! | `faults.json` | failures ordered by a test |
 //!
 //! The core is synchronous code over [`Daemon`]; [`server`] is the thin asynchronous shell around it.

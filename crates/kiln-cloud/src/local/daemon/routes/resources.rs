@@ -11,7 +11,9 @@ use super::super::server::blocking;
 use super::{App, Failure, Reply};
 use crate::local::flavor;
 use crate::local::wire::{LabelRequest, SourceRequest, SourceStatus};
-use crate::{Error, Flavor, Image, Network, NewNetwork, NewSecurityGroup, NewVolume, SecurityGroup, Volume};
+use crate::{
+    Error, Flavor, Image, Layers, Network, NewNetwork, NewSecurityGroup, NewVolume, SecurityGroup, Volume,
+};
 
 #[derive(Deserialize)]
 pub struct Of {
@@ -24,6 +26,10 @@ pub async fn images(State(server): App, _: Caller) -> Reply<Vec<Image>> {
 
 pub async fn image(State(server): App, _: Caller, Path(id): Path<String>) -> Reply<Image> {
     server.perform("image", move |d| d.image(&id)).await
+}
+
+pub async fn layers(State(server): App, caller: Caller, Path(id): Path<String>) -> Reply<Layers> {
+    server.perform("layers", move |d| d.layers_of(&caller, &id)).await
 }
 
 pub async fn delete_image(State(server): App, caller: Caller, Path(id): Path<String>) -> Reply<()> {

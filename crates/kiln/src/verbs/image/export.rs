@@ -1,0 +1,112 @@
+//! `kiln image export`
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use kiln_deploy::DiskWanted;
+use kiln_image::DiskFormat;
+
+use crate::cluster;
+use crate::context::Context;
+use crate::exit::Exit;
+
+/// Make a disk that boots from an image of the local cloud
+///
+/// The disk has a kernel, boots by BIOS and by EFI, gets its address by DHCP, reads its config drive and grows to the size
+/// that the cloud gives it. Beside it is FILE.kiln.json, from which `kiln image upload` knows what is in it.
+#[derive(Debug, Args)]
+pub struct Export {
+    /// Its name or id, or its name in the file
+    image: String,
+    /// The file to write
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// Default: by the ending of the file, else qcow2
+    #[arg(long)]
+    format: Option<FormatName>,
+    /// The size of the disk, such as "8 GiB". Default: what the image needs
+    #[arg(long, value_parser = size)]
+    size: Option<u64>,
+    /// Overwrite the file
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum FormatName {
+    Qcow2,
+    Raw,
+}
+
+impl Export {
+    pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let format = match self.format {
+            Some(FormatName::Qcow2) => DiskFormat::Qcow2,
+            Some(FormatName::Raw) => DiskFormat::Raw,
+            None => by_ending(&self.output),
+        };
+        let output = std::path::absolute(&self.output)?;
+        let exported = cluster::with(context, async |deployment| {
+            let image = match super::find(deployment, &self.image).await {
+                Ok(image) => image,
+                // One that is not Kiln's own, such as a plain system.
+                Err(none) => deployment.cloud.find_image(&self.image).await.map_err(|_| none)?,
+            };
+            let wanted = DiskWanted { output: &output, format, size: self.size, force: self.force };
+            Ok(deployment.export_image(&image, &wanted).await?)
+        })?;
+        if context.printer.is_json() {
+            context.printer.json(&exported)?;
+            return Ok(Exit::Ok);
+        }
+        context.printer.data(format!("disk:    {}", exported.path.display()))?;
+        context.printer.data(format!("image:   {}", exported.image))?;
+        context.printer.data(format!("file:    {} MiB", exported.file_bytes.div_ceil(1 << 20)))?;
+        context.printer.data(format!("size:    {} MiB", exported.disk_bytes >> 20))?;
+        context.printer.data(format!("sha256:  {}", exported.sha256))?;
+        Ok(Exit::Ok)
+    }
+}
+
+fn by_ending(output: &Path) -> DiskFormat {
+    match output.extension().and_then(|ending| ending.to_str()) {
+        Some("raw" | "img") => DiskFormat::Raw,
+        _ => DiskFormat::Qcow2,
+    }
+}
+
+/// Bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a number and MiB, GiB or TiB, such as 8 GiB".to_string();
+    let digits = text.chars().take_while(char::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let shift = match unit.trim() {
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        "T" | "TiB" => 40,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_unit() {
+        assert_eq!(size("8 GiB"), Ok(8 << 30));
+        assert_eq!(size("512M"), Ok(512 << 20));
+        for wrong in ["", "8", "GiB", "0G", "-1G", "99999999999999999999G", "18446744073709551615T", "8 GB"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_format_is_known_by_the_ending() {
+        assert_eq!(by_ending(Path::new("a.raw")), DiskFormat::Raw);
+        assert_eq!(by_ending(Path::new("a.qcow2")), DiskFormat::Qcow2);
+        assert_eq!(by_ending(Path::new("a")), DiskFormat::Qcow2);
+    }
+}
