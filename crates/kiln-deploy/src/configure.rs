@@ -69,6 +69,7 @@ impl Deployment<'_> {
         let mut observed = self.observe().await?;
         self.check_owner(&observed)?;
         self.check_no_open_upgrade(&observed)?;
+        self.check_awake(&observed)?;
         self.complete(&mut observed).await?;
         let leaving = self.leaving(&observed).await;
         self.with_spec(&leaving.spec).configure_with(self.spec, leaving.nodes, &observed, dry_run).await

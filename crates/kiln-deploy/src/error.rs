@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use kiln_slurm::Release;
 
-use crate::upgrade::QueuedJob;
+use crate::queue::QueuedJob;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -151,6 +151,16 @@ pub enum Error {
         "image {0}, which the control node runs, is gone from the cloud: there would be no way back from the upgrade"
     )]
     NoWayBack(String),
+    #[error("cluster {cluster} is asleep{}", from(*.since))]
+    Asleep { cluster: String, since: Option<jiff::Timestamp> },
+    #[error("cluster {0} is about to sleep: running jobs end, and no other starts")]
+    Closing(String),
+    #[error("Slurm cannot be asked which jobs run: {0}")]
+    JobsUnknown(String),
+    #[error("{0} has no instance that could be started")]
+    ControlLost(String),
+    #[error("{nodes} set aside in the cloud: {how}")]
+    Held { nodes: String, how: String },
     #[error("{0}")]
     NotReady(String),
     #[error("stopped as requested; run the same command again to continue")]
@@ -177,6 +187,10 @@ impl From<kiln_image::ExportError> for Error {
 
 const BACK: &str = "`kiln upgrade --maintenance` continues; with the old source of the image in the file, `kiln upgrade --back` goes \
                     back";
+
+fn from(since: Option<jiff::Timestamp>) -> String {
+    since.map(|at| at.strftime(" since %Y-%m-%d %H:%M UTC").to_string()).unwrap_or_default()
+}
 
 fn running(jobs: &[QueuedJob]) -> String {
     let lines: Vec<String> = jobs.iter().map(|job| format!("\n  {}", job.line())).collect();
@@ -227,6 +241,17 @@ impl Error {
                 "put the old source of the image back in the file and run `kiln up`: it builds the image again; then upgrade".into(),
             ),
             Error::OtherBack { .. } => Some("put the old source of the image back in the file".into()),
+            Error::Asleep { .. } => Some("`kiln start` wakes it".into()),
+            Error::Closing(_) => Some(
+                "`kiln stop` goes on with it; `kiln start` gives it up and lets jobs start again".into(),
+            ),
+            Error::JobsUnknown(_) => Some(
+                "`kiln doctor` shows what is wrong with Slurm; --now stops the instances with whatever runs there".into(),
+            ),
+            Error::ControlLost(_) => {
+                Some("the cluster no longer counts as asleep: `kiln up` creates what is missing and starts the rest".into())
+            }
+            Error::Held { .. } => Some("bring them back with the cloud's own tools, then run this again".into()),
             Error::NoRollout => Some("`kiln rebuild` starts one".into()),
             Error::Detached(id) => {
                 Some(format!("`kiln rebuild watch {id}` watches it again, `kiln rebuild abort {id}` ends it"))

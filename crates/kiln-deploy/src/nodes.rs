@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use kiln_cloud::InstanceStatus;
 use kiln_spec::Spec;
 use kiln_ssh::Host;
 use kiln_wire::labels;
@@ -11,6 +12,7 @@ use tokio::sync::Semaphore;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
+use crate::sleep::Sleep;
 
 /// What a command did on one node.
 #[derive(Debug, Clone, Serialize)]
@@ -62,6 +64,11 @@ pub fn hosts<'n>(
                 return Err(Error::UnknownNode(name.to_string()));
             }
             let instance = known.get(name).copied();
+            if instance.is_some_and(|i| i.status == InstanceStatus::Stopped)
+                && let Sleep::Asleep { since } = observed.sleep(spec)
+            {
+                return Err(Error::Asleep { cluster: spec.name.clone(), since });
+            }
             let address = instance.and_then(kiln_cloud::Instance::reach);
             let mut host = Host::new(name, address.ok_or_else(|| Error::NoInstance(name.to_string()))?);
             if instance.is_some_and(|i| i.public_address.is_none()) {

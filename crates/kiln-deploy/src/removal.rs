@@ -42,10 +42,15 @@ impl Deployment<'_> {
                     let names: Vec<&str> = known.map(|node| node.node.as_str()).collect();
                     self.set_drain(&observed, &names, reason).await?;
                 }
-                Action::PowerDownInstances { reason, instances, .. } => {
+                Action::PowerDownInstances { reason, now, instances, .. } => {
                     let names = hostlist::fold(instances.nodes());
-                    self.update_nodes(&observed, &names, "state=power_down_asap", Some(reason)).await?;
-                    (self.progress)(Event::done(names, "powered down by Slurm when its jobs have ended"));
+                    let (state, when) = if *now {
+                        ("state=power_down_force", "powered down by Slurm")
+                    } else {
+                        ("state=power_down_asap", "powered down by Slurm when its jobs have ended")
+                    };
+                    self.update_nodes(&observed, &names, state, Some(reason)).await?;
+                    (self.progress)(Event::done(names, when));
                 }
                 _ => {}
             }
@@ -90,6 +95,7 @@ impl Deployment<'_> {
     pub(crate) async fn return_to_service(&self, file: &Spec, observed: &Observed) -> Result<()> {
         // One that was replaced is there with its new instance by now.
         let slurm = self.ask_slurm_view(observed, |_| false).await;
+        self.end_old_sleep(observed, &slurm).await?;
         let back = slurm.nodes().filter(|node| node.state.is_drained() && node.has_reason(LEAVES));
         let back: Vec<&str> =
             back.map(|node| node.name.as_str()).filter(|n| stays(file, observed, n)).collect();

@@ -9,6 +9,7 @@ use kiln_wire::rollout::{Options, RolloutId, RolloutReport};
 use crate::control::Control;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
+use crate::sleep::Sleep;
 
 /// As often as kilnd itself looks at a rollout.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -16,17 +17,21 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 pub struct Rollouts<'d> {
     deployment: &'d Deployment<'d>,
     control: Control,
+    sleep: Sleep,
 }
 
 impl Deployment<'_> {
     pub async fn rollouts(&self) -> Result<Rollouts<'_>> {
         let observed = self.observe().await?;
-        Ok(Rollouts { deployment: self, control: self.control(&observed)? })
+        let (control, sleep) = (self.control(&observed)?, observed.sleep(self.spec));
+        Ok(Rollouts { deployment: self, control, sleep })
     }
 }
 
 impl Rollouts<'_> {
     pub async fn start(&self, options: &Options) -> Result<RolloutReport> {
+        // Its jobs would wait for the cluster to wake up.
+        self.sleep.check_awake(&self.deployment.spec.name)?;
         let json = options.to_json().map_err(|e| Error::NotReady(e.to_string()))?;
         self.control.ask(&["start"], &json).await
     }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_slurm::State;
+use kiln_slurm::{LEAVES, State};
 use kiln_spec::{Node, Role};
 use kiln_wire::health::{FindingReport, FleetHealth, GroupFailures, NodeHealth};
+use kiln_wire::labels;
 use serde::Serialize;
 
 use crate::checkup::{Examinations, Examined};
@@ -15,12 +16,15 @@ use crate::deployment::Deployment;
 use crate::error::Result;
 use crate::observe::Observed;
 use crate::plan::group_label;
+use crate::sleep::Sleep;
 use crate::targets::{Targets, targets};
 
 #[derive(Debug, Clone, Serialize)]
 pub struct StatusReport {
     pub cluster: String,
     pub observed: Timestamp,
+    #[serde(flatten)]
+    pub sleep: Sleep,
     /// Why Slurm could not be reached, if it could not.
     pub slurm_error: Option<String>,
     /// Why kilnd's findings are missing or old, if they are.
@@ -57,6 +61,13 @@ pub struct NodeStatus {
     pub actions: Vec<String>,
 }
 
+impl NodeStatus {
+    /// It goes when its jobs have ended; the verdict has the reason.
+    pub fn is_leaving(&self) -> bool {
+        self.verdict.starts_with(LEAVING)
+    }
+}
+
 impl StatusReport {
     /// Nothing is wrong: what is still on its way or waits for a rebuild does not count.
     pub fn is_ok(&self) -> bool {
@@ -81,6 +92,14 @@ struct SlurmState {
     in_order: bool,
     /// Of an elastic group, powered down, and ready to be powered up.
     off: bool,
+}
+
+impl SlurmState {
+    /// Why Kiln has drained the node to remove or replace it, if it has.
+    fn leaves(&self) -> Option<&str> {
+        let reason = self.reason.as_deref()?.strip_prefix(LEAVES)?;
+        State::parse(&self.short).is_drained().then_some(reason)
+    }
 }
 
 impl Deployment<'_> {
@@ -109,6 +128,7 @@ impl Deployment<'_> {
     ) -> StatusReport {
         let images = targets(self.spec, observed);
         let instances = observed.nodes();
+        let sleep = observed.sleep(self.spec);
         let nodes = self
             .spec
             .nodes()
@@ -118,14 +138,17 @@ impl Deployment<'_> {
                     slurm: answer.states.get(node.name),
                     slurm_answers: answer.slurm_error.is_none(),
                     health: answer.health.get(node.name),
+                    asleep: sleep.is_asleep(),
                     services: examined.get(node.name).and_then(service_problem),
                 };
                 observed_node.status(&node, observed, &images)
             })
+            .chain(self.leavers(observed, &answer, sleep))
             .collect();
         StatusReport {
             cluster: self.spec.name.clone(),
             observed: Timestamp::now(),
+            sleep,
             slurm_error: answer.slurm_error,
             kilnd_error: answer.kilnd_error,
             failing_groups: answer.failing_groups,
@@ -134,12 +157,27 @@ impl Deployment<'_> {
         }
     }
 
+    /// Compute nodes that the file no longer has, while their instances are still there.
+    fn leavers(&self, observed: &Observed, answer: &ControlAnswer, sleep: Sleep) -> Vec<NodeStatus> {
+        let instances = observed.nodes();
+        let left = instances.iter().filter(|(name, _)| self.spec.node(name).is_none());
+        let of_group = left.filter_map(|(name, instance)| {
+            let group = instance.labels.get(labels::GROUP).filter(|group| group.starts_with("compute."))?;
+            Some(leaver(name, group, instance, answer.states.get(*name), observed, sleep))
+        });
+        of_group.collect()
+    }
+
     pub(crate) async fn ask_control(&self, observed: &Observed) -> ControlAnswer {
         let failed = |error: String| ControlAnswer { slurm_error: Some(error), ..ControlAnswer::default() };
         let name = self.spec.control.node.as_str();
         let Some(instance) = observed.nodes().get(name).copied() else {
             return failed(format!("{name} has no instance"));
         };
+        // Nobody is there to be asked, and nobody is missed.
+        if instance.status == InstanceStatus::Stopped && observed.sleep(self.spec).is_asleep() {
+            return ControlAnswer::default();
+        }
         if instance.status != InstanceStatus::Active {
             return failed(format!("{name} is {}", instance.status.word()));
         }
@@ -202,11 +240,19 @@ impl From<kiln_slurm::Node> for SlurmState {
     }
 }
 
+/// The verdict on a node of a cluster that sleeps.
+pub(crate) const ASLEEP: &str = "asleep";
+/// How the verdict on a node begins that goes when its jobs have ended. Why follows.
+const LEAVING: &str = "leaving: ";
+pub(crate) const GONE_FROM_FILE: &str = "no longer in the file";
+
 struct ObservedNode<'a> {
     instance: Option<&'a Instance>,
     slurm: Option<&'a SlurmState>,
     slurm_answers: bool,
     health: Option<&'a NodeHealth>,
+    /// The cluster sleeps.
+    asleep: bool,
     /// What does not work, as far as the node was asked.
     services: Option<String>,
 }
@@ -230,6 +276,7 @@ impl Verdict {
 impl ObservedNode<'_> {
     fn status(&self, node: &Node<'_>, observed: &Observed, images: &Targets) -> NodeStatus {
         let finding = self.health.and_then(|h| h.finding.as_ref()).filter(|f| !f.is_early);
+        let finding = finding.filter(|_| !self.is_asleep(node));
         let verdict = finding.map_or_else(|| self.verdict(node, images), |f| Verdict::wrong(f.text.as_str()));
         NodeStatus {
             node: node.name.to_string(),
@@ -249,6 +296,12 @@ impl ObservedNode<'_> {
         }
     }
 
+    /// Off, as it should be.
+    fn is_asleep(&self, node: &Node<'_>) -> bool {
+        let off = self.instance.map_or(node.elastic, |i| i.status == InstanceStatus::Stopped);
+        self.asleep && off
+    }
+
     fn cloud(&self, node: &Node<'_>) -> String {
         match self.instance {
             Some(instance) => instance.status.word().to_string(),
@@ -259,6 +312,9 @@ impl ObservedNode<'_> {
     }
 
     fn verdict(&self, node: &Node<'_>, images: &Targets) -> Verdict {
+        if self.is_asleep(node) {
+            return Verdict::fine(ASLEEP);
+        }
         let is_off = node.elastic && self.slurm.is_some_and(|s| s.off);
         let Some(instance) = self.instance else {
             return match self.slurm {
@@ -278,6 +334,7 @@ impl ObservedNode<'_> {
         }
         if node.role == Role::Compute {
             match self.slurm {
+                Some(state) if state.leaves().is_some() => return leaving(state),
                 Some(state) if !state.in_order => return out_of_service(&state.short),
                 None => return self.without_slurm(),
                 _ => {}
@@ -293,6 +350,43 @@ impl ObservedNode<'_> {
 
     fn without_slurm(&self) -> Verdict {
         Verdict::wrong(if self.slurm_answers { "unknown to Slurm" } else { "Slurm could not be reached" })
+    }
+}
+
+/// The verdict on a node that Kiln has drained to remove or replace it.
+fn leaving(state: &SlurmState) -> Verdict {
+    Verdict::fine(format!("{LEAVING}{}", state.leaves().unwrap_or_default()))
+}
+
+fn leaver(
+    name: &str,
+    group: &str,
+    instance: &Instance,
+    slurm: Option<&SlurmState>,
+    observed: &Observed,
+    sleep: Sleep,
+) -> NodeStatus {
+    let asleep = sleep.is_asleep() && instance.status == InstanceStatus::Stopped;
+    let verdict = match slurm.filter(|state| state.leaves().is_some()) {
+        _ if asleep => Verdict::fine(ASLEEP),
+        Some(state) => leaving(state),
+        None => Verdict::fine(GONE_FROM_FILE),
+    };
+    NodeStatus {
+        node: name.to_string(),
+        role: Role::Compute.as_str().to_string(),
+        group: group.to_string(),
+        cloud: instance.status.word().to_string(),
+        address: instance.address.map(|a| a.to_string()),
+        public_address: instance.public_address.map(|a| a.to_string()),
+        image: instance.image.as_deref().map(|id| observed.image_name(id)),
+        slurm: slurm.map(|s| s.short.clone()),
+        reason: slurm.and_then(|s| s.reason.clone()),
+        verdict: verdict.text,
+        wrong: verdict.wrong,
+        since: None,
+        due: None,
+        actions: Vec::new(),
     }
 }
 
@@ -377,6 +471,7 @@ mod tests {
             slurm: None,
             slurm_answers: true,
             health: None,
+            asleep: false,
             services: service_problem(answer),
         };
         let well = status("control", &seen(&Ok(examined(&[]))));
@@ -391,12 +486,69 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_leaves_is_told_with_its_reason() {
+        let instance = active();
+        let verdict = |line: &str| {
+            let slurm = SlurmState::from(kiln_slurm::parse_node(&format!("NodeName=e-0 {line}")).unwrap());
+            let seen = ObservedNode {
+                instance: Some(&instance),
+                slurm: Some(&slurm),
+                slurm_answers: true,
+                health: None,
+                asleep: false,
+                services: None,
+            };
+            let status = status("e-0", &seen);
+            format!("{} {}", status.wrong, status.verdict)
+        };
+        let drained =
+            "State=MIXED+DRAIN Reason=kiln: to be removed: flavor a -> b [root@2026-11-16T08:00:00]";
+        assert_eq!(verdict(drained), "false leaving: flavor a -> b");
+        assert_eq!(
+            verdict("State=MIXED+DRAIN Reason=fan [root@2026-11-16T08:00:00]"),
+            "true Slurm: mixed+drain"
+        );
+        // A node that is gone, or back, may keep the words.
+        assert_eq!(verdict("State=IDLE Reason=kiln: to be removed: flavor a -> b"), "false ok");
+    }
+
+    #[test]
+    fn a_node_that_sleeps_is_as_it_should_be() {
+        let mut instance = active();
+        let seen = |instance: Option<&Instance>, node: &str, asleep| {
+            let seen = ObservedNode {
+                instance,
+                slurm: None,
+                slurm_answers: true,
+                health: None,
+                asleep,
+                services: None,
+            };
+            let status = status(node, &seen);
+            format!("{} {}", status.wrong, status.verdict)
+        };
+        assert_eq!(seen(None, "e-0", true), "false asleep");
+        assert_eq!(seen(None, "l-0", true), "true no instance");
+        assert_eq!(seen(Some(&instance), "l-0", true), "false ok");
+        instance.status = InstanceStatus::Stopped;
+        assert_eq!(seen(Some(&instance), "l-0", true), "false asleep");
+        assert_eq!(seen(Some(&instance), "l-0", false), "true instance is stopped");
+    }
+
+    #[test]
     fn an_elastic_node_without_an_instance_has_a_whole_verdict() {
         let slurm = |state: &str| {
             SlurmState::from(kiln_slurm::parse_node(&format!("NodeName=e-0 State={state}")).unwrap())
         };
         let seen = |slurm: Option<&SlurmState>, slurm_answers| {
-            let seen = ObservedNode { instance: None, slurm, slurm_answers, health: None, services: None };
+            let seen = ObservedNode {
+                instance: None,
+                slurm,
+                slurm_answers,
+                health: None,
+                asleep: false,
+                services: None,
+            };
             let status = status("e-0", &seen);
             format!("{} {} {}", status.cloud, status.wrong, status.verdict)
         };

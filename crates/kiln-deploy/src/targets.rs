@@ -89,6 +89,7 @@ impl Deployment<'_> {
     pub async fn build_missing_images(&self) -> Result<()> {
         let mut observed = self.observe().await?;
         self.check_owner(&observed)?;
+        self.check_awake(&observed)?;
         self.ask_release(&mut observed).await;
         let targets = targets(self.spec, &observed);
         check(self.spec, &observed, &targets)?;

@@ -23,6 +23,9 @@ pub const USED_YES: &str = "yes";
 /// On the volume of the share: the address of the control node, which a new control node gets again.
 pub const CONTROL_ADDRESS: &str = "kiln_control_address";
 
+/// On the volume of the share, which outlives every instance: whether the cluster sleeps.
+pub const SLEEP: &str = "kiln_sleep";
+
 /// Properties of images.
 pub mod image {
     pub const RECIPE: &str = "kiln_recipe";

@@ -78,6 +78,8 @@ pub enum Verb {
     Configure(verbs::configure::Configure),
     Rebuild(verbs::rebuild::Rebuild),
     Upgrade(verbs::upgrade::Upgrade),
+    Stop(verbs::stop::Stop),
+    Start(verbs::start::Start),
     #[command(subcommand)]
     Backup(verbs::backup::Backup),
     Restore(verbs::restore::Restore),

@@ -9,7 +9,8 @@ pub enum Exit {
     Failed = 1,
     /// Wrong usage, or an invalid input file.
     Usage = 2,
-    /// `plan --detailed-exitcode`: there is something to do. `up`, `apply`: nodes that are to go wait for their jobs.
+    /// `plan --detailed-exitcode`: there is something to do. `up`, `apply`: nodes that are to go wait for their jobs. `stop`: the
+    /// cluster waits for them.
     Changes = 3,
     Interrupted = 130,
 }

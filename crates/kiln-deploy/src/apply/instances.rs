@@ -98,8 +98,7 @@ impl Deployment<'_> {
     async fn stop_daemons(&self, control: &Host) {
         (self.progress)(Event::working(&control.name, "stopping Slurm's daemons"));
         let Ok(ssh) = self.ssh() else { return };
-        let family = Family::of_image(self.spec, &self.spec.control.image);
-        let units = services::units_to_stop(Role::Control, family);
+        let units = self.units_to_stop();
         let argv: Vec<&str> = ["systemctl", "stop"].into_iter().chain(units).collect();
         let _ = tokio::time::timeout(STOP_LIMIT, ssh.output(control, &argv, b"")).await;
     }
@@ -113,11 +112,20 @@ impl Deployment<'_> {
         self.each(nodes, record, "target recorded").await
     }
 
-    pub(super) async fn start(&self, nodes: &[ExistingNode]) -> Result<()> {
+    /// Of the control node, in the order in which they are stopped.
+    pub(crate) fn units_to_stop(&self) -> Vec<&'static str> {
+        services::units_to_stop(Role::Control, Family::of_image(self.spec, &self.spec.control.image))
+    }
+
+    pub(crate) async fn start(&self, nodes: &[ExistingNode]) -> Result<()> {
         self.each(nodes, |id| async move { self.cloud.start(&id).await.map(drop) }, "started").await
     }
 
-    pub(super) async fn delete(&self, nodes: &[ExistingNode]) -> Result<()> {
+    pub(crate) async fn stop_instances(&self, nodes: &[ExistingNode]) -> Result<()> {
+        self.each(nodes, |id| async move { self.cloud.stop(&id, false).await.map(drop) }, "stopped").await
+    }
+
+    pub(crate) async fn delete(&self, nodes: &[ExistingNode]) -> Result<()> {
         let ids: Vec<String> = nodes.iter().map(|node| node.id.clone()).collect();
         let gone = |id: &str| {
             let node = nodes.iter().find(|node| node.id == id).map_or(id, |node| node.node.as_str());

@@ -26,6 +26,7 @@ impl Deployment<'_> {
         // Only here: a key pair, for one, belongs to one person, and others may look at the cluster, too.
         self.cloud.check().await?;
         let mut observed = self.observe().await?;
+        self.check_awake(&observed)?;
         self.complete(&mut observed).await?;
         self.ask_release(&mut observed).await;
         self.ask_about_removals(&mut observed).await;

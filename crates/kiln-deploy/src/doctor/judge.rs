@@ -10,6 +10,7 @@ use super::finding::{Finding, Severity, sorted};
 use super::strays::strays;
 use super::{Evidence, KILN};
 use crate::checkup::Examined;
+use crate::status::{ASLEEP, GONE_FROM_FILE};
 
 const GIB: u64 = 1 << 30;
 /// Slurm's daemons refuse each other's credentials at five minutes; accounting is wrong long before.
@@ -18,7 +19,8 @@ const CLOCK_BROKEN: SignedDuration = SignedDuration::from_secs(120);
 const EXPIRY_WARNING: SignedDuration = SignedDuration::from_hours(14 * 24);
 
 pub fn findings(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
-    let mut all = slurm_and_kilnd(spec, evidence);
+    let mut all: Vec<Finding> = asleep(evidence).into_iter().collect();
+    all.extend(slurm_and_kilnd(spec, evidence));
     all.extend(services(evidence));
     all.extend(nodes(evidence));
     all.extend(rooms_and_clocks(spec, evidence));
@@ -27,6 +29,16 @@ pub fn findings(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
     all.extend(quotas(spec, evidence));
     all.extend(expiries(evidence));
     sorted(all)
+}
+
+/// Said once, and not of every node.
+fn asleep(evidence: &Evidence<'_>) -> Option<Finding> {
+    let refused = evidence.status.sleep.check_awake(&evidence.status.cluster).err()?;
+    let advice = refused.hint().unwrap_or_default();
+    let text = refused.to_string();
+    let own = format!("cluster {} ", evidence.status.cluster);
+    let text = text.strip_prefix(&own).unwrap_or(&text);
+    Some(Finding::new(Severity::Note, &evidence.status.cluster, text, &advice))
 }
 
 fn slurm_and_kilnd(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
@@ -87,12 +99,16 @@ fn nodes(evidence: &Evidence<'_>) -> Vec<Finding> {
     // That Slurm does not answer is said once.
     let said = |verdict: &str| status.slurm_error.is_some() && verdict == "Slurm could not be reached";
     let mut found = Vec::new();
-    for node in status.nodes.iter().filter(|node| node.verdict != "ok" && !said(&node.verdict)) {
-        let reason = node.reason.as_ref().filter(|_| node.since.is_none());
+    let is_fine = |verdict: &str| verdict == "ok" || verdict == ASLEEP;
+    for node in status.nodes.iter().filter(|node| !is_fine(&node.verdict) && !said(&node.verdict)) {
+        let reason = node.reason.as_ref().filter(|_| node.since.is_none() && !node.is_leaving());
         let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
         let text = format!("{}{reason}", node.verdict);
         let (severity, advice) = match (node.wrong, node.role == Role::Compute.as_str()) {
             (false, _) if node.slurm.is_some() && node.verdict.starts_with("being") => continue,
+            (false, true) if node.is_leaving() || node.verdict == GONE_FROM_FILE => {
+                (Severity::Note, "`kiln up` deletes it when its jobs have ended")
+            }
             (false, true) => (Severity::Note, "`kiln rebuild` moves it through Slurm"),
             (false, false) => (Severity::Note, "`kiln plan` shows what `kiln up` does about it"),
             (true, true) => (Severity::Broken, "`kiln doctor NODE` explains it"),

@@ -81,6 +81,7 @@ fn node(name: &str, verdict: &str, wrong: bool) -> NodeStatus {
 
 fn status() -> StatusReport {
     StatusReport {
+        sleep: crate::Sleep::Awake,
         cluster: "c".into(),
         observed: NOW,
         slurm_error: None,
@@ -237,4 +238,16 @@ fn quotas_and_credentials() {
             "note cloud: the quota leaves 6 of 10 CPUs; all nodes that are off or missing would need 8",
         ]
     );
+}
+
+#[test]
+fn that_the_cluster_sleeps_is_said_once() {
+    let observed = whole();
+    let mut evidence = evidence(&observed);
+    evidence.examined = Examinations::new();
+    evidence.status.sleep = crate::Sleep::Asleep { since: Some(NOW) };
+    evidence.status.nodes = vec![node("s-0", "asleep", false), node("s-1", "asleep", false)];
+    let said = shown(&evidence);
+    assert!(said[0].starts_with("note c: is asleep since "), "{said:?}");
+    assert_eq!(said.len(), 1, "{said:?}");
 }

@@ -100,6 +100,12 @@ pub enum Action {
     PowerDownInstances {
         group: String,
         reason: String,
+        /// At once, with their jobs.
+        #[serde(skip_serializing_if = "is_false")]
+        now: bool,
+        /// Those that end with them.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        jobs: Vec<JobOnNodes>,
         #[serde(flatten)]
         instances: Instances<ExistingNode>,
     },

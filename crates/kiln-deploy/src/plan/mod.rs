@@ -90,6 +90,7 @@ impl Plan {
     pub fn lost_jobs(&self) -> Vec<&JobOnNodes> {
         let lost = self.actions.iter().filter_map(|action| match action {
             Action::DeleteInstances { jobs, .. } => jobs.as_ref(),
+            Action::PowerDownInstances { jobs, .. } => Some(jobs),
             _ => None,
         });
         let mut lost: Vec<&JobOnNodes> = lost.flatten().collect();

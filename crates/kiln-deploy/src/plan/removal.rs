@@ -95,7 +95,8 @@ enum Way {
         jobs: Vec<JobOnNodes>,
         unknown: Option<String>,
     },
-    PowerDown,
+    /// By Slurm: when its jobs have ended, or at once with these.
+    PowerDown(Option<Vec<JobOnNodes>>),
     /// Slurm is at it.
     Leave,
 }
@@ -108,6 +109,8 @@ struct Together {
     jobs: Option<Vec<JobOnNodes>>,
     held: Vec<HeldNode>,
     powered_down: Vec<ExistingNode>,
+    /// They are powered down at once, with these.
+    powered_down_with: Option<Vec<JobOnNodes>>,
 }
 
 impl Together {
@@ -131,6 +134,8 @@ impl Together {
         let powered_down = (!self.powered_down.is_empty()).then(|| Action::PowerDownInstances {
             group: group.clone(),
             reason: reason.clone(),
+            now: self.powered_down_with.is_some(),
+            jobs: self.powered_down_with.unwrap_or_default(),
             instances: Instances(self.powered_down),
         });
         let deleted = (!self.deleted.is_empty()).then_some(Action::DeleteInstances {
@@ -157,7 +162,15 @@ pub fn removals(spec: &Spec, observed: &Observed, removal: Removal) -> Removals 
             Way::Hold { jobs, unknown } => {
                 together.held.push(HeldNode { node: existing.node, id: existing.id, jobs, unknown });
             }
-            Way::PowerDown => together.powered_down.push(existing),
+            Way::PowerDown(jobs) => {
+                together.powered_down.push(existing);
+                if let Some(jobs) = jobs {
+                    let all = together.powered_down_with.get_or_insert_default();
+                    all.extend(jobs);
+                    all.sort();
+                    all.dedup();
+                }
+            }
             Way::Leave => {}
         }
     }
@@ -172,7 +185,10 @@ fn way(one: &Unwanted<'_>, slurm: &SlurmView, removal: Removal) -> Way {
     match slurm {
         // Slurm powers down and up by itself where it can, and kilnd is to hear of it in any case.
         _ if one.is_elastic => match slurm.node(one.node) {
-            Some(node) if !node.state.is_losing_instance() => Way::PowerDown,
+            Some(node) if removal == Removal::Now && !node.state.is_powering_down_or_off() => {
+                Way::PowerDown(Some(slurm.jobs_on(one.node)))
+            }
+            Some(node) if !node.state.is_losing_instance() => Way::PowerDown(None),
             _ => Way::Leave,
         },
         SlurmView::NotAsked => Way::Delete(None),

@@ -87,7 +87,12 @@ impl fmt::Display for Action {
                 write!(f, "~ {group}: start {} ({})", fold(instances), count(instances))
             }
             Action::DrainInstances { group, reason, instances } => drain(f, group, reason, instances),
-            Action::PowerDownInstances { group, reason, instances } => write!(
+            Action::PowerDownInstances { group, reason, now: true, jobs, instances } => {
+                let jobs = if jobs.is_empty() { String::new() } else { format!(" with {}", job_ids(jobs)) };
+                let (nodes, count) = (fold(instances), count(instances));
+                write!(f, "- {group}: Slurm powers down {nodes} ({count}) at once{jobs}, {reason}")
+            }
+            Action::PowerDownInstances { group, reason, instances, .. } => write!(
                 f,
                 "- {group}: Slurm powers down {} ({}) when their jobs have ended, {reason}",
                 fold(instances),

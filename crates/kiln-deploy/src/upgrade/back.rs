@@ -3,11 +3,13 @@
 use kiln_image::Event;
 use serde::Serialize;
 
+use super::LOOK;
 use super::seen::{Seen, release_of};
-use super::{LOOK, Queue};
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
+use crate::on_control::Reservation;
 use crate::plan::{Plan, plan_together, releases};
+use crate::queue::Queue;
 use crate::targets::targets;
 
 const PUT_BACK: &str = include_str!("scripts/put-back.sh");
@@ -42,6 +44,7 @@ impl Deployment<'_> {
         let mut observed = self.observe().await?;
         self.check_owner(&observed)?;
         self.check_no_open_upgrade(&observed)?;
+        self.check_awake(&observed)?;
         self.ask_release(&mut observed).await;
         let control = self.on_control(&observed)?;
         let mut seen = Seen::parse(&control.script(LOOK, &[]).await?);
@@ -85,8 +88,8 @@ impl Deployment<'_> {
         let plan = plan_together(self.spec, id.as_deref(), &observed, &targets(self.spec, &observed))?;
         self.apply(&plan).await?;
         self.configure(false).await?;
-        if control.reservation_begun().await?.is_some() {
-            control.unreserve().await?;
+        if control.reservation_begun(Reservation::Upgrade).await?.is_some() {
+            control.unreserve(Reservation::Upgrade).await?;
         }
         let (directory, script) = (back.directory.as_str(), "touch \"$1/done\" && rm -f \"$1/going-back\"");
         control.script(script, &[directory]).await?;

@@ -6,8 +6,6 @@
 
 mod back;
 mod limits;
-mod on_control;
-mod queue;
 mod restore;
 mod seen;
 mod step;
@@ -20,13 +18,14 @@ use kiln_spec::Volume;
 use serde::Serialize;
 
 pub use back::WayBack;
-pub use queue::{Queue, QueuedJob};
 pub use step::{Open, Phase};
 pub use steps::{Begin, Upgraded};
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
+use crate::on_control::Reservation;
 use crate::plan::{Plan, plan_together, releases};
+use crate::queue::Queue;
 use crate::targets::targets;
 use seen::Seen;
 use way::{Known, Way, way};
@@ -79,6 +78,7 @@ impl Deployment<'_> {
         let mut observed = self.observe().await?;
         self.check_owner(&observed)?;
         self.check_no_open_upgrade(&observed)?;
+        self.check_awake(&observed)?;
         self.ask_release(&mut observed).await;
         let targets = targets(self.spec, &observed);
         let control = self.on_control(&observed)?;
@@ -114,14 +114,14 @@ impl Deployment<'_> {
             let names = text.lines().filter_map(|line| line.strip_prefix("ReservationName="));
             let names = names.filter_map(|rest| rest.split_whitespace().next());
             outlook.reservations =
-                names.filter(|name| *name != on_control::RESERVATION).map(String::from).collect();
+                names.filter(|name| *name != Reservation::Upgrade.name()).map(String::from).collect();
             self.check_no_rollout().await?;
         }
         Ok(outlook)
     }
 
     /// Its jobs would wait behind the reservation forever.
-    async fn check_no_rollout(&self) -> Result<()> {
+    pub(crate) async fn check_no_rollout(&self) -> Result<()> {
         let rollouts = self.rollouts().await?.list().await?;
         match rollouts.iter().find(|report| report.rollout.state.is_open()) {
             Some(report) => Err(Error::RolloutOpen(report.rollout.id)),
@@ -137,9 +137,9 @@ impl Deployment<'_> {
         if let Some(directory) = Seen::parse(&control.script(LOOK, &[]).await?).open {
             return Err(Error::DataAside(directory));
         }
-        let there = control.reservation_begun().await?.is_some();
+        let there = control.reservation_begun(Reservation::Upgrade).await?.is_some();
         if there {
-            control.unreserve().await?;
+            control.unreserve(Reservation::Upgrade).await?;
         }
         Ok(there)
     }

@@ -9,10 +9,10 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use super::limits::{QOS_FIELDS, lost, qos};
-use super::on_control::OnControl;
 use super::steps::LIST;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
+use crate::on_control::OnControl;
 
 const JOB_IDS: &str = include_str!("scripts/job-ids.sh");
 const TEST_JOB: &str = include_str!("scripts/test-job.sh");

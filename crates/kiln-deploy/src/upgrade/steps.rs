@@ -3,24 +3,21 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kiln_distro::Family;
 use kiln_image::Event;
-use kiln_site::services;
 use kiln_slurm::Release;
-use kiln_spec::Role;
 use serde::Serialize;
 use tokio::time::sleep;
 
 use super::limits::QOS_FIELDS;
-use super::on_control::OnControl;
-use super::queue::awaited;
 use super::restore::Restored;
 use super::seen::{Seen, directory_for, release_of};
 use super::way::Way;
 use super::{DIRECTORY, LOOK, Outlook};
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
+use crate::on_control::{OnControl, Reservation};
 use crate::plan::{plan_together, releases};
+use crate::queue::awaited;
 use crate::targets::targets;
 
 pub const LIST: &str = include_str!("scripts/list.sh");
@@ -68,9 +65,9 @@ impl Deployment<'_> {
         outlook.check_begin(begin)?;
         let observed = self.observe().await?;
         let control = self.on_control(&observed)?;
-        if control.reservation_begun().await?.is_none() {
+        if control.reservation_begun(Reservation::Upgrade).await?.is_none() {
             let at = if let Begin::At(time) = begin { time } else { "now" };
-            control.reserve(at).await?;
+            control.reserve(Reservation::Upgrade, at).await?;
             (self.progress)(Event::done("reservation", "no job starts that would cross the upgrade"));
         }
         self.build_unbuilt(&targets(self.spec, &observed)).await?;
@@ -94,14 +91,13 @@ impl Deployment<'_> {
 
     /// The arguments of a script that stops Slurm's daemons.
     pub(super) fn with_units<'d>(&self, directory: &'d str) -> Vec<&'d str> {
-        let family = Family::of_image(self.spec, &self.spec.control.image);
-        [directory].into_iter().chain(services::units_to_stop(Role::Control, family)).collect()
+        [directory].into_iter().chain(self.units_to_stop()).collect()
     }
 
     /// Being asked to stop leaves the reservation: the next run goes on waiting.
     async fn wait_for_jobs(&self, control: &OnControl) -> Result<()> {
         loop {
-            let begun = control.reservation_begun().await?.unwrap_or(true);
+            let begun = control.reservation_begun(Reservation::Upgrade).await?.unwrap_or(true);
             let running = control.queue().await?.running;
             if begun && running.is_empty() {
                 (self.progress)(Event::done("jobs", "none runs"));

@@ -24,7 +24,9 @@ pub mod restore;
 pub mod schema;
 pub mod secrets;
 pub mod ssh;
+pub mod start;
 pub mod status;
+pub mod stop;
 pub mod up;
 pub mod upgrade;
 pub mod validate;
@@ -60,6 +62,8 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Backup(verb) => verb.run(context),
         Verb::Restore(verb) => verb.run(context),
         Verb::Upgrade(verb) => verb.run(context),
+        Verb::Stop(verb) => verb.run(context),
+        Verb::Start(verb) => verb.run(context),
         Verb::Daemon(verb) => verb.run(context),
         Verb::Local(verb) => verb.run(context),
         Verb::Reference(verb) => verb.run(context),

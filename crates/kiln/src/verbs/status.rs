@@ -24,6 +24,10 @@ impl Status {
             return Ok(exit(&report));
         }
         context.printer.foreign(&nodes(&report).to_string())?;
+        if let Err(sleeps) = report.sleep.check_awake(&report.cluster) {
+            let hint = sleeps.hint().unwrap_or_default();
+            context.printer.data(format!("{sleeps}; {hint}"))?;
+        }
         for node in &report.nodes {
             if let Some(address) = &node.public_address {
                 context.printer.data(format!("{} is reached from outside at {address}", node.node))?;
@@ -78,7 +82,8 @@ fn nodes(report: &StatusReport) -> Table {
 
 fn verdict(node: &NodeStatus, report: &StatusReport) -> String {
     // A finding has said the reason where it matters.
-    let reason = node.reason.as_ref().filter(|_| node.verdict != "ok" && node.since.is_none());
+    let told = node.verdict == "ok" || node.since.is_some() || node.is_leaving();
+    let reason = node.reason.as_ref().filter(|_| !told);
     let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
     format!("{}{reason}{}", node.verdict, does(node.due, &node.actions, report))
 }

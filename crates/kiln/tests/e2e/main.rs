@@ -31,6 +31,7 @@ mod rights_table;
 mod rollout;
 mod secrecy;
 mod services;
+mod sleep;
 mod steering;
 mod trouble;
 mod upgrade;
@@ -103,6 +104,7 @@ const RECONCILE_SHORT: &[Scenario] = &[
     ("instances that break or stop", reconcile::broken_or_stopped),
     ("nodes that get lost", reconcile::lost_on_the_way),
     ("a cloud without room", reconcile::no_room),
+    ("the cluster sleeps and wakes up", sleep::night),
 ];
 
 const ELASTIC: &[Scenario] = &[

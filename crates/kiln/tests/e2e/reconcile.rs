@@ -120,7 +120,7 @@ fn power_up(lab: &mut Lab, node: &str) {
 }
 
 /// Of a node, or of all.
-fn events(lab: &mut Lab, node: &str) -> Vec<Value> {
+pub fn events(lab: &mut Lab, node: &str) -> Vec<Value> {
     let words: Vec<&str> =
         ["events", "--most", "10000", node].into_iter().filter(|word| !word.is_empty()).collect();
     lab.json(&words).as_array().cloned().expect("events")
@@ -160,7 +160,7 @@ fn verdict(lab: &mut Lab, node: &str) -> String {
     found.and_then(|n| n["verdict"].as_str()).unwrap_or_default().to_string()
 }
 
-fn healthy(lab: &mut Lab) {
+pub fn healthy(lab: &mut Lab) {
     let mut last = Value::Null;
     let all_ok = || {
         last = lab.json(&["status"]);

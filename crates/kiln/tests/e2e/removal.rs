@@ -69,6 +69,7 @@ pub fn under_a_job(lab: &mut Lab) {
     assert!(state(lab, "extra-1").contains("Reason=kiln: to be removed: no longer in the file"));
     assert!(lab.on("control", &["scontrol", "show", "config"]).contains("KillWait                = 1"));
     assert_eq!(lab.job(&held.id, "JobState"), "RUNNING");
+    assert!(lab.kiln(&["status"]).contains("leaving: no longer in the file"));
     assert_eq!(lab.on("extra-0", &["getent", "hosts", "extra-1"]).split_whitespace().count(), 3);
     lab.kiln(&["configure"]);
     assert_eq!(

@@ -29,6 +29,7 @@ mod messages;
 mod options;
 mod owners;
 mod proxy;
+mod sleep;
 mod stand_in;
 mod tls;
 mod twins;

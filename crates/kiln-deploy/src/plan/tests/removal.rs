@@ -95,20 +95,33 @@ fn slurm_powers_down_an_elastic_node_of_another_flavor() {
         let group = format!("[compute.e]\nnodes = \"e-0\"\nflavor = \"{flavor}\"\nelastic = {{}}\n");
         spec(&format!("{FILE}{group}"))
     };
-    let seen = |flavor: &str, slurm: &str| {
-        let mut observed = Observed { slurm: known(slurm), ..whole(&file("medium")) };
+    let seen_with = |flavor: &str, slurm: &str, removal: Removal| {
+        let SlurmView::Known { nodes, mut jobs } = known(slurm) else { panic!("it is known") };
+        jobs[0].nodes = vec!["e-0".into()];
+        let slurm = SlurmView::Known { nodes, jobs };
+        let mut observed = Observed { slurm, ..whole(&file("medium")) };
         let large = Flavor { name: "large".into(), ..observed.flavors[0].clone() };
         observed.flavors.push(large);
         observed.networks[0].automatic =
             crate::addresses::automatic(&file("medium"), observed.networks[0].cidr).into_iter().collect();
-        lines(&plan(&file(flavor), &observed, &built("old")).unwrap())
+        lines(&crate::plan::plan(&file(flavor), Some(ID), &observed, &built("old"), removal).unwrap())
     };
+    let seen = |flavor: &str, slurm: &str| seen_with(flavor, slurm, Removal::AfterJobs);
     assert_eq!(seen("medium", "NodeName=e-0 State=MIXED+CLOUD"), Vec::<String>::new());
     assert_eq!(
         seen("large", "NodeName=e-0 State=MIXED+CLOUD"),
         ["- compute.e: Slurm powers down e-0 (1 node) when their jobs have ended, flavor medium -> large"]
     );
     assert_eq!(seen("large", "NodeName=e-0 State=MIXED+CLOUD+POWER_DOWN"), Vec::<String>::new());
+    // One that waits for its job is hurried, too.
+    for state in ["MIXED+CLOUD", "MIXED+CLOUD+DRAIN+POWER_DOWN"] {
+        assert_eq!(
+            seen_with("large", &format!("NodeName=e-0 State={state}"), Removal::Now),
+            ["- compute.e: Slurm powers down e-0 (1 node) at once with job 17, flavor medium -> large"]
+        );
+    }
+    let going = "NodeName=e-0 State=IDLE+CLOUD+POWERING_DOWN";
+    assert_eq!(seen_with("large", going, Removal::Now), Vec::<String>::new());
 }
 
 /// The cloud says that it is broken; Slurm hears from it all the same.

@@ -13,8 +13,8 @@ use super::{WHOLE, to};
 use crate::bundles::KeptImages;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
+use crate::on_control::{OnControl, Reservation};
 use crate::plan::{ControlUpgrade, RebuiltNode};
-use crate::upgrade::on_control::OnControl;
 use crate::upgrade::seen::directory_for;
 
 /// Starts the daemons where they do not run: an earlier run may have been cut off after it had stopped them.
@@ -42,8 +42,8 @@ impl Deployment<'_> {
         self.install_kiln(&control.ssh, &control.host, &kiln, &digest, false).await?;
         control.script(ANSWERS, &[]).await?;
         // What starts now would not be in the backup.
-        if !self.spec.compute.is_empty() && control.reservation_begun().await?.is_none() {
-            control.reserve("now").await?;
+        if !self.spec.compute.is_empty() && control.reservation_begun(Reservation::Upgrade).await?.is_none() {
+            control.reserve(Reservation::Upgrade, "now").await?;
         }
         let prepared = self.prepare(control, upgrade).await;
         if prepared.is_err() {
@@ -55,8 +55,8 @@ impl Deployment<'_> {
     /// Slurm goes on with what it had.
     async fn as_before(&self, control: &OnControl) -> Result<()> {
         control.script(ANSWERS, &[]).await?;
-        if control.reservation_begun().await?.is_some() {
-            control.unreserve().await?;
+        if control.reservation_begun(Reservation::Upgrade).await?.is_some() {
+            control.unreserve(Reservation::Upgrade).await?;
         }
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Deployment<'_> {
     pub(super) async fn abandon(&self, node: &RebuiltNode, open: &Open) -> Result<()> {
         let control = self.on_control(&self.observe().await?)?;
         self.as_before(&control).await?;
-        self.close(&control, node, open).await
+        self.close_step(&control, node, open).await
     }
 
     async fn prepare(&self, control: &OnControl, upgrade: &ControlUpgrade) -> Result<Open> {

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
-use crate::upgrade::on_control::OnControl;
+use crate::on_control::OnControl;
 
 const CONVERSION: &str = include_str!("../scripts/conversion.sh");
 

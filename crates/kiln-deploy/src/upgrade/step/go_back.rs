@@ -50,7 +50,7 @@ impl Deployment<'_> {
         for line in differences.into_iter().chain(lost) {
             (self.progress)(Event::failed("upgrade", line));
         }
-        self.close(&control, node, open).await?;
+        self.close_step(&control, node, open).await?;
         (self.progress)(Event::done("upgrade", format!("Slurm {} is back", old(open))));
         Ok(())
     }

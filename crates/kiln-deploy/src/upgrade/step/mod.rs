@@ -21,12 +21,12 @@ use tokio::time::sleep;
 
 pub use open::{Open, Phase};
 
-use super::on_control::OnControl;
 use crate::apply::Made;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::node_of;
 use crate::observe::Observed;
+use crate::on_control::{OnControl, Reservation};
 use crate::plan::{Begins, ControlUpgrade, RebuiltNode};
 use whole::{Whole, parse_ended};
 
@@ -125,7 +125,7 @@ impl Deployment<'_> {
                 to(upgrade)
             ),
         ));
-        self.close(&control, node, open).await
+        self.close_step(&control, node, open).await
     }
 
     /// The control node alone, unless it has this image already.
@@ -245,9 +245,9 @@ impl Deployment<'_> {
     }
 
     /// Jobs start again, and nothing is open any more.
-    async fn close(&self, control: &OnControl, node: &RebuiltNode, open: &Open) -> Result<()> {
-        if control.reservation_begun().await?.is_some() {
-            control.unreserve().await?;
+    async fn close_step(&self, control: &OnControl, node: &RebuiltNode, open: &Open) -> Result<()> {
+        if control.reservation_begun(Reservation::Upgrade).await?.is_some() {
+            control.unreserve(Reservation::Upgrade).await?;
         }
         control.run(&["touch", &format!("{}/done", open.directory)]).await?;
         self.unlabel(&node.id).await

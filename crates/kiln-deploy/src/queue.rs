@@ -1,4 +1,4 @@
-//! The jobs that an upgrade would meet.
+//! The jobs that taking the cluster down would meet.
 
 use kiln_slurm::JobState;
 use serde::Serialize;

@@ -1,17 +1,31 @@
-//! What an upgrade asks of the control node, over SSH.
+//! What taking the cluster down, for an upgrade or for the night, asks of the control node, over SSH.
 
 use std::collections::BTreeSet;
 
 use kiln_ssh::{Host, Ssh};
 
-use super::queue::{FORMAT, Queue};
 use crate::configure::slurm_nodes;
 use crate::deployment::Deployment;
 use crate::error::Result;
 use crate::observe::Observed;
+use crate::queue::{FORMAT, Queue};
 
-/// Keeps jobs from starting while, or shortly before, the cluster is taken down.
-pub const RESERVATION: &str = "kiln-upgrade";
+/// Reservations that keep jobs from starting while, or shortly before, the cluster is taken down. While nodes are in one,
+/// kilnd leaves them alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reservation {
+    Upgrade,
+    Sleep,
+}
+
+impl Reservation {
+    pub fn name(self) -> &'static str {
+        match self {
+            Reservation::Upgrade => "kiln-upgrade",
+            Reservation::Sleep => "kiln-sleep",
+        }
+    }
+}
 
 pub struct OnControl {
     pub(super) ssh: Ssh,
@@ -19,14 +33,14 @@ pub struct OnControl {
 }
 
 impl Deployment<'_> {
-    pub(super) fn on_control(&self, observed: &Observed) -> Result<OnControl> {
+    pub(crate) fn on_control(&self, observed: &Observed) -> Result<OnControl> {
         let host = self.hosts(observed, std::iter::once(self.spec.control.node.as_str()))?.remove(0);
         Ok(OnControl { ssh: self.ssh()?, host })
     }
 }
 
 impl OnControl {
-    /// Runs a script of this folder.
+    /// Runs a script that is part of Kiln.
     pub async fn script(&self, script: &str, arguments: &[&str]) -> Result<String> {
         self.script_with(script, arguments, b"").await
     }
@@ -72,24 +86,24 @@ impl OnControl {
     }
 
     /// `None`: there is none. Otherwise whether it has begun.
-    pub async fn reservation_begun(&self) -> Result<Option<bool>> {
+    pub async fn reservation_begun(&self, reservation: Reservation) -> Result<Option<bool>> {
         let text = self.run(&["scontrol", "show", "reservation", "--oneliner"]).await?;
-        let own = format!("ReservationName={RESERVATION} ");
+        let own = format!("ReservationName={} ", reservation.name());
         let line = text.lines().find(|line| line.starts_with(&own));
         Ok(line.map(|line| line.split_whitespace().any(|word| word == "State=ACTIVE")))
     }
 
     /// `at`: in Slurm's own words for a time.
-    pub async fn reserve(&self, at: &str) -> Result<()> {
-        let (name, start) = (format!("ReservationName={RESERVATION}"), format!("StartTime={at}"));
+    pub async fn reserve(&self, reservation: Reservation, at: &str) -> Result<()> {
+        let (name, start) = (format!("ReservationName={}", reservation.name()), format!("StartTime={at}"));
         let words = ["Duration=UNLIMITED", "Users=root", "Nodes=ALL", "Flags=MAINT,IGNORE_JOBS"];
         let argv: Vec<&str> =
             ["scontrol", "create", "reservation", &name, &start].into_iter().chain(words).collect();
         self.run(&argv).await.map(drop)
     }
 
-    pub async fn unreserve(&self) -> Result<()> {
-        let name = format!("ReservationName={RESERVATION}");
+    pub async fn unreserve(&self, reservation: Reservation) -> Result<()> {
+        let name = format!("ReservationName={}", reservation.name());
         self.run(&["scontrol", "delete", &name]).await.map(drop)
     }
 }
