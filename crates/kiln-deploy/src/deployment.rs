@@ -69,6 +69,11 @@ impl<'a> Deployment<'a> {
         !self.spec.cloud.facts().makes_source_images
     }
 
+    /// A path of the cluster file, which is relative to it.
+    pub(crate) fn beside_file(&self, path: &str) -> PathBuf {
+        self.dir.parent().unwrap_or(&self.dir).join(path)
+    }
+
     /// Called between operations, so that work stops where it can be continued.
     pub fn check_stop(&self) -> Result<()> {
         if self.stop.is_cancelled() { Err(Error::Stopped) } else { Ok(()) }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_cloud::Image;
 use kiln_image::{Builder, Event, Recipe, built_image};
-use kiln_spec::{ImageSource, Spec, hostlist};
+use kiln_spec::{Credentials, ImageSource, Spec, hostlist};
+use kiln_wire::SecretText;
 use sha2::{Digest as _, Sha256};
 
 use crate::deployment::Deployment;
@@ -63,11 +64,28 @@ impl Deployment<'_> {
             cloud_init: self.has_cloud_init(),
             kiln_digest: &hex::encode(Sha256::digest(&kiln)),
             kiln: &kiln,
+            credentials: &|reference| self.credentials(reference),
             keep_on_failure,
+            ask: None,
             progress: self.progress,
             stop: &self.stop,
         };
         Ok(builder.ensure(recipe, force).await?)
+    }
+
+    /// The `USER:PASSWORD` of a package source.
+    fn credentials(&self, reference: &Credentials) -> std::result::Result<SecretText, String> {
+        match reference {
+            Credentials::Environment(name) => match std::env::var(name) {
+                Ok(text) => Ok(text.into()),
+                Err(_) => Err(format!("the environment variable {name} is not set")),
+            },
+            Credentials::File(path) => {
+                let path = self.beside_file(path);
+                let text = std::fs::read_to_string(&path);
+                text.map(SecretText::from).map_err(|error| format!("{}: {error}", path.display()))
+            }
+        }
     }
 
     /// Refuses if nodes run this image.

@@ -6,7 +6,7 @@ mod debian;
 use std::cmp::Ordering;
 
 use kiln_slurm::Release;
-use kiln_spec::{ImageSource, Spec, System};
+use kiln_spec::{ImageSource, SourceSpec, Spec, System};
 
 /// The facts of one family. Everything else in Kiln speaks of software and units by the names in the services of
 /// `kiln-site`; a family translates those that it calls otherwise.
@@ -24,6 +24,7 @@ pub struct Family {
     pub pam_sshd_with_job: &'static str,
     /// The same, where a login becomes part of the user's job.
     pub pam_sshd_in_job: &'static str,
+    pub sources: Sources,
     pub steps: Steps,
     /// The Slurm that each release of the system brings.
     slurm: &'static [(&'static str, Release)],
@@ -42,15 +43,30 @@ pub struct Paths {
     pub pam_sshd: &'static str,
 }
 
+/// How the package manager is told of repositories.
+#[derive(Debug)]
+pub struct Sources {
+    /// Removes what Kiln has written. First argument `system`: those that the system came with are in use; else they are
+    /// not. Other arguments: the names of those that get credentials.
+    pub settle: Step,
+    /// The files of one repository, without credentials.
+    pub files: fn(&SourceSpec) -> Vec<SourceFile>,
+    /// The file with the user and password of one, in memory. `settle` removes it.
+    pub credentials: fn(&SourceSpec, user: &str, password: &str) -> SourceFile,
+}
+
+/// A file of root's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFile {
+    pub path: String,
+    pub mode: &'static str,
+    pub content: Vec<u8>,
+}
+
 /// The steps of an image build that are about packages, in their order.
 #[derive(Debug)]
 pub struct Steps {
-    /// Arguments: the mirror of security suites, and that of all others. Package sources are pointed at them; suites and
-    /// components stay. An empty one leaves the addresses as they are.
-    pub pin_mirror: Step,
     pub update: Step,
-    /// Arguments of `update` for sources that are snapshots, whose lists are older than their stated validity.
-    pub outdated: &'static [&'static str],
     /// Arguments: the packages.
     pub install: Step,
     /// Removes what the package manager leaves behind.

@@ -3,12 +3,14 @@
 mod build;
 mod catalog;
 mod disk;
+mod login;
 mod manifest;
 mod progress;
 mod recipe;
+mod sequence;
 mod steps;
 
-pub use build::{BuildError, Builder, instance_name};
+pub use build::{Ask, BuildError, Builder, Choice, instance_name};
 pub use catalog::{built_image, images_of_kiln, is_of_kiln, origin};
 pub use disk::{DiskFormat, Export, ExportError, Exported, Sidecar, SidecarError, check as check_export};
 pub use manifest::{Manifest, Package};

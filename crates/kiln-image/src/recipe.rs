@@ -6,7 +6,7 @@ use kiln_cloud::Image;
 use kiln_distro::Family;
 use kiln_site::{ServiceUser, services};
 use kiln_slurm::Release;
-use kiln_spec::{ImageSource, ImageSpec, Mirror, Role, Spec, System};
+use kiln_spec::{ImageSource, ImageSpec, Role, SYSTEM_SOURCES, SourceSpec, Spec, System};
 use kiln_wire::labels::image as property;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -20,7 +20,10 @@ pub struct Recipe {
     pub source: Source,
     pub packages: Vec<String>,
     pub commands: Vec<String>,
-    pub mirror: Option<Mirror>,
+    /// Whether packages come from the repositories of the source image.
+    pub system_sources: bool,
+    /// Other repositories, in the order of the file.
+    pub sources: Vec<SourceSpec>,
     /// The source as it is, with what a disk needs to boot, and nothing else.
     pub bootable: bool,
 }
@@ -60,12 +63,14 @@ impl Recipe {
                 _ => Source::Image(Box::new(Recipe::of(spec, parent)?)),
             },
         };
+        let (system_sources, sources) = sources_of(spec, image);
         Some(Recipe {
             name: name.to_string(),
             packages: packages(spec, source.family(), image),
             source,
             commands: image.commands.clone(),
-            mirror: image.mirror.clone(),
+            system_sources,
+            sources,
             bootable: false,
         })
     }
@@ -81,13 +86,18 @@ impl Recipe {
             None if name.is_some() => Role::ALL.to_vec(),
             None => Vec::new(),
         };
+        let (system_sources, sources) = match name.and_then(|name| spec.images.get(name)) {
+            Some(image) => sources_of(spec, image),
+            None => (true, Vec::new()),
+        };
         let packages = services::packages_of_clouds(source.family(), &roles);
         Recipe {
             name: format!("{}-disk", name.unwrap_or(&image.name)),
             packages: packages.into_iter().map(String::from).collect(),
             source,
             commands: Vec::new(),
-            mirror: None,
+            system_sources,
+            sources,
             bootable: true,
         }
     }
@@ -96,18 +106,9 @@ impl Recipe {
         self.source.family()
     }
 
-    /// Whether packages come from a snapshot, which stays as it was at one time: the URL of its mirror says which,
-    /// as in `https://mirror.example.org/debian/20260101T000000Z`.
+    /// Whether packages come from a snapshot, which stays as it was at one time.
     pub fn is_snapshot(&self) -> bool {
-        match (&self.mirror, &self.source) {
-            (Some(mirror), _) => {
-                let mut urls = [mirror.security(), mirror.others()].into_iter().flatten();
-                urls.any(|url| url.split('/').any(is_time))
-            }
-            // The mirror of the image below is still in place.
-            (None, Source::Image(parent)) => parent.is_snapshot(),
-            (None, Source::System(_) | Source::Cloud(_)) => false,
-        }
+        self.sources.iter().any(|source| source.snapshot.is_some())
     }
 
     /// The Slurm that its system brings, if that is known. The commands of the recipe may install another.
@@ -131,8 +132,15 @@ impl Recipe {
             "users": ServiceUser::ALL.map(|user| (user.name, user.id)),
             "packages": self.packages,
             "commands": self.commands,
-            "mirror": self.mirror,
+            // Of old, so that images of recipes which are the same as ever are still known.
+            "mirror": null,
         });
+        if !self.system_sources || !self.sources.is_empty() {
+            content["sources"] = serde_json::json!({
+                "system": self.system_sources,
+                "others": self.sources.iter().map(source_content).collect::<Vec<_>>(),
+            });
+        }
         if self.bootable {
             content["bootable"] = self.family().steps.bootable.script.into();
         }
@@ -145,14 +153,22 @@ impl Recipe {
     }
 }
 
-/// `20260101T000000Z`
-fn is_time(part: &str) -> bool {
-    part.len() == 16
-        && part.bytes().enumerate().all(|(at, byte)| match at {
-            8 => byte == b'T',
-            15 => byte == b'Z',
-            _ => byte.is_ascii_digit(),
-        })
+/// Whether packages come from the repositories of the source image, and from which others.
+fn sources_of(spec: &Spec, image: &ImageSpec) -> (bool, Vec<SourceSpec>) {
+    let others = image.sources.iter().filter_map(|name| spec.sources.get(name));
+    (image.sources.iter().any(|name| name == SYSTEM_SOURCES), others.cloned().collect())
+}
+
+/// What of a repository decides what is inside. Its name does where nodes keep it; credentials never do.
+fn source_content(source: &SourceSpec) -> serde_json::Value {
+    serde_json::json!({
+        "address": source.address,
+        "snapshot": source.snapshot,
+        "suites": source.suites,
+        "components": source.components,
+        "key": source.key.as_ref().map(|key| hex::encode(Sha256::digest(&key.content))),
+        "kept": source.keep.then_some(&source.name),
+    })
 }
 
 fn packages(spec: &Spec, family: &Family, image: &ImageSpec) -> Vec<String> {
@@ -228,28 +244,41 @@ mod tests {
         assert_eq!(disk(None), "debian-bookworm-disk: ");
     }
 
-    #[test]
-    fn only_a_snapshot_may_be_out_of_date() {
-        let recipe = |mirror: Option<&str>, source| Recipe {
-            name: "i".into(),
-            source,
-            packages: vec![],
-            commands: vec![],
-            mirror: mirror.map(|url| Mirror::All(url.into())),
-            bootable: false,
-        };
-        let plain = || Source::System(System::ALL[0]);
-        let snapshot = recipe(Some("https://mirror.example.org/debian/20260101T000000Z/"), plain());
-        assert!(snapshot.is_snapshot());
-        // The digest of a recipe, and so the image, stays what it was when `mirror` could only be a string.
-        assert_eq!(
-            serde_json::json!(snapshot)["mirror"],
-            "https://mirror.example.org/debian/20260101T000000Z/"
+    fn digest(sources: &str, list: &str) -> String {
+        let text = format!(
+            "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[image.default]\n{list}\n\
+             [compute.standard]\nnodes = \"standard-[0-1]\"\n{sources}"
         );
-        assert!(recipe(None, Source::Image(Box::new(snapshot))).is_snapshot());
-        for mirror in [None, Some("http://mirror.example.org/debian"), Some("http://m.example.org/20260101")]
-        {
-            assert!(!recipe(mirror, plain()).is_snapshot(), "{mirror:?}");
-        }
+        let key = |path: &str| Ok(format!("-----BEGIN PGP PUBLIC KEY BLOCK-----\n{path}").into_bytes());
+        let (spec, _) = kiln_spec::parse_with_files(&text, "f", &key).unwrap_or_else(|e| panic!("{e}"));
+        Recipe::of(&spec, "default").unwrap().digest()
+    }
+
+    #[test]
+    fn the_digest_has_all_of_a_source_but_its_credentials() {
+        let list = "sources = [\"system\", \"a\"]";
+        let one = "[source.a]\naddress = \"http://a.example.org\"\nkey = \"a.asc\"\n";
+        let digest_of = |more: &str| digest(&format!("{one}{more}"), list);
+        let plain = digest_of("");
+        let others = ["snapshot = \"1\"", "suites = [\"x\"]", "keep = true"].map(digest_of);
+        let all: BTreeSet<&String> = others.iter().chain([&plain]).collect();
+        assert_eq!(all.len(), 4);
+        assert_ne!(digest(&one.replace("a.asc", "b.asc"), list), plain);
+        assert_ne!(digest(one, "sources = [\"a\"]"), plain);
+        assert_eq!(digest_of("credentials = \"env:A\""), plain);
+        let renamed = digest(&one.replace("[source.a]", "[source.b]"), &list.replace("\"a\"", "\"b\""));
+        assert_eq!(renamed, plain);
+        // The digest of a recipe, and so the image, stays what it was before there were sources.
+        assert_eq!(digest(one, ""), digest("", "sources = [\"system\"]"));
+    }
+
+    #[test]
+    fn an_image_has_the_sources_of_the_one_below() {
+        let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n\
+                    [image.default]\nsources = [\"a\"]\n[image.top]\nsource = \"default\"\n\
+                    [compute.standard]\nnodes = \"standard-[0-1]\"\n[source.a]\naddress = \"http://a.example.org\"\n";
+        let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let top = Recipe::of(&spec, "top").unwrap();
+        assert!(!top.system_sources && top.sources[0].address == "http://a.example.org");
     }
 }

@@ -23,7 +23,7 @@ mod written;
 pub use cloud::{CloudFacts, CloudHints, CloudSpec, LocalSpec, OpenStackSpec, RootDiskSpec};
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use key_tables::{key_table, key_table_paths};
-pub use parse::{parse, parse_with_warnings};
+pub use parse::{Files, parse, parse_with_files, parse_with_warnings};
 pub use schema::schema;
 pub use slurm_parameters::is_known as is_slurm_parameter;
 pub use spec::*;

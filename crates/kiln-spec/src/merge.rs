@@ -8,8 +8,8 @@ use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
     BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup, MergedImage,
-    MergedPartition, MergedRebuild, ReconcileTable, RolesTable, SlurmTable, UserGroupTable, UserTable, image,
-    limits, partition, rebuild, volumes,
+    MergedPartition, MergedRebuild, ReconcileTable, RolesTable, SlurmTable, SourceTable, UserGroupTable,
+    UserTable, image, limits, partition, rebuild, volumes,
 };
 use crate::written::{At, Named, Text};
 
@@ -20,6 +20,7 @@ pub(crate) struct Merged {
     pub concurrency: At<i64>,
     pub cloud: CloudTable,
     pub images: Vec<MergedImage>,
+    pub sources: Named<SourceTable>,
     pub control: ControlTable,
     pub login: Vec<MergedGroup>,
     pub compute: Vec<MergedGroup>,
@@ -84,6 +85,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         concurrency: cluster.concurrency,
         cloud: file.cloud.unwrap_or_default(),
         images,
+        sources: file.source.unwrap_or_default(),
         control,
         login,
         state: volumes::merge(disks.state, &disks.at),

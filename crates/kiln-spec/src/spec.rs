@@ -19,6 +19,8 @@ pub struct Spec {
     pub cloud: CloudSpec,
     /// By name. Every `image` of a node names one of these.
     pub images: BTreeMap<String, ImageSpec>,
+    /// By name. Images name these.
+    pub sources: BTreeMap<String, SourceSpec>,
     pub control: ControlSpec,
     /// In the order of the file.
     pub login: Vec<Group>,
@@ -64,35 +66,46 @@ pub struct ImageSpec {
     pub packages: Vec<String>,
     /// Run as root at the end of the build, in order.
     pub commands: Vec<String>,
-    /// Package mirror to pin the build to; `None`: what the source image uses.
-    pub mirror: Option<Mirror>,
+    /// What packages come from: names of [`Spec::sources`], and [`SYSTEM_SOURCES`].
+    pub sources: Vec<String>,
 }
 
-/// URLs that package sources are pointed at.
+/// Among the sources of an image: the repositories that the source image has itself.
+pub const SYSTEM_SOURCES: &str = "system";
+
+/// A repository of packages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-pub enum Mirror {
-    /// All of them.
-    All(String),
-    /// Those of security suites and the others; `None`: as the source image has them.
-    Each { debian: Option<String>, security: Option<String> },
+pub struct SourceSpec {
+    pub name: String,
+    /// With the snapshot in it.
+    pub address: String,
+    pub snapshot: Option<String>,
+    /// None: packages are at the address itself.
+    pub suites: Vec<String>,
+    pub components: Vec<String>,
+    /// `None`: one of those that the source image trusts.
+    pub key: Option<SigningKey>,
+    pub credentials: Option<Credentials>,
+    /// Nodes have it too.
+    pub keep: bool,
 }
 
-impl Mirror {
-    /// For suites that are not security suites.
-    pub fn others(&self) -> Option<&str> {
-        match self {
-            Mirror::All(url) => Some(url),
-            Mirror::Each { debian, .. } => debian.as_deref(),
-        }
-    }
+/// An OpenPGP public key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SigningKey {
+    /// As the file has it.
+    pub path: String,
+    #[serde(skip)]
+    pub content: Vec<u8>,
+}
 
-    pub fn security(&self) -> Option<&str> {
-        match self {
-            Mirror::All(url) => Some(url),
-            Mirror::Each { security, .. } => security.as_deref(),
-        }
-    }
+/// Where `USER:PASSWORD` is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Credentials {
+    Environment(String),
+    /// Relative to the cluster file.
+    File(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

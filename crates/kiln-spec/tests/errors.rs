@@ -94,7 +94,8 @@ tables! {
     image_cycle: "[image.default]\n[image.a]\nsource = \"b\"\n[image.b]\nsource = \"c\"\n[image.c]\nsource = \"b\"\n";
     image_not_chosen: "[image.one]\n[image.two]\n";
     image_lacks_role: "[image.default]\nroles = [\"login\", \"compute\"]\n";
-    image_settings: "[image.default]\nroles = [\"computer\"]\npackages = [\"Htop\", \"a b\"]\ncommands = [\"\"]\nmirror = \"mirror.example.org\"\n[image.trixie]\n[image.a]\nmirror = { debian = \"http://m.example.org/debian\", security = \"m\", other = \"x\" }\n[image.b]\nmirror = 7\n";
+    source_settings: "[source.system]\naddress = \"mirror.example.org\"\n[source.a]\naddress = \"http://me:word@a.example.org\"\ncredentials = \"me:word\"\nkey = \"none.asc\"\n[source.b]\naddress = \"http://b.example.org/{snapshot}\"\ncomponents = [\"main\"]\n[source.c]\naddress = \"http://c.example.org\"\nsnapshot = \"../x\"\nsuites = [\"a b\"]\nkeep = true\ncredentials = \"env:C\"\n[source.d]\nsuites = [\"x\"]\n";
+    image_settings: "[image.default]\nroles = [\"computer\"]\npackages = [\"Htop\", \"a b\"]\ncommands = [\"\"]\nsources = []\n[image.trixie]\n[image.a]\nsources = [\"system\", \"sit\"]\n[image.b]\nsources = 7\n[source.site]\naddress = \"http://site.example.org\"\n";
     override_not_in_group: "[compute.standard.override.\"standard-[1-2]\"]\nflavor = \"large\"\n";
     override_twice: "[compute.standard.override.\"standard-[0-1]\"]\nflavor = \"large\"\n[compute.standard.override.standard-1]\nflavor = \"small\"\n";
     override_bad_hostlist: "[compute.standard.override.\"standard-[1-\"]\nflavor = \"large\"\n";

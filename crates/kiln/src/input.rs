@@ -19,7 +19,9 @@ pub fn spec(context: &Context) -> anyhow::Result<Spec> {
 /// The outer result is whether the file could be read, the inner one whether it is right.
 pub fn check(file: &Path) -> anyhow::Result<Result<(Spec, Diagnostics), Diagnostics>> {
     let text = read(file)?;
-    Ok(kiln_spec::parse_with_warnings(&text, &file.display().to_string()))
+    let dir = file.parent().unwrap_or(Path::new(""));
+    let files = |path: &str| std::fs::read(dir.join(path));
+    Ok(kiln_spec::parse_with_files(&text, &file.display().to_string(), &files))
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {

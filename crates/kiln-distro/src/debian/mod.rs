@@ -1,10 +1,11 @@
 //! Debian.
 
+mod sources;
 mod version;
 
 use kiln_slurm::Release;
 
-use crate::{Bootstrap, Family, ListedPackage, Packages, Paths, Step, Steps};
+use crate::{Bootstrap, Family, ListedPackage, Packages, Paths, Sources, Step, Steps};
 
 pub const DEBIAN: Family = Family {
     name: "debian",
@@ -45,13 +46,13 @@ pub const DEBIAN: Family = Family {
     },
     pam_sshd_with_job: include_str!("pam-sshd-with-job"),
     pam_sshd_in_job: include_str!("pam-sshd-in-job"),
+    sources: Sources {
+        settle: Step { says: "setting package sources", script: include_str!("settle-sources.sh") },
+        files: sources::files,
+        credentials: sources::credentials,
+    },
     steps: Steps {
-        pin_mirror: Step {
-            says: "pointing package sources at the mirror",
-            script: include_str!("pin-mirror.sh"),
-        },
         update: Step { says: "updating packages", script: include_str!("update.sh") },
-        outdated: &["-o", "Acquire::Check-Valid-Until=false"],
         install: Step { says: "installing packages", script: include_str!("install.sh") },
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
         bootable: Step { says: "installing kernel and boot loader", script: include_str!("bootable.sh") },
@@ -169,83 +170,6 @@ mod tests {
             .unwrap();
         let lines = String::from_utf8(output.stdout).unwrap();
         assert_eq!(lines, "a\t1\tamd64\t0a\nb\t2:3-4\tall\t0b\nown\t1\tall\t-\n");
-    }
-
-    const LIST: &str = "\
-deb [signed-by=/a.gpg] http://deb.example.org/debian bookworm main
-# deb http://old.example.org/debian x main
-deb-src http://security.example.org/debian-security bookworm-security main
-";
-
-    const SOURCES: &str = "\
-# Those of a cloud image.
-Types: deb deb-src
-URIs: mirror+file:///etc/a.list
- mirror+file:///etc/b.list
-Suites: bookworm bookworm-updates
-Components: main
-
-Types: deb
-URIs: http://both.example.org/
-Suites: bookworm
-  bookworm-security
-Components: main
-";
-
-    /// Package sources after the step, both kinds of files, one after the other.
-    fn pinned(security: &str, others: &str) -> String {
-        let dir = tempfile::tempdir().unwrap();
-        let path = |name: &str| dir.path().join(name);
-        std::fs::create_dir(path("sources.list.d")).unwrap();
-        std::fs::write(path("sources.list"), LIST).unwrap();
-        std::fs::write(path("sources.list.d/debian.sources"), SOURCES).unwrap();
-        let script = DEBIAN.steps.pin_mirror.script.replace("/etc/apt", &dir.path().display().to_string());
-        let status = std::process::Command::new("sh").args(["-c", &script, "sh", security, others]).status();
-        assert!(status.unwrap().success());
-        ["sources.list", "sources.list.d/debian.sources"]
-            .map(|name| std::fs::read_to_string(path(name)).unwrap())
-            .concat()
-    }
-
-    /// What apt gets from where: address and suite.
-    fn addresses(text: &str) -> Vec<String> {
-        let line = |line: &str| {
-            let words: Vec<&str> = line.split(' ').filter(|word| !word.starts_with('[')).collect();
-            line.starts_with("deb").then(|| format!("{} {}", words[1], words[2]))
-        };
-        let stanza = |stanza: &str| {
-            let of = |key: &str| stanza.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
-            Some(format!("{} {}", of("URIs:")?, of("Suites:")?))
-        };
-        text.lines().filter_map(line).chain(text.split("\n\n").filter_map(stanza)).collect()
-    }
-
-    #[test]
-    fn one_mirror_is_for_everything() {
-        let text = pinned("http://m/d", "http://m/d");
-        let all =
-            ["bookworm", "bookworm-security", "bookworm bookworm-updates", "bookworm-security", "bookworm"];
-        assert_eq!(addresses(&text), all.map(|suites| format!("http://m/d {suites}")), "{text}");
-        assert!(text.contains("[signed-by=/a.gpg]") && text.contains("# deb http://old"), "{text}");
-        assert!(!text.contains("b.list") && text.matches("Components: main").count() == 3, "{text}");
-    }
-
-    #[test]
-    fn security_suites_may_have_a_mirror_of_their_own() {
-        let text = pinned("http://m/s", "");
-        let wanted = [
-            "http://deb.example.org/debian bookworm",
-            "http://m/s bookworm-security",
-            "mirror+file:///etc/a.list bookworm bookworm-updates",
-            "http://m/s bookworm-security",
-            "http://both.example.org/ bookworm",
-        ];
-        assert_eq!(addresses(&text), wanted, "{text}");
-        assert!(text.contains("\n mirror+file:///etc/b.list\n"), "{text}");
-        assert_eq!(
-            addresses(&pinned("", "http://m/d"))[0..2],
-            ["http://m/d bookworm", "http://security.example.org/debian-security bookworm-security",]
-        );
     }
 
     #[test]

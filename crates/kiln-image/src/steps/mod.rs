@@ -13,5 +13,8 @@ pub const MAKE_SERVICE_USERS: Step =
 pub const SETTLE_SERVICES: Step =
     Step { says: "disabling services", script: include_str!("settle-services.sh") };
 
+/// Standard input: the content; arguments: path and mode.
+pub const WRITE_FILE: Step = Step { says: "writing a file", script: include_str!("write-file.sh") };
+
 /// Arguments: files to remove and directories to empty.
 pub const CLEAN: Step = Step { says: "cleaning", script: include_str!("clean.sh") };

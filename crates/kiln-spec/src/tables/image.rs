@@ -10,9 +10,8 @@ use crate::merge::{Merged, default_text};
 use crate::validate::{names, unknown};
 use crate::words::{and_list, or_list};
 use crate::written::table::table;
-use crate::written::{At, Key, List, Named, Reader, Shape, Source, Text, Written};
-use crate::{ImageSource, ImageSpec, Mirror, Role, System};
-use serde_json::json;
+use crate::written::{At, List, Named, Text};
+use crate::{ImageSource, ImageSpec, Role, SYSTEM_SOURCES, System};
 
 table! {
     /// An image: a root disk with all software and no cluster configuration.
@@ -27,55 +26,8 @@ table! {
         "packages" => packages: List<Text>;
         /// Shell commands that run as root at the end of the build, in order. The build fails if one of them fails.
         "commands" => commands: List<Text>;
-        /// URL of the package mirror that all package sources are set to. Where security updates have an address of their own, a table: `{ debian = "...", security = "..." }`.
-        "mirror" => mirror: MirrorValue, otherwise "the mirror of the source";
-    }
-}
-
-table! {
-    /// Package mirrors.
-    MirrorTable {
-        /// URL for all suites but the security suites.
-        "debian" => debian: Text, otherwise "the address of the source";
-        /// URL for the security suites, such as `bookworm-security`.
-        "security" => security: Text, otherwise "the address of the source";
-    }
-}
-
-/// A mirror for everything as a string, or a table of mirrors.
-#[derive(Debug)]
-pub(crate) enum MirrorValue {
-    All(Text),
-    Each(MirrorTable),
-}
-
-impl MirrorValue {
-    fn span(&self) -> Range<usize> {
-        match self {
-            MirrorValue::All(text) => text.span.clone(),
-            MirrorValue::Each(table) => table.at.clone(),
-        }
-    }
-}
-
-impl Written for MirrorValue {
-    fn read(source: &Source<'_>, reader: &mut Reader<'_, '_>) -> Option<Self> {
-        match source.shape {
-            Shape::Table(_) => MirrorTable::read(source, reader).map(MirrorValue::Each),
-            Shape::Value(toml_edit::Value::String(_)) => Text::read(source, reader).map(MirrorValue::All),
-            _ => {
-                reader.wrong_type(source, "a URL as a string, or a table of URLs");
-                None
-            }
-        }
-    }
-
-    fn schema() -> serde_json::Value {
-        json!({"oneOf": [Text::schema(), MirrorTable::schema()]})
-    }
-
-    fn keys() -> Vec<Key> {
-        MirrorTable::keys()
+        /// Where packages come from during the build: names of tables `[source.NAME]`, and `system` for the repositories that the source image has itself.
+        "sources" => sources: List<Text>, otherwise "those of the image that it is built upon, or `system`";
     }
 }
 
@@ -159,7 +111,9 @@ pub(crate) fn validate(merged: &Merged, findings: &mut Findings<'_>) -> BTreeMap
         .map(|image| (image.name.value.clone(), one(image, &names, elsewhere, findings)))
         .collect();
     report_cycles(merged, findings);
-    inherit_roles(merged, &mut images);
+    check_sources(merged, findings);
+    inherit(merged, &mut images, |table| table.roles.is_some(), |image| &mut image.roles);
+    inherit(merged, &mut images, |table| table.sources.is_some(), |image| &mut image.sources);
     images
 }
 
@@ -184,26 +138,31 @@ fn one(
         roles,
         packages: role::packages(table.packages.as_ref(), findings),
         commands: role::commands(table.commands.as_ref(), findings),
-        mirror: table.mirror.as_ref().map(|written| mirror(written, findings)),
+        sources: table.sources.as_ref().map_or_else(|| vec![SYSTEM_SOURCES.to_string()], names_of),
     }
 }
 
-/// An image that is built upon another one and says nothing of roles has the same.
-fn inherit_roles(merged: &Merged, images: &mut BTreeMap<String, ImageSpec>) {
-    let is_said = |name: &str| merged.images.iter().any(|i| i.name.value == name && i.table.roles.is_some());
+/// An image that is built upon another one has what it says nothing of from there.
+fn inherit<T: Clone>(
+    merged: &Merged,
+    images: &mut BTreeMap<String, ImageSpec>,
+    is_said: impl Fn(&ImageTable) -> bool,
+    part: impl Fn(&mut ImageSpec) -> &mut T,
+) {
+    let is_said = |name: &str| merged.images.iter().any(|i| i.name.value == name && is_said(&i.table));
     for name in merged.images.iter().map(|image| &image.name.value).filter(|name| !is_said(name)) {
-        let mut at = name;
+        let mut at = name.clone();
         // A cycle was reported elsewhere; here it must only not go on for ever.
         for _ in 0..images.len() {
-            match images.get(at).map(|image| &image.source) {
-                Some(ImageSource::Image(parent)) if !is_said(at) => at = parent,
+            match images.get(&at).map(|image| &image.source) {
+                Some(ImageSource::Image(parent)) if !is_said(&at) => at.clone_from(parent),
                 _ => break,
             }
         }
-        if let Some(roles) = images.get(at).map(|image| image.roles.clone())
+        if let Some(inherited) = images.get_mut(&at).map(|image| part(image).clone())
             && let Some(image) = images.get_mut(name)
         {
-            image.roles = roles;
+            *part(image) = inherited;
         }
     }
 }
@@ -250,7 +209,7 @@ fn check_prebuilt(image: &MergedImage, prebuilt: &Text, findings: &mut Findings<
         image.written.then(|| ("source", image.source.span.clone())),
         table.packages.as_ref().map(|list| ("packages", list.span.clone())),
         table.commands.as_ref().map(|list| ("commands", list.span.clone())),
-        table.mirror.as_ref().map(|mirror| ("mirror", mirror.span())),
+        table.sources.as_ref().map(|list| ("sources", list.span.clone())),
     ];
     for (key, span) in others.into_iter().flatten() {
         let message = format!("image `{}` is prebuilt and cannot have `{key}`", image.name.value);
@@ -260,30 +219,22 @@ fn check_prebuilt(image: &MergedImage, prebuilt: &Text, findings: &mut Findings<
     }
 }
 
-fn mirror(written: &MirrorValue, findings: &mut Findings<'_>) -> Mirror {
-    match written {
-        MirrorValue::All(url) => Mirror::All(mirror_url(url, findings)),
-        MirrorValue::Each(MirrorTable { debian, security, .. }) => Mirror::Each {
-            debian: debian.as_ref().map(|url| mirror_url(url, findings)),
-            security: security.as_ref().map(|url| mirror_url(url, findings)),
-        },
-    }
+fn names_of(list: &List<Text>) -> Vec<String> {
+    list.value.iter().map(|name| name.value.clone()).collect()
 }
 
-fn mirror_url(mirror: &Text, findings: &mut Findings<'_>) -> String {
-    let rest = mirror.value.strip_prefix("http://").or_else(|| mirror.value.strip_prefix("https://"));
-    let right = rest.is_some_and(|rest| {
-        !rest.is_empty() && !rest.starts_with('/') && rest.chars().all(|c| c.is_ascii_graphic() && c != '"')
-    });
-    if !right {
-        (findings.error(
-            "bad-url",
-            mirror.span.clone(),
-            format!("`{}` is not the URL of a mirror", mirror.value),
-        ))
-        .expected("a URL such as \"http://mirror.example.org/debian\"");
+fn check_sources(merged: &Merged, findings: &mut Findings<'_>) {
+    let own = merged.sources.iter().map(|(name, _)| name.value.as_str());
+    let known: Vec<&str> = own.chain([SYSTEM_SOURCES]).collect();
+    for list in merged.images.iter().filter_map(|image| image.table.sources.as_ref()) {
+        if list.value.is_empty() {
+            (findings.error("bad-image", list.span.clone(), "packages must come from somewhere"))
+                .expected(format!("names of sources, such as [\"{SYSTEM_SOURCES}\"]"));
+        }
+        for name in list.value.iter().filter(|name| !known.contains(&name.value.as_str())) {
+            unknown("source", name, &known, findings);
+        }
     }
-    mirror.value.clone()
 }
 
 /// Each cycle is reported once, at its image that comes first in the file.

@@ -13,6 +13,7 @@ pub(crate) mod rebuild;
 pub(crate) mod reconcile;
 pub(crate) mod role;
 pub(crate) mod slurm;
+pub(crate) mod source;
 pub(crate) mod user;
 pub(crate) mod user_group;
 pub(crate) mod volumes;
@@ -30,6 +31,7 @@ pub(crate) use rebuild::{MergedRebuild, RebuildTable};
 pub(crate) use reconcile::ReconcileTable;
 pub(crate) use role::RolesTable;
 pub(crate) use slurm::SlurmTable;
+pub(crate) use source::SourceTable;
 pub(crate) use user::UserTable;
 pub(crate) use user_group::UserGroupTable;
 pub(crate) use volumes::{Disk, VolumesTable};
@@ -46,6 +48,8 @@ table! {
         "cloud" => cloud: CloudTable, required;
         /// Images, by name.
         "image" => image: Named<ImageTable>, otherwise "one image named `default`, from Debian bookworm";
+        /// Repositories that packages come from while images are built, by name.
+        "source" => source: Named<SourceTable>;
         /// The control node.
         "control" => control: ControlTable, otherwise "a control node with the defaults of this table";
         /// Groups of login nodes, by name.

@@ -11,8 +11,9 @@ pub(crate) mod ssh_keys;
 
 use crate::diagnostic::Findings;
 use crate::merge::Merged;
+use crate::parse::Files;
 use crate::tables::{
-    backup, cluster, image, partition, rebuild, reconcile, role, slurm, user, user_group, volumes,
+    backup, cluster, image, partition, rebuild, reconcile, role, slurm, source, user, user_group, volumes,
 };
 use crate::{ControlSpec, Spec, Volumes};
 
@@ -21,6 +22,7 @@ pub(crate) fn unknown(kind: &str, name: &crate::written::Text, known: &[&str], f
     (findings.error(
         match kind {
             "image" => "unknown-image",
+            "source" => "unknown-source",
             _ => "unknown-group",
         },
         name.span.clone(),
@@ -30,7 +32,7 @@ pub(crate) fn unknown(kind: &str, name: &crate::written::Text, known: &[&str], f
     .maybe_hint(crate::nearest::did_you_mean(&name.value, known.iter().copied()));
 }
 
-pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Spec> {
+pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings<'_>) -> Option<Spec> {
     if let Some(name) = &merged.name {
         names::check_cluster_name(name, findings);
     }
@@ -42,6 +44,7 @@ pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Sp
     let concurrency = cluster::concurrency(&merged, findings);
     let subnet = network::subnet(&merged.cloud, findings);
     let cloud = crate::cloud::validate(&merged.cloud, subnet, findings);
+    let sources = source::validate(&merged.sources, files, findings);
     let images = image::validate(&merged, findings);
     let (login, compute) = nodes::groups(&merged, findings);
     network::check_addresses(&merged, subnet, &login, &compute, findings);
@@ -66,6 +69,7 @@ pub(crate) fn validate(merged: Merged, findings: &mut Findings<'_>) -> Option<Sp
         domain: merged.domain?.value,
         cloud,
         images,
+        sources,
         control: ControlSpec {
             node: merged.control.node.value,
             flavor: merged.control.flavor.value,

@@ -1,5 +1,7 @@
 //! `kiln start`
 
+use std::fmt::Write as _;
+
 use clap::Args;
 use kiln_deploy::Started;
 use kiln_spec::hostlist;
@@ -52,7 +54,7 @@ fn text(started: &Started) -> String {
     let mut text = format!("cluster {} is awake; {jobs}", started.cluster);
     if !started.out_of_service.is_empty() {
         let nodes = hostlist::fold(started.out_of_service.iter().map(String::as_str));
-        text += &format!("\n{nodes}: out of service as before; `kiln status` shows why");
+        let _ = write!(text, "\n{nodes}: out of service as before; `kiln status` shows why");
     }
     text
 }

@@ -16,6 +16,7 @@ mod daemon;
 mod disk;
 mod documents;
 mod elastic;
+mod image_builds;
 mod images;
 mod instance;
 mod lab;
@@ -25,6 +26,7 @@ mod maintenance;
 mod raise;
 mod reconcile;
 mod removal;
+mod repository;
 mod rights;
 #[path = "../lab/rights_table.rs"]
 mod rights_table;
@@ -155,6 +157,12 @@ const BACKUP_LOST: &[Scenario] = &[
     ("control is lost with its state volume", backup::state_volume_lost),
 ];
 
+/// Without a cluster.
+const IMAGE_BUILDS: &[Scenario] = &[
+    ("packages from a site's own repository", image_builds::sources),
+    ("a build that fails leaves nothing", image_builds::failures),
+];
+
 /// Images that leave the local cloud.
 const DISK: &[Scenario] = &[
     ("two exports of an image are the same disk", disk::exported),
@@ -238,6 +246,7 @@ const SUITES: &[Suite] = &[
         ],
     },
     Suite { name: "reconcile-trixie", debian: "trixie", lane: "newer", scenarios: &[RECONCILE_SHORT] },
+    Suite { name: "images", debian: "trixie", lane: "newer", scenarios: &[IMAGE_BUILDS] },
     Suite { name: "rollout-trixie", debian: "trixie", lane: "trixie", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic-trixie", debian: "trixie", lane: "trixie", scenarios: &[ELASTIC_SHORT] },
     Suite {

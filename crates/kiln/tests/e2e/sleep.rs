@@ -103,7 +103,7 @@ pub fn night(lab: &mut Lab) {
     assert_eq!(volumes(), on_volumes);
     let status = lab.json(&["status"]);
     assert_eq!(status["sleep"], "asleep");
-    assert!(status["nodes"].as_array().unwrap().iter().all(|n| n["verdict"] == "asleep"), "{status}");
+    assert!(status["nodes"].as_array().expect("nodes").iter().all(|n| n["verdict"] == "asleep"), "{status}");
     assert!(lab.kiln(&["doctor"]).contains("`kiln start` wakes it"));
     for verb in [&["up"][..], &["plan"], &["apply"], &["configure"], &["rebuild"], &["backup", "now"]] {
         refused(lab, verb, "is asleep since");

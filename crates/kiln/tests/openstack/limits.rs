@@ -47,8 +47,16 @@ fn the_control_nodes_credential_is_limited() {
 
     // The secret changes, and with it the credential; then it goes.
     lab.kiln(&["secrets", "rotate", "cloud-token"]);
+    // At the same time a volume that control has is to grow.
     lab.edit("nodes = \"standard-0\"", "nodes = \"standard-[0-1]\"");
+    lab.write_file(&format!("{}\n[volumes]\nhome = {{ size = \"12 GiB\" }}\n", lab.read_file()));
+    let plan = lab.kiln(&["plan"]);
+    assert!(plan.contains("~ volume limits-home: extend, 10 -> 12 GiB"), "{plan}");
     lab.kiln(&["apply"]);
+    let home = openstack(&["volume show limits-home"]).remove(0);
+    let control = openstack(&["server show control"]).remove(0);
+    assert_eq!((&home["size"], &home["status"]), (&Value::from(12), &Value::from("in-use")), "{home}");
+    assert_eq!(home["attachments"][0]["server_id"], control["id"], "it stays where it is");
     let refused = with_credential(&["flavor", "list"]);
     assert!(!refused.status.success(), "the old secret is good for nothing");
     let renewed = serde_json::from_str::<Value>(&fleet_file(&runtime, &lab)).unwrap()["cloud"].clone();

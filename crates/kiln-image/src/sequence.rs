@@ -1,0 +1,288 @@
+//! The steps of a build: build instance, sources, update, install, clean, shut down, image.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use kiln_cloud::{Image, InstanceStatus, Labels, NewImage, NewInstance};
+use kiln_distro::{Family, SourceFile, Step};
+use kiln_site::{ServiceUser, services};
+use kiln_ssh::Host;
+use kiln_wire::labels::image as property;
+use kiln_wire::{Identity, UserData};
+
+use crate::build::{BuildError, BuildNetwork, Builder, Choice, ROLE, instance_name};
+use crate::login::Login;
+use crate::manifest::{Manifest, Package};
+use crate::recipe::Recipe;
+use crate::steps;
+
+/// One build, from its instance to its image.
+pub(crate) struct Sequence<'b> {
+    builder: &'b Builder<'b>,
+    recipe: &'b Recipe,
+    family: &'static Family,
+    logins: Vec<Login>,
+    /// When each step began.
+    began: Vec<(&'static str, Instant)>,
+}
+
+impl<'b> Sequence<'b> {
+    pub fn new(builder: &'b Builder<'b>, recipe: &'b Recipe, logins: Vec<Login>) -> Self {
+        Sequence { builder, recipe, family: recipe.family(), logins, began: Vec::new() }
+    }
+
+    /// Notes the time, and says what happens now.
+    pub fn begin(&mut self, step: &'static str, says: &str) {
+        self.began.push((step, Instant::now()));
+        self.builder.say(&self.recipe.name, says);
+    }
+
+    /// How long each step has taken, up to now.
+    pub fn times(&self) -> String {
+        let ends = self.began.iter().skip(1).map(|(_, began)| *began).chain([Instant::now()]);
+        let took =
+            self.began.iter().zip(ends).map(|((step, began), end)| {
+                format!("{step} {:.1}", end.duration_since(*began).as_secs_f64())
+            });
+        let total = self.began.first().map_or(Duration::ZERO, |(_, began)| began.elapsed());
+        format!("built in {:.1} s: {}", total.as_secs_f64(), took.collect::<Vec<_>>().join(", "))
+    }
+
+    pub async fn run(&mut self, source: &Image, within: BuildNetwork) -> Result<Image, BuildError> {
+        let (recipe, family) = (self.recipe, self.family);
+        let (id, host) = self.boot(source, within).await?;
+        self.begin("kiln", steps::INSTALL_KILN.says);
+        let builder = self.builder;
+        self.step(&host, &steps::INSTALL_KILN, &[builder.kiln_digest], builder.kiln).await?;
+        let before = self.packages(&host).await?;
+        self.begin("sources", family.sources.settle.says);
+        self.open_sources(&host).await?;
+        if recipe.bootable {
+            self.begin("bootable", family.steps.bootable.says);
+            let packages: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
+            self.step(&host, &family.steps.bootable, &packages, b"").await?;
+        } else {
+            self.install(&host).await?;
+        }
+        self.begin("services", steps::SETTLE_SERVICES.says);
+        let (enabled, disabled) = services::units_of_image(family);
+        let units: Vec<&str> = enabled.into_iter().chain(["--"]).chain(disabled).collect();
+        self.step(&host, &steps::SETTLE_SERVICES, &units, b"").await?;
+        let packages = self.packages(&host).await?;
+        self.begin("clean", steps::CLEAN.says);
+        self.close_sources(&host).await?;
+        self.step(&host, &family.steps.clean, &[], b"").await?;
+        self.step(&host, &steps::CLEAN, &services::leftovers(), b"").await?;
+        self.begin("shut down", "shutting down");
+        builder.cloud.stop(&id, false).await?;
+        self.wait_stopped(&id).await?;
+        self.begin("image", "creating the image");
+        let manifest = Manifest {
+            format: kiln_wire::Version,
+            recipe: recipe.digest(),
+            source: source.name.clone(),
+            source_digest: Some(Manifest::digest_of(&before)),
+            family: family.name.to_string(),
+            built: jiff::Timestamp::now(),
+            kiln: env!("CARGO_PKG_VERSION").to_string(),
+            packages,
+        };
+        let properties = BTreeMap::from([
+            (property::RECIPE.to_string(), manifest.recipe.clone()),
+            (property::NAME.to_string(), recipe.name.clone()),
+            (property::MANIFEST.to_string(), serde_json::to_string(&manifest)?),
+        ]);
+        let new = NewImage { name: recipe.image_name(manifest.built), labels: Labels::new(), properties };
+        Ok(builder.cloud.create_image(&id, new).await?)
+    }
+
+    async fn boot(&mut self, source: &Image, within: BuildNetwork) -> Result<(String, Host), BuildError> {
+        self.begin("create", "creating the build instance");
+        let builder = self.builder;
+        let name = instance_name(builder.cluster);
+        let identity = Identity {
+            format: kiln_wire::Version,
+            cluster: builder.cluster.to_string(),
+            node: name.clone(),
+            role: ROLE.to_string(),
+            domain: "internal".to_string(),
+            build: true,
+            seal_key: None,
+            sender_key: None,
+            ssh_host_key: Some(builder.host_key.clone()),
+            share: None,
+        };
+        let new = NewInstance {
+            name: name.clone(),
+            image: source.id.clone(),
+            flavor: builder.flavor.to_string(),
+            network: within.network,
+            address: None,
+            public: true,
+            zone: None,
+            security_groups: vec![within.security_group],
+            user_data: UserData { kiln: identity }.to_text(builder.cloud_init)?,
+            ssh_key: builder.ssh_public_key.to_string(),
+            labels: builder.labels(),
+            volumes: Vec::new(),
+        };
+        let instance = match builder.cloud.create(vec![new]).await.pop() {
+            Some(result) => result?,
+            None => return Err(kiln_cloud::Error::failed("the cloud created no instance").into()),
+        };
+        self.begin("boot", "booting the build instance");
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(300);
+        let ids = [instance.id.clone()];
+        let active = builder.unless_stopped(builder.cloud.wait_active(&ids, deadline, |_| {})).await??;
+        let address: IpAddr = active
+            .iter()
+            .find_map(kiln_cloud::Instance::reach)
+            .ok_or_else(|| kiln_cloud::Error::failed("the build instance has no address"))?;
+        let host = Host::new(name, address);
+        self.begin("ssh", "waiting for SSH");
+        let answer = builder.ssh.wait_output(&host, &["true"], Duration::from_secs(120));
+        builder.unless_stopped(answer).await??;
+        Ok((instance.id, host))
+    }
+
+    /// What a recipe adds to its source.
+    async fn install(&mut self, host: &Host) -> Result<(), BuildError> {
+        let (recipe, family) = (self.recipe, self.family);
+        self.begin("update", family.steps.update.says);
+        self.step(host, &family.steps.update, &[], b"").await?;
+        // Before the packages, which would give them numbers of their own.
+        self.begin("users", steps::MAKE_SERVICE_USERS.says);
+        let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
+        let users: Vec<&str> = users.iter().map(String::as_str).collect();
+        self.step(host, &steps::MAKE_SERVICE_USERS, &users, b"").await?;
+        let wanted: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
+        if !wanted.is_empty() {
+            self.begin("install", family.steps.install.says);
+            self.step(host, &family.steps.install, &wanted, b"").await?;
+        }
+        for command in &recipe.commands {
+            self.begin("command", &format!("running: {command}"));
+            self.script(host, "a command of the file", command, &[], b"").await?;
+        }
+        Ok(())
+    }
+
+    async fn packages(&self, host: &Host) -> Result<Vec<Package>, BuildError> {
+        let command = ["sh", "-c", self.family.installed.list];
+        let listed = self.builder.unless_stopped(self.builder.ssh.run(host, &command, b"")).await??;
+        let packages = Manifest::packages_from(self.family, &listed);
+        if packages.is_empty() {
+            let message = "the build instance lists no packages".to_string();
+            return Err(BuildError::Step { step: "listing packages".into(), message });
+        }
+        Ok(packages)
+    }
+
+    /// For the build: the sources of the recipe and no others, with credentials.
+    async fn open_sources(&self, host: &Host) -> Result<(), BuildError> {
+        let names: Vec<&str> =
+            self.logins.iter().map(|login| self.recipe.sources[login.source].name.as_str()).collect();
+        self.settle_sources(host, self.recipe.system_sources, &names).await?;
+        for file in self.recipe.sources.iter().flat_map(self.family.sources.files) {
+            self.write(host, &file).await?;
+        }
+        self.write_credentials(host).await
+    }
+
+    /// They do not outlast a reboot.
+    async fn write_credentials(&self, host: &Host) -> Result<(), BuildError> {
+        for login in &self.logins {
+            let source = &self.recipe.sources[login.source];
+            let password = login.password.expose_secret();
+            self.write(host, &(self.family.sources.credentials)(source, &login.user, password)).await?;
+        }
+        Ok(())
+    }
+
+    /// For nodes: those of the system, unless the packages are of another time, and those that nodes keep.
+    async fn close_sources(&self, host: &Host) -> Result<(), BuildError> {
+        self.settle_sources(host, !self.recipe.is_snapshot(), &[]).await?;
+        let kept = self.recipe.sources.iter().filter(|source| source.keep);
+        for file in kept.flat_map(self.family.sources.files) {
+            self.write(host, &file).await?;
+        }
+        Ok(())
+    }
+
+    async fn settle_sources(
+        &self,
+        host: &Host,
+        with_system: bool,
+        with_credentials: &[&str],
+    ) -> Result<(), BuildError> {
+        let system = if with_system { "system" } else { "" };
+        let arguments: Vec<&str> = [system].into_iter().chain(with_credentials.iter().copied()).collect();
+        self.step(host, &self.family.sources.settle, &arguments, b"").await
+    }
+
+    async fn write(&self, host: &Host, file: &SourceFile) -> Result<(), BuildError> {
+        self.step(host, &steps::WRITE_FILE, &[&file.path, file.mode], &file.content).await
+    }
+
+    async fn wait_stopped(&self, id: &str) -> Result<(), BuildError> {
+        for _ in 0..600 {
+            if self.builder.cloud.instance(id).await?.status == InstanceStatus::Stopped {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        Err(kiln_cloud::Error::failed("the build instance did not shut down").into())
+    }
+
+    async fn step(
+        &self,
+        host: &Host,
+        step: &Step,
+        arguments: &[&str],
+        stdin: &[u8],
+    ) -> Result<(), BuildError> {
+        self.script(host, step.says, step.script, arguments, stdin).await
+    }
+
+    /// Until it succeeds, or nobody wants to try again.
+    async fn script(
+        &self,
+        host: &Host,
+        says: &str,
+        script: &str,
+        arguments: &[&str],
+        stdin: &[u8],
+    ) -> Result<(), BuildError> {
+        loop {
+            let outcome = self.try_script(host, says, script, arguments, stdin).await;
+            let (Err(error), Some(ask)) = (&outcome, self.builder.ask) else { return outcome };
+            if matches!(error, BuildError::Stopped) || ask(says, error, host) == Choice::Abort {
+                return outcome;
+            }
+            self.builder.say(&self.recipe.name, &format!("again: {says}"));
+        }
+    }
+
+    async fn try_script(
+        &self,
+        host: &Host,
+        says: &str,
+        script: &str,
+        arguments: &[&str],
+        stdin: &[u8],
+    ) -> Result<(), BuildError> {
+        let builder = self.builder;
+        let argv: Vec<&str> =
+            ["sh", "-c", script, "sh"].into_iter().chain(arguments.iter().copied()).collect();
+        let output = builder.unless_stopped(builder.ssh.output(host, &argv, stdin)).await??;
+        if output.status == 0 {
+            return Ok(());
+        }
+        // Some package managers say what went wrong on standard error, some on standard output.
+        let lines: Vec<&str> = output.stdout.lines().chain(output.stderr.lines()).collect();
+        let tail = lines[lines.len().saturating_sub(15)..].join("\n");
+        let tail = self.logins.iter().fold(tail, |text, login| login.hide(&text));
+        Err(BuildError::Step { step: says.to_string(), message: format!("exit {}\n{tail}", output.status) })
+    }
+}

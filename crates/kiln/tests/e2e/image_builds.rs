@@ -1,0 +1,197 @@
+//! Image builds, from the file to what is inside. The images stand on the one that clusters are raised from, so that each
+//! build takes seconds.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::cluster_dir::printed;
+use crate::lab::{Lab, cloud_root, no_more_faults, order, read};
+use crate::repository::{PASSWORD, Package, Repository};
+
+const VARIABLE: &str = "KILN_E2E_REPOSITORY";
+
+/// Adds tables to the file.
+fn with_tables(lab: &Lab, tables: &str) {
+    lab.write_file(&format!("{}\n{tables}", lab.example()));
+}
+
+/// An image's layers on this machine, the lowest first.
+fn layers(image: &str) -> Vec<PathBuf> {
+    let records = fs::read_dir(cloud_root().join("state/images")).expect("images").flatten();
+    let records =
+        records.filter_map(|entry| serde_json::from_slice::<Value>(&fs::read(entry.path()).ok()?).ok());
+    let record =
+        records.into_iter().find(|record| record["image"]["name"] == image).expect("the image's record");
+    let ids = record["layers"].as_array().expect("layers").clone();
+    ids.iter().map(|id| cloud_root().join("layers").join(id.as_str().expect("an id"))).collect()
+}
+
+/// Files below a directory that hold a text.
+fn holding(dir: &Path, text: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let kind = entry.file_type().expect("a kind");
+        if kind.is_dir() {
+            found.extend(holding(&entry.path(), text));
+        } else if kind.is_file() {
+            let content = fs::read(entry.path()).unwrap_or_default();
+            if content.windows(text.len()).any(|part| part == text.as_bytes()) {
+                found.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+/// Builds an image of the file, with the password in the environment; its name in the cloud and all that was printed.
+fn build(lab: &Lab, repository: &Repository, image: &str) -> (String, String) {
+    let mut command = lab.kiln_command(&["image", "build", image]);
+    let output = command.env(VARIABLE, &repository.login).output().expect("kiln runs");
+    let words = printed(&output);
+    assert!(output.status.success(), "{words}");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let table = text(&output.stdout);
+    let name = table.lines().nth(1).and_then(|row| row.split_whitespace().next()).expect("a name");
+    (name.to_string(), text(&output.stderr))
+}
+
+fn installed(lab: &Lab, image: &str, package: &str) -> Option<String> {
+    let manifest = lab.json(&["image", "show", image]);
+    let packages = manifest["packages"].as_array().expect("packages").clone();
+    let found = packages.iter().find(|p| p["name"] == package)?;
+    found["version"].as_str().map(String::from)
+}
+
+const TOOL: Package =
+    Package { name: "kiln-test-tool", version: "1.0", file: ("/usr/share/kiln-test/tool", "of-the-site") };
+
+/// From a snapshot that is signed, out of date, without translations, and closed to those without a password.
+pub fn sources(lab: &mut Lab) {
+    let repository = Repository::new();
+    repository.publish("closed/20260101T000000Z", "stable", &[TOOL]);
+    fs::write(lab.path("site.asc"), repository.key()).expect("the key");
+    let tables = format!(
+        "[source.site]\naddress = \"{}/closed\"\nsnapshot = \"20260101T000000Z\"\nsuites = [\"stable\"]\n\
+         key = \"site.asc\"\ncredentials = \"env:{VARIABLE}\"\n\
+         [image.site]\nsource = \"default\"\nsources = [\"site\"]\npackages = [\"kiln-test-tool\"]\n",
+        repository.address
+    );
+    with_tables(lab, &tables);
+    let before = lab.json(&["image", "list"]);
+    let refused = lab.try_kiln(&["image", "build", "site"]);
+    let words = printed(&refused);
+    assert!(words.contains("no credentials for source site") && words.contains(VARIABLE), "{words}");
+    assert_eq!(repository.asked(), Vec::<String>::new());
+
+    let (name, said) = build(lab, &repository, "site");
+    assert_eq!(installed(lab, &name, TOOL.name).as_deref(), Some("1.0"));
+    for step in
+        ["create", "boot", "ssh", "sources", "update", "install", "clean", "shut down", "image", "delete"]
+    {
+        assert!(
+            said.lines().any(|l| l.contains("built in") && l.contains(&format!("{step} "))),
+            "{step}: {said}"
+        );
+    }
+    let asked = repository.asked();
+    assert!(
+        asked.iter().any(|line| line == "200 /closed/20260101T000000Z/dists/stable/InRelease"),
+        "{asked:?}"
+    );
+    assert!(!asked.iter().any(|line| line.contains("Translation")), "{asked:?}");
+
+    // Nodes have the system's sources, out of use; neither the site's nor the password, anywhere.
+    let layers = layers(&name);
+    let top = layers.last().expect("a layer");
+    assert!(!holding(top, TOOL.file.1).is_empty(), "the search finds what is there");
+    for layer in &layers {
+        assert_eq!(holding(layer, PASSWORD), Vec::<PathBuf>::new());
+    }
+    assert_eq!(holding(&cloud_root().join("instances"), PASSWORD), Vec::<PathBuf>::new());
+    assert!(!read(&cloud_root().join("daemon.log")).contains(PASSWORD) && !said.contains(PASSWORD));
+    let apt = top.join("etc/apt");
+    assert!(apt.join("sources.list.kiln.disabled").exists());
+    assert_eq!(holding(&apt, &repository.address), Vec::<PathBuf>::new());
+
+    // What is built upon it may use the system's sources again, and keep others.
+    repository.publish("open", "stable", &[TOOL]);
+    let more = format!(
+        "{tables}[source.kept]\naddress = \"{}/open\"\nsuites = [\"stable\"]\nkey = \"site.asc\"\nkeep = true\n\
+         snapshot = \"20260101T000000Z\"\n[image.more]\nsource = \"site\"\nsources = [\"kept\"]\n",
+        repository.address
+    );
+    repository.publish("open/20260101T000000Z", "stable", &[TOOL]);
+    with_tables(lab, &more);
+    let (more, _) = build(lab, &repository, "more");
+    let kept = read(&layers_top(&more).join("etc/apt/sources.list.d/kiln-kept.sources"));
+    assert!(
+        kept.contains("Check-Valid-Until: no") && kept.contains("/etc/apt/keyrings/kiln-kept.asc"),
+        "{kept}"
+    );
+    for name in [more, name] {
+        lab.kiln(&["image", "delete", &name, "--yes"]);
+    }
+    assert_eq!(lab.json(&["image", "list"]), before);
+    lab.write_file(&lab.example());
+}
+
+fn layers_top(image: &str) -> PathBuf {
+    layers(image).pop().expect("a layer")
+}
+
+/// Each failure says what went wrong, and leaves no instance, network or image.
+pub fn failures(lab: &mut Lab) {
+    let repository = Repository::new();
+    repository.publish("closed", "old", &[TOOL]);
+    fs::write(lab.path("site.asc"), repository.key()).expect("the key");
+    let site = format!(
+        "[source.site]\naddress = \"{}/closed\"\nsuites = [\"old\"]\nkey = \"site.asc\"\n\
+         credentials = \"env:{VARIABLE}\"\n[image.bad]\nsource = \"default\"\nsources = [\"site\"]\n",
+        repository.address
+    );
+    // What is in the file, what the environment has, what goes wrong in the cloud, what is said.
+    let cases = [
+        (
+            "creating",
+            "[image.bad]\nsource = \"default\"\n",
+            "",
+            r#"{"create": {"fail": 9, "status": 403}}"#,
+            "injected fault",
+        ),
+        ("booting", "[image.bad]\nsource = \"default\"\n", "", r#"{"build": {"fail": 9}}"#, "injected fault"),
+        ("not there", &site.replace("\"old\"", "\"new\""), &repository.login, "", "404"),
+        ("password", &site, "site:wrong", "", "401"),
+        ("out of date", &site, &repository.login, "", "Release file"),
+        ("command", "[image.bad]\nsource = \"default\"\ncommands = [\"echo odd; exit 3\"]\n", "", "", "odd"),
+        ("cut off", "[image.bad]\nsource = \"default\"\ncommands = [\"kill -9 $PPID\"]\n", "", "", "SSH"),
+        (
+            "image",
+            "[image.bad]\nsource = \"default\"\n",
+            "",
+            r#"{"create_image": {"fail": 9}}"#,
+            "injected fault",
+        ),
+    ];
+    let before = lab.json(&["image", "list"]);
+    for (what, tables, login, faults, said) in cases {
+        with_tables(lab, tables);
+        if !faults.is_empty() {
+            order(faults);
+        }
+        let output =
+            lab.kiln_command(&["image", "build", "bad"]).env(VARIABLE, login).output().expect("kiln runs");
+        no_more_faults();
+        let words = printed(&output);
+        assert_eq!(output.status.code(), Some(1), "{what}: {words}");
+        assert!(words.contains(said), "{what}: {words}");
+        assert!(!words.contains("site:wrong") && !words.contains(PASSWORD), "{what}: {words}");
+        assert_eq!(lab.json(&["image", "list"]), before, "{what}");
+        for kind in ["instances", "networks"] {
+            let left = fs::read_dir(cloud_root().join("state").join(kind)).into_iter().flatten().count();
+            assert_eq!(left, 0, "{what}: {kind} are left");
+        }
+    }
+    lab.write_file(&lab.example());
+}
