@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::cluster_dir::printed;
 use crate::cut::interrupt;
 use crate::lab::{Lab, cloud_root, read, wait};
 
@@ -49,6 +50,8 @@ pub fn fails(lab: &mut Lab) {
         plan.contains("~ control: upgrade Slurm 24.11.5 -> 26.05.") && plan.contains("make a backup"),
         "{plan}"
     );
+    let software = plan.lines().find(|line| line.contains("software of control")).unwrap_or_default();
+    assert!(software.contains("slurm 24.11.") && software.contains(" -> 26.05."), "{plan}");
     let refused = lab.try_kiln(&["up"]);
     assert!(!refused.status.success(), "an upgrade must be agreed to");
 
@@ -143,7 +146,8 @@ pub fn goes_well(lab: &mut Lab) {
         assert_eq!(lab.as_user("login-0", &format!("cat {file}.{id}")), words);
     }
 
-    lab.kiln(&["rebuild"]);
+    let said = printed(&lab.try_kiln(&["rebuild"]));
+    assert!(said.contains("software of extra-[0-1],standard-[0-1]") && said.contains(" -> 26.05."), "{said}");
     for node in ["standard-0", "standard-1", "extra-0", "extra-1"] {
         assert!(lab.on(node, &["slurmd", "-V"]).contains(" 26.05."), "{node}");
     }
