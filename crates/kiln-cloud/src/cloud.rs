@@ -1,6 +1,6 @@
 //! One interface for every cloud. A closed set of drivers: an enum, not a trait object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -135,6 +135,9 @@ calls! {
     fn console_log(id: &str, lines: usize) -> Result<String>;
 
     fn images() -> Result<Vec<Image>>;
+
+    /// Ids of those that instances run, of whatever cluster, as far as the cloud shows them.
+    fn used_images() -> Result<BTreeSet<String>>;
 
     fn image(id: &str) -> Result<Image>;
 

@@ -2,7 +2,7 @@
 //! for whoever writes a driver. A method with a body is for clouds that have more than others: the body is what it means
 //! where a cloud lacks that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::future::{Future, ready};
 use std::net::IpAddr;
@@ -84,6 +84,8 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
     fn console_log(&self, id: &str, lines: usize) -> impl Future<Output = Result<String>> + Send;
 
     fn images(&self) -> impl Future<Output = Result<Vec<Image>>> + Send;
+
+    fn used_images(&self) -> impl Future<Output = Result<BTreeSet<String>>> + Send;
 
     fn image(&self, id: &str) -> impl Future<Output = Result<Image>> + Send;
 

@@ -18,6 +18,8 @@ pub enum Kind {
     Volume,
     Network,
     SecurityGroup,
+    /// Its labels are properties.
+    Image,
 }
 
 impl Kind {
@@ -28,6 +30,7 @@ impl Kind {
             Kind::Volume => "volume",
             Kind::Network => "network",
             Kind::SecurityGroup => "security group",
+            Kind::Image => "image",
         }
     }
 }

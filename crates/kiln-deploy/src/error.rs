@@ -23,6 +23,8 @@ pub enum Error {
     #[error(transparent)]
     Image(kiln_image::BuildError),
     #[error(transparent)]
+    Lock(#[from] kiln_image::LockError),
+    #[error(transparent)]
     Export(kiln_image::ExportError),
     #[error(transparent)]
     Ssh(#[from] kiln_ssh::Error),
@@ -70,6 +72,8 @@ pub enum Error {
     Broken { node: String, reason: String },
     #[error("image {image} is used by {nodes}")]
     ImageInUse { image: String, nodes: String },
+    #[error("image {image} cannot be promoted: {why}")]
+    NotPromoted { image: String, why: String },
     #[error("{0} has no instance")]
     NoInstance(String),
     #[error("the cluster has no node {0}")]
@@ -273,6 +277,7 @@ impl Error {
             }
             Error::Cloud(error) => error.hint().map(String::from),
             Error::Image(error) => error.hint().map(String::from),
+            Error::Lock(error) => error.hint(),
             Error::Export(error) => error.hint(),
             Error::Node { hint, .. } | Error::Operations { hint, .. } => hint.clone(),
             Error::AddressTaken { .. } => {

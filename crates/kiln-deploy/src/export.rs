@@ -8,6 +8,7 @@ use kiln_wire::labels::image as property;
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
+use crate::targets::BuildOptions;
 
 /// What the disk is to be.
 #[derive(Debug)]
@@ -26,7 +27,8 @@ impl Deployment<'_> {
         // Asked first, because not every cloud has them.
         self.cloud.layers(&image.id).await?;
         check_export(wanted.output, wanted.force)?;
-        let bootable = self.ensure_image(&Recipe::bootable(self.spec, image), false, false).await?;
+        let bootable =
+            self.ensure_image(&Recipe::bootable(self.spec, image), &BuildOptions::default()).await?;
         self.check_stop()?;
         let layers = self.cloud.layers(&bootable.id).await?;
         let manifest = Manifest::of(&bootable).ok_or_else(|| Error::ImageNotBuilt(bootable.name.clone()))?;

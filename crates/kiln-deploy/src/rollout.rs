@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
-use kiln_wire::Format as _;
 use kiln_wire::rollout::{Options, RolloutId, RolloutReport};
+use kiln_wire::{Format as _, labels};
 
 use crate::control::Control;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
+use crate::observe::Observed;
+use crate::plan::{SoftwareChange, releases, software};
 use crate::sleep::Sleep;
 
 /// As often as kilnd itself looks at a rollout.
@@ -17,6 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 pub struct Rollouts<'d> {
     deployment: &'d Deployment<'d>,
     control: Control,
+    observed: Observed,
     sleep: Sleep,
 }
 
@@ -24,11 +27,34 @@ impl Deployment<'_> {
     pub async fn rollouts(&self) -> Result<Rollouts<'_>> {
         let observed = self.observe().await?;
         let (control, sleep) = (self.control(&observed)?, observed.sleep(self.spec));
-        Ok(Rollouts { deployment: self, control, sleep })
+        Ok(Rollouts { deployment: self, control, sleep, observed })
     }
 }
 
 impl Rollouts<'_> {
+    /// What a rollout brings to the nodes that it is for. Refused where Slurm's rules forbid it.
+    pub async fn outlook(&self, options: &Options) -> Result<Vec<SoftwareChange>> {
+        let mut observed = self.observed.clone();
+        self.deployment.ask_release(&mut observed).await;
+        let spec = self.deployment.spec;
+        let in_partitions = |group: &str| {
+            let mut asked =
+                spec.rebuild.iter().filter(|partition| options.partitions.contains(&partition.name));
+            options.partitions.is_empty()
+                || asked.any(|partition| partition.groups.iter().any(|g| g == group))
+        };
+        let instances = observed.nodes();
+        // kilnd moves a node to the image that its instance is labelled with.
+        let target = |name: &str| instances.get(name)?.labels.get(labels::TARGET_IMAGE).map(String::as_str);
+        let groups = spec.compute.iter().filter(|group| in_partitions(&group.name));
+        let nodes = groups.flat_map(|group| group.nodes.iter().map(String::as_str));
+        let asked = |name: &&str| options.nodes.is_empty() || options.nodes.iter().any(|node| node == name);
+        let wanted: Vec<(&str, &str)> =
+            nodes.filter(asked).filter_map(|name| Some((name, target(name)?))).collect();
+        releases::check_rollout(spec, &observed, &wanted)?;
+        Ok(software::changes(&observed, wanted.into_iter()))
+    }
+
     pub async fn start(&self, options: &Options) -> Result<RolloutReport> {
         // Its jobs would wait for the cluster to wake up.
         self.sleep.check_awake(&self.deployment.spec.name)?;

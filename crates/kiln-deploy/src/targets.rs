@@ -1,9 +1,10 @@
 //! Which image of the cloud each image of the file stands for, and building those that are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use kiln_cloud::Image;
-use kiln_image::{Builder, Event, Recipe, built_image};
+use kiln_image::{Builder, Event, LockFile, Recipe, built_image, images_of_kiln, standing};
 use kiln_spec::{Credentials, ImageSource, Spec, hostlist};
 use kiln_wire::SecretText;
 use sha2::{Digest as _, Sha256};
@@ -29,25 +30,46 @@ pub fn targets(spec: &Spec, observed: &Observed) -> Targets {
     used.into_iter().map(|name| (name.to_string(), id(name))).collect()
 }
 
+/// How an image is built.
+#[derive(Debug, Clone, Default)]
+pub struct BuildOptions {
+    /// Although its recipe has been built before.
+    pub force: bool,
+    pub keep_on_failure: bool,
+    /// To stand for its recipe only when it is promoted.
+    pub test: bool,
+    /// Just the packages of this lock file, which is at this path.
+    pub lock: Option<(LockFile, PathBuf)>,
+    /// Packages are kept below this directory, and taken from there where a lock is followed.
+    pub packages: Option<PathBuf>,
+}
+
 impl Deployment<'_> {
     /// Builds an image of the file, unless its recipe has been built before.
-    pub async fn build_image(&self, name: &str, force: bool, keep_on_failure: bool) -> Result<Image> {
+    pub async fn build_image(&self, name: &str, how: &BuildOptions) -> Result<Image> {
         if let Some(ImageSource::Prebuilt(prebuilt)) = self.spec.images.get(name).map(|i| &i.source) {
             return Ok(self.cloud.find_image(prebuilt).await?);
         }
         let recipe = Recipe::of(self.spec, name).ok_or_else(|| Error::ImageNotBuilt(name.to_string()))?;
-        let image = self.ensure_image(&recipe, force, keep_on_failure).await?;
+        let recipe = match &how.lock {
+            Some((file, path)) => recipe.locked(file, path)?,
+            None => recipe,
+        };
+        let image = self.ensure_image(&recipe, how).await?;
+        if recipe.lock.is_some() && !how.test {
+            // One that was built from this lock before may have been followed by others.
+            let images = images_of_kiln(&self.cloud).await?;
+            let standing = standing(&images, &recipe.unlocked_digest()).first().map(|now| now.id.clone());
+            if standing.as_ref() != Some(&image.id) {
+                self.promote(name, &image).await?;
+            }
+        }
         (self.progress)(Event::done(format!("image {name}"), image.name.clone()));
         Ok(image)
     }
 
     /// The image of a recipe, found or built.
-    pub(crate) async fn ensure_image(
-        &self,
-        recipe: &Recipe,
-        force: bool,
-        keep_on_failure: bool,
-    ) -> Result<Image> {
+    pub(crate) async fn ensure_image(&self, recipe: &Recipe, how: &BuildOptions) -> Result<Image> {
         let ssh = self.ssh()?;
         let instance = kiln_image::instance_name(&self.spec.name);
         let kiln = self.kiln_bytes()?;
@@ -65,12 +87,14 @@ impl Deployment<'_> {
             kiln_digest: &hex::encode(Sha256::digest(&kiln)),
             kiln: &kiln,
             credentials: &|reference| self.credentials(reference),
-            keep_on_failure,
+            keep_on_failure: how.keep_on_failure,
+            test: how.test,
+            packages_dir: how.packages.as_deref(),
             ask: None,
             progress: self.progress,
             stop: &self.stop,
         };
-        Ok(builder.ensure(recipe, force).await?)
+        Ok(builder.ensure(recipe, how.force || how.test).await?)
     }
 
     /// The `USER:PASSWORD` of a package source.
@@ -118,7 +142,7 @@ impl Deployment<'_> {
         for (name, id) in targets {
             if id.is_none() {
                 self.check_stop()?;
-                self.build_image(name, false, false).await?;
+                self.build_image(name, &BuildOptions::default()).await?;
             }
         }
         Ok(())

@@ -66,9 +66,14 @@ pub struct SourceFile {
 /// The steps of an image build that are about packages, in their order.
 #[derive(Debug)]
 pub struct Steps {
+    /// Only packages of a lock can be installed after it. Standard input: name, version, architecture and hash of each,
+    /// separated by tabs. Argument: the directory with kept packages, or an empty one.
+    pub lock: Step,
     pub update: Step,
     /// Arguments: the packages.
     pub install: Step,
+    /// Gathers the files of all installed packages. Argument: the directory.
+    pub keep: Step,
     /// Removes what the package manager leaves behind.
     pub clean: Step,
     /// Arguments: packages that are needed, too. Adds kernel, boot loader and network to an image that has none, for a disk

@@ -1,5 +1,7 @@
 //! Builds images: what a build needs, and that nothing is left of it, however it ends. Its steps are in `sequence.rs`.
 
+use std::path::{Path, PathBuf};
+
 use kiln_cloud::{Cloud, Image, Labels, Network, NewNetwork, NewSecurityGroup, Rule};
 use kiln_site::services::{self, OpenTo};
 use kiln_spec::Credentials;
@@ -40,6 +42,10 @@ pub struct Builder<'a> {
     pub keep_on_failure: bool,
     /// Asked what to do about a step that has failed. `None`: the build fails.
     pub ask: Option<Ask<'a>>,
+    /// The image is to stand for its recipe only when it is promoted.
+    pub test: bool,
+    /// Below it, a directory for each image: packages are kept there, and taken from there where a lock is followed.
+    pub packages_dir: Option<&'a Path>,
     pub progress: Progress<'a>,
     /// Cancelled when the build is to stop.
     pub stop: &'a CancellationToken,
@@ -65,6 +71,14 @@ pub enum BuildError {
     Step { step: String, message: String },
     #[error("no credentials for source {source_name}: {message}")]
     Credentials { source_name: String, message: String },
+    #[error("the image is not as locked: {}", .0.join(", "))]
+    NotAsLocked(Vec<String>),
+    #[error("packages in {}", path.display())]
+    Kept {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("the image's manifest could not be written")]
     Manifest(#[from] serde_json::Error),
     #[error("stopped as requested")]

@@ -29,10 +29,38 @@ pub fn origin(image: &Image) -> Option<&'static str> {
     }
 }
 
-/// The newest image built from just this recipe.
+/// The image that stands for this recipe: the one that was built from it or promoted to it last.
 pub fn built_image<'a>(images: &'a [Image], recipe: &Recipe) -> Option<&'a Image> {
-    let digest = recipe.digest();
-    images.iter().find(|image| image.properties.get(property::RECIPE) == Some(&digest))
+    standing(images, &recipe.digest()).into_iter().next()
+}
+
+/// All images that stand for the recipe with this digest or have done so: the present one first, then the former ones.
+pub fn standing<'a>(images: &'a [Image], digest: &str) -> Vec<&'a Image> {
+    let mut all: Vec<(jiff::Timestamp, &Image)> =
+        images.iter().filter_map(|image| Some((stands_since(image, digest)?, image))).collect();
+    all.sort_by_key(|(since, _)| std::cmp::Reverse(*since));
+    all.into_iter().map(|(_, image)| image).collect()
+}
+
+fn stands_since(image: &Image, digest: &str) -> Option<jiff::Timestamp> {
+    let property = |name: &str| image.properties.get(name).map(String::as_str);
+    let promoted = property(property::STANDS_FOR).and_then(|text| text.split_once(' '));
+    if let Some((of, since)) = promoted
+        && of == digest
+    {
+        return since.parse().ok();
+    }
+    let built = property(property::RECIPE) == Some(digest) && property(property::TEST).is_none();
+    built.then_some(image.created)
+}
+
+/// The property that makes an image stand for a recipe from now on.
+pub fn promotion(digest: &str) -> (String, String) {
+    (property::STANDS_FOR.to_string(), format!("{digest} {}", jiff::Timestamp::now()))
+}
+
+pub fn is_test(image: &Image) -> bool {
+    image.properties.contains_key(property::TEST) && !image.properties.contains_key(property::STANDS_FOR)
 }
 
 impl Manifest {
@@ -40,5 +68,52 @@ impl Manifest {
         let manifest = Manifest::from_json(image.properties.get(property::MANIFEST)?.as_bytes()).ok()?;
         // One that is not whole yet may have that of the image it is made from.
         (image.properties.get(property::RECIPE) == Some(&manifest.recipe)).then_some(manifest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(name: &str, second: i64, properties: &[(&str, &str)]) -> Image {
+        Image {
+            id: name.into(),
+            name: name.into(),
+            labels: kiln_cloud::Labels::new(),
+            properties: properties.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+            size_bytes: 0,
+            created: jiff::Timestamp::from_second(second).unwrap(),
+        }
+    }
+
+    fn names(images: &[Image], digest: &str) -> String {
+        let all: Vec<&str> = standing(images, digest).into_iter().map(|image| image.name.as_str()).collect();
+        all.join(" ")
+    }
+
+    #[test]
+    fn the_image_that_was_built_or_promoted_last_stands_for_a_recipe() {
+        let mut images = vec![
+            image("new", 20, &[(property::RECIPE, "r")]),
+            image("old", 10, &[(property::RECIPE, "r")]),
+            image("other", 30, &[(property::RECIPE, "q")]),
+            image("test", 40, &[(property::RECIPE, "r"), (property::TEST, "yes")]),
+        ];
+        assert_eq!(names(&images, "r"), "new old");
+        assert!(is_test(&images[3]));
+        let (key, value) = promotion("r");
+        images[3].properties.insert(key.clone(), value);
+        assert_eq!(names(&images, "r"), "test new old");
+        assert!(!is_test(&images[3]));
+        // Back again, and one of another recipe.
+        let at = |second: i64| format!("r {}", jiff::Timestamp::from_second(second).unwrap());
+        images[3].properties.insert(key.clone(), at(50));
+        images[1].properties.insert(key.clone(), at(60));
+        images[2].properties.insert(key.clone(), at(55));
+        assert_eq!(names(&images, "r"), "old other test new");
+        assert_eq!(names(&images, "q"), "other");
+        // One that is not whole yet says of everything that it is unfinished.
+        images[0].properties.insert(key, "unfinished".into());
+        assert_eq!(names(&images[..1], "r"), "new");
     }
 }

@@ -2,20 +2,27 @@
 
 mod build;
 mod catalog;
+mod difference;
 mod disk;
+mod lock;
+mod locked;
 mod login;
 mod manifest;
 mod progress;
 mod recipe;
+mod sbom;
 mod sequence;
 mod steps;
 
 pub use build::{Ask, BuildError, Builder, Choice, instance_name};
-pub use catalog::{built_image, images_of_kiln, is_of_kiln, origin};
+pub use catalog::{built_image, images_of_kiln, is_of_kiln, is_test, origin, promotion, standing};
+pub use difference::{Change, Difference};
 pub use disk::{DiskFormat, Export, ExportError, Exported, Sidecar, SidecarError, check as check_export};
+pub use lock::{Lock, LockError, LockFile, LockedPackage};
 pub use manifest::{Manifest, Package};
 pub use progress::{Event, Progress, State};
 pub use recipe::{Recipe, Source};
+pub use sbom::Sbom;
 
 /// A script that installs the binary from its standard input; its argument is the SHA-256.
 pub const INSTALL_KILN: &str = steps::INSTALL_KILN.script;

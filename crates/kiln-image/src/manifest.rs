@@ -80,6 +80,22 @@ impl Manifest {
     }
 }
 
+/// With packages given as `NAME VERSION ARCHITECTURE`, a line each.
+#[cfg(test)]
+pub(crate) fn test_manifest(packages: &str) -> Manifest {
+    let lines: String = packages.lines().map(|line| line.replace(' ', "\t") + "\t-\n").collect();
+    Manifest {
+        format: Version,
+        recipe: "r".into(),
+        source: "bookworm".into(),
+        source_digest: None,
+        family: "debian".into(),
+        built: jiff::Timestamp::UNIX_EPOCH,
+        kiln: "1".into(),
+        packages: Manifest::packages_from(Family::ALL[0], &lines),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,8 @@ use kiln_wire::labels::image as property;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use crate::lock::Lock;
+
 /// Raised when the build sequence itself changes what ends up in an image.
 const SEQUENCE: u32 = 2;
 
@@ -24,6 +26,9 @@ pub struct Recipe {
     pub system_sources: bool,
     /// Other repositories, in the order of the file.
     pub sources: Vec<SourceSpec>,
+    /// Exactly the packages that are to be in it.
+    #[serde(skip)]
+    pub lock: Option<Lock>,
     /// The source as it is, with what a disk needs to boot, and nothing else.
     pub bootable: bool,
 }
@@ -71,6 +76,7 @@ impl Recipe {
             commands: image.commands.clone(),
             system_sources,
             sources,
+            lock: None,
             bootable: false,
         })
     }
@@ -98,6 +104,7 @@ impl Recipe {
             commands: Vec::new(),
             system_sources,
             sources,
+            lock: None,
             bootable: true,
         }
     }
@@ -141,10 +148,26 @@ impl Recipe {
                 "others": self.sources.iter().map(source_content).collect::<Vec<_>>(),
             });
         }
+        if let Some(lock) = &self.lock {
+            content["lock"] = lock.digest().into();
+        }
         if self.bootable {
             content["bootable"] = self.family().steps.bootable.script.into();
         }
         hex::encode(Sha256::digest(content.to_string()))
+    }
+
+    /// The digest of the same recipe without any lock: what the image of the file is known by.
+    pub fn unlocked_digest(&self) -> String {
+        self.unlocked().digest()
+    }
+
+    fn unlocked(&self) -> Recipe {
+        let source = match &self.source {
+            Source::Image(parent) => Source::Image(Box::new(parent.unlocked())),
+            other => other.clone(),
+        };
+        Recipe { source, lock: None, ..self.clone() }
     }
 
     /// The name of an image built at this time: readable, and different for every recipe and build.

@@ -12,6 +12,7 @@ use kiln_wire::labels::image as property;
 use kiln_wire::{Identity, UserData};
 
 use crate::build::{BuildError, BuildNetwork, Builder, Choice, ROLE, instance_name};
+use crate::catalog::promotion;
 use crate::login::Login;
 use crate::manifest::{Manifest, Package};
 use crate::recipe::Recipe;
@@ -19,9 +20,9 @@ use crate::steps;
 
 /// One build, from its instance to its image.
 pub(crate) struct Sequence<'b> {
-    builder: &'b Builder<'b>,
-    recipe: &'b Recipe,
-    family: &'static Family,
+    pub(crate) builder: &'b Builder<'b>,
+    pub(crate) recipe: &'b Recipe,
+    pub(crate) family: &'static Family,
     logins: Vec<Login>,
     /// When each step began.
     began: Vec<(&'static str, Instant)>,
@@ -63,6 +64,7 @@ impl<'b> Sequence<'b> {
             let packages: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
             self.step(&host, &family.steps.bootable, &packages, b"").await?;
         } else {
+            self.apply_lock(&host, &before).await?;
             self.install(&host).await?;
         }
         self.begin("services", steps::SETTLE_SERVICES.says);
@@ -70,6 +72,8 @@ impl<'b> Sequence<'b> {
         let units: Vec<&str> = enabled.into_iter().chain(["--"]).chain(disabled).collect();
         self.step(&host, &steps::SETTLE_SERVICES, &units, b"").await?;
         let packages = self.packages(&host).await?;
+        self.check_lock(&packages)?;
+        self.keep_packages(&host).await?;
         self.begin("clean", steps::CLEAN.says);
         self.close_sources(&host).await?;
         self.step(&host, &family.steps.clean, &[], b"").await?;
@@ -88,13 +92,41 @@ impl<'b> Sequence<'b> {
             kiln: env!("CARGO_PKG_VERSION").to_string(),
             packages,
         };
-        let properties = BTreeMap::from([
+        let mut properties = BTreeMap::from([
             (property::RECIPE.to_string(), manifest.recipe.clone()),
             (property::NAME.to_string(), recipe.name.clone()),
             (property::MANIFEST.to_string(), serde_json::to_string(&manifest)?),
+            (property::BUILT_FOR.to_string(), builder.cluster_id.to_string()),
         ]);
+        if builder.test {
+            properties.insert(property::TEST.to_string(), "yes".to_string());
+        } else if recipe.lock.is_some() {
+            properties.extend([promotion(&recipe.unlocked_digest())]);
+        }
         let new = NewImage { name: recipe.image_name(manifest.built), labels: Labels::new(), properties };
         Ok(builder.cloud.create_image(&id, new).await?)
+    }
+
+    /// What a recipe adds to its source.
+    async fn install(&mut self, host: &Host) -> Result<(), BuildError> {
+        let (recipe, family) = (self.recipe, self.family);
+        self.begin("update", family.steps.update.says);
+        self.step(host, &family.steps.update, &[], b"").await?;
+        // Before the packages, which would give them numbers of their own.
+        self.begin("users", steps::MAKE_SERVICE_USERS.says);
+        let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
+        let users: Vec<&str> = users.iter().map(String::as_str).collect();
+        self.step(host, &steps::MAKE_SERVICE_USERS, &users, b"").await?;
+        let wanted: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
+        if !wanted.is_empty() {
+            self.begin("install", family.steps.install.says);
+            self.step(host, &family.steps.install, &wanted, b"").await?;
+        }
+        for command in &recipe.commands {
+            self.begin("command", &format!("running: {command}"));
+            self.script(host, "a command of the file", command, &[], b"").await?;
+        }
+        Ok(())
     }
 
     async fn boot(&mut self, source: &Image, within: BuildNetwork) -> Result<(String, Host), BuildError> {
@@ -144,28 +176,6 @@ impl<'b> Sequence<'b> {
         let answer = builder.ssh.wait_output(&host, &["true"], Duration::from_secs(120));
         builder.unless_stopped(answer).await??;
         Ok((instance.id, host))
-    }
-
-    /// What a recipe adds to its source.
-    async fn install(&mut self, host: &Host) -> Result<(), BuildError> {
-        let (recipe, family) = (self.recipe, self.family);
-        self.begin("update", family.steps.update.says);
-        self.step(host, &family.steps.update, &[], b"").await?;
-        // Before the packages, which would give them numbers of their own.
-        self.begin("users", steps::MAKE_SERVICE_USERS.says);
-        let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
-        let users: Vec<&str> = users.iter().map(String::as_str).collect();
-        self.step(host, &steps::MAKE_SERVICE_USERS, &users, b"").await?;
-        let wanted: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
-        if !wanted.is_empty() {
-            self.begin("install", family.steps.install.says);
-            self.step(host, &family.steps.install, &wanted, b"").await?;
-        }
-        for command in &recipe.commands {
-            self.begin("command", &format!("running: {command}"));
-            self.script(host, "a command of the file", command, &[], b"").await?;
-        }
-        Ok(())
     }
 
     async fn packages(&self, host: &Host) -> Result<Vec<Package>, BuildError> {
@@ -235,7 +245,7 @@ impl<'b> Sequence<'b> {
         Err(kiln_cloud::Error::failed("the build instance did not shut down").into())
     }
 
-    async fn step(
+    pub(crate) async fn step(
         &self,
         host: &Host,
         step: &Step,

@@ -30,6 +30,12 @@ pub mod image {
     pub const MANIFEST: &str = "kiln_manifest";
     /// The name the image has in the file it was built from.
     pub const NAME: &str = "kiln_image";
+    /// The recipe that the image stands for, whatever it was built from, and since when: `DIGEST TIME`.
+    pub const STANDS_FOR: &str = "kiln_stands_for";
+    /// The image was built to be tested: it stands for no recipe until it is promoted.
+    pub const TEST: &str = "kiln_test";
+    /// Id of the cluster that it was built for.
+    pub const BUILT_FOR: &str = "kiln_built_for";
     /// How the image was made: on uploaded images, and on clouds that list an image before its data is complete.
     pub const MADE_BY: &str = "kiln_made_by";
 }

@@ -1,5 +1,6 @@
 //! The operations of the local cloud, as calls of its API.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -185,6 +186,10 @@ impl crate::driver::Driver for Driver {
         let mut all: Vec<Image> = self.client.get("/v1/images").await?;
         all.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
         Ok(all)
+    }
+
+    async fn used_images(&self) -> Result<BTreeSet<String>> {
+        self.client.get("/v1/used-images").await
     }
 
     async fn image(&self, id: &str) -> Result<Image> {

@@ -1,5 +1,6 @@
 //! The fake cloud as the code under test sees it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -146,6 +147,7 @@ impl crate::driver::Driver for Driver {
             Kind::Volume => world.volumes.iter_mut().find(|v| v.id == id).map(|v| &mut v.labels),
             Kind::Network => world.networks.iter_mut().find(|n| n.id == id).map(|n| &mut n.labels),
             Kind::SecurityGroup => world.groups.iter_mut().find(|g| g.id == id).map(|g| &mut g.labels),
+            Kind::Image => world.images.iter_mut().find(|i| i.id == id).map(|i| &mut i.properties),
         };
         found.ok_or_else(|| Error::not_found(kind.word(), id))?.extend(labels);
         Ok(())
@@ -163,6 +165,10 @@ impl crate::driver::Driver for Driver {
 
     async fn images(&self) -> Result<Vec<Image>> {
         Ok(self.0.world().images.clone())
+    }
+
+    async fn used_images(&self) -> Result<BTreeSet<String>> {
+        Ok(self.0.world().list().into_iter().filter_map(|instance| instance.image).collect())
     }
 
     async fn image(&self, id: &str) -> Result<Image> {

@@ -1,6 +1,6 @@
 //! The driver's shape. What each call does is in the module of its subject.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -86,6 +86,7 @@ impl crate::driver::Driver for Driver {
             Kind::Volume => self.label_volume(id, &labels).await,
             Kind::Network => self.tag("networks", id, &labels).await,
             Kind::SecurityGroup => self.tag("security-groups", id, &labels).await,
+            Kind::Image => self.add_properties(id, &labels).await,
         }
     }
 
@@ -99,6 +100,10 @@ impl crate::driver::Driver for Driver {
 
     async fn images(&self) -> Result<Vec<Image>> {
         self.images().await
+    }
+
+    async fn used_images(&self) -> Result<BTreeSet<String>> {
+        self.used_images().await
     }
 
     async fn image(&self, id: &str) -> Result<Image> {

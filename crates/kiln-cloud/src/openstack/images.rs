@@ -303,13 +303,21 @@ impl Driver {
         for key in image.rest.keys().filter(|key| parts::is_further(key)) {
             wanted.entry(key.clone()).or_default();
         }
+        self.patch(&image.id, wanted).await
+    }
+
+    /// To those that an image has.
+    pub async fn add_properties(&self, id: &str, new: &Labels) -> Result<()> {
+        let wanted = new.iter().flat_map(|(key, value)| parts::split(key, value)).collect();
+        self.patch(checked("image", id)?, wanted).await
+    }
+
+    async fn patch(&self, id: &str, wanted: BTreeMap<String, &str>) -> Result<()> {
         let add = |(key, value)| json!({ "op": "add", "path": format!("/{key}"), "value": value });
         let changes = Value::Array(wanted.into_iter().map(add).collect());
-        self.client
-            .request(Glance, Method::PATCH, &format!("/images/{}", image.id), Some(&changes))
-            .retried()
-            .await
-            .map(drop)
+        let path = format!("/images/{id}");
+        let answer = self.client.request(Glance, Method::PATCH, &path, Some(&changes)).retried().await;
+        missing(answer, "image", id).map(drop)
     }
 
     /// The id of the root volume, if the root disk is one.

@@ -1,6 +1,7 @@
 //! Servers that are there: listed by the cluster's tag, rebuilt in place, rebooted, stopped. How they come is in
 //! `create.rs`, how they go in `delete.rs`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -32,6 +33,13 @@ impl Driver {
         self.complete(cluster, &mut all).await?;
         all.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
         Ok(all)
+    }
+
+    /// Images of all servers of the project, whoever made them.
+    pub async fn used_images(&self) -> Result<BTreeSet<String>> {
+        let all: Vec<Server> =
+            self.client.list(Compute, "/servers/detail?sort_key=uuid&sort_dir=asc", "servers").await?;
+        Ok(all.into_iter().filter_map(|server| server.instance().image).collect())
     }
 
     /// Nova learns late which addresses a server has: its fixed one while it is being built, a floating one later

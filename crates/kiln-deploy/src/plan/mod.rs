@@ -11,6 +11,7 @@ mod plan_notes;
 mod reference;
 pub(crate) mod releases;
 pub(crate) mod removal;
+pub(crate) mod software;
 mod text;
 mod together;
 mod volumes;
@@ -28,6 +29,7 @@ pub use node::{
 };
 pub use reference::{Ref, Resource};
 pub use removal::Removal;
+pub use software::SoftwareChange;
 
 use crate::error::{Error, Result};
 use crate::observe::Observed;
@@ -41,6 +43,9 @@ pub struct Plan {
     pub actions: Vec<Action>,
     /// Differences between file and cloud that no action follows from.
     pub notes: Vec<String>,
+    /// What the images that nodes are to get bring, now or later through Slurm.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub software: Vec<SoftwareChange>,
 }
 
 impl Plan {
@@ -107,7 +112,7 @@ impl Plan {
     pub fn followed_by(mut self, next: Plan) -> Plan {
         self.actions.retain(|action| action.stage() != Stage::Drain);
         self.actions.extend(next.actions);
-        Plan { notes: next.notes, ..self }
+        Plan { notes: next.notes, software: next.software, ..self }
     }
 
     /// Names of the volumes that would be deleted.
@@ -165,7 +170,8 @@ fn difference(spec: &Spec, observed: &Observed, targets: &Targets, removal: Remo
     actions.extend(network::security_groups(spec, observed));
     actions.extend(instances::instances(spec, observed, targets, &removals));
     let notes = plan_notes::plan_notes(spec, observed, targets);
-    Plan { cluster: spec.name.clone(), actions, notes }
+    let software = software::software(spec, observed, targets);
+    Plan { cluster: spec.name.clone(), actions, notes, software }
 }
 
 #[cfg(test)]

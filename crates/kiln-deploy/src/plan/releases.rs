@@ -34,6 +34,21 @@ pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> 
     Ok(())
 }
 
+/// That the Slurm which the control node runs now works with the images that these nodes get, given by id.
+pub fn check_rollout(spec: &Spec, observed: &Observed, wanted: &[(&str, &str)]) -> Result<()> {
+    let Some(control) = of_control(spec, observed) else { return Ok(()) };
+    for (name, id) in wanted {
+        let image = observed.images.iter().find(|image| image.id == *id);
+        let release = image.and_then(Manifest::of).and_then(|manifest| manifest.slurm());
+        if let Some(release) = release.filter(|release| !control.can_serve(*release)) {
+            let node = spec.nodes().find(|node| node.name == *name);
+            let group = node.map_or_else(|| (*name).to_string(), |node| group_label(&node));
+            return Err(Error::SlurmDistance { group, release, control });
+        }
+    }
+    Ok(())
+}
+
 /// As [`check`], where Slurm starts empty: only what nodes are to run has to fit together.
 pub fn check_together(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
     let Some(future) = future(spec, observed, targets) else { return Ok(()) };

@@ -164,6 +164,7 @@ impl fmt::Display for Plan {
         }
         let actions = self.actions.iter().map(ToString::to_string);
         let notes = self.notes.iter().map(|note| format!("! {note}"));
-        actions.chain(notes).try_for_each(|line| write!(f, "\n  {line}"))
+        let software = self.software.iter().map(|change| format!("* {change}"));
+        actions.chain(notes).chain(software).try_for_each(|line| write!(f, "\n  {line}"))
     }
 }

@@ -52,8 +52,10 @@ pub const DEBIAN: Family = Family {
         credentials: sources::credentials,
     },
     steps: Steps {
+        lock: Step { says: "looking for the packages of the lock", script: include_str!("lock.sh") },
         update: Step { says: "updating packages", script: include_str!("update.sh") },
         install: Step { says: "installing packages", script: include_str!("install.sh") },
+        keep: Step { says: "gathering packages", script: include_str!("keep-packages.sh") },
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
         bootable: Step { says: "installing kernel and boot loader", script: include_str!("bootable.sh") },
     },

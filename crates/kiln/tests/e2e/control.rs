@@ -1,5 +1,6 @@
 //! The control node gets a new image, or is lost.
 
+use crate::cluster_dir::printed;
 use crate::lab::{Lab, wait};
 use crate::reconcile::cloud;
 
@@ -25,6 +26,9 @@ pub fn too_far(lab: &mut Lab) {
 pub fn upgraded(lab: &mut Lab) {
     lab.edit("source = \"trixie\"", "source = \"forky\"");
     lab.kiln(&["image", "build", "default"]);
+    let plan = lab.kiln(&["plan"]);
+    let software = plan.lines().find(|line| line.contains("software of control")).unwrap_or_default();
+    assert!(software.contains("slurm 24.11.") && software.contains(" -> 26.05."), "{plan}");
     let history = |lab: &mut Lab, until: &str| {
         lab.as_user(
             "login-0",
@@ -50,7 +54,8 @@ pub fn upgraded(lab: &mut Lab) {
     let associations = |text: &str| text.lines().count();
     assert_eq!(associations(&users), associations(&lab.on("control", &["sacctmgr", "-nP", "show", "assoc"])));
 
-    lab.kiln(&["rebuild"]);
+    let said = printed(&lab.try_kiln(&["rebuild"]));
+    assert!(said.contains("software of extra-[0-1],standard-[0-1]") && said.contains(" -> 26.05."), "{said}");
     for node in ["standard-0", "standard-1", "extra-0", "extra-1"] {
         assert!(lab.on(node, &["slurmd", "-V"]).contains(" 26.05."), "{node}");
     }

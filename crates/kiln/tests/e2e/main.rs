@@ -17,6 +17,7 @@ mod disk;
 mod documents;
 mod elastic;
 mod image_builds;
+mod image_life;
 mod images;
 mod instance;
 mod lab;
@@ -162,6 +163,13 @@ const IMAGE_BUILDS: &[Scenario] = &[
     ("a build that fails leaves nothing", image_builds::failures),
 ];
 
+/// What becomes of images. No cluster is raised.
+const IMAGE_LIFE: &[Scenario] = &[
+    ("images are compared, promoted and deleted", image_life::compared_and_promoted),
+    ("a bill of materials is accepted", image_life::bill_of_materials),
+    ("a locked build repeats, and names what is gone", image_life::locked),
+];
+
 /// Images that leave the local cloud.
 const DISK: &[Scenario] = &[
     ("two exports of an image are the same disk", disk::exported),
@@ -266,6 +274,7 @@ const SUITES: &[Suite] = &[
         lane: "newer",
         scenarios: &[RAISE, &[("an upgrade of Slurm under a running and a waiting job", control::upgraded)]],
     },
+    Suite { name: "image-life", debian: "trixie", lane: "newer", scenarios: &[IMAGE_LIFE] },
     Suite {
         name: "forky",
         debian: "forky",

@@ -1,5 +1,7 @@
 //! Images: a name and facts for a stack of layers.
 
+use std::collections::BTreeSet;
+
 use super::access::Caller;
 use super::records::{ImageRecord, Labelled as _, Phase};
 use super::{Daemon, layers, lock, source};
@@ -10,6 +12,12 @@ impl Daemon {
     /// Reading is for everybody: an image holds software, no secrets.
     pub fn images(&self) -> Vec<Image> {
         self.world().images.iter().map(|record| record.image.clone()).collect()
+    }
+
+    /// By instances of any cluster.
+    pub fn used_images(&self, caller: &Caller) -> Result<BTreeSet<String>> {
+        caller.check_root()?;
+        Ok(self.world().instances.iter().map(|record| record.image.clone()).collect())
     }
 
     pub fn image(&self, id: &str) -> Result<Image> {

@@ -17,6 +17,13 @@ impl Daemon {
             Kind::Volume => add(&mut self.world().volumes, caller, id, labels, |v| &mut v.labels),
             Kind::Network => add(&mut self.world().networks, caller, id, labels, |n| &mut n.labels),
             Kind::SecurityGroup => add(&mut self.world().groups, caller, id, labels, |g| &mut g.labels),
+            Kind::Image => {
+                caller.check_root()?;
+                let mut world = self.world();
+                let mut record = world.images.get(id)?.clone();
+                record.image.properties.extend(labels);
+                world.images.put(record)
+            }
         }
     }
 }

@@ -50,6 +50,41 @@ fn a_plan_keeps_to_slurms_releases() {
     assert_eq!(refusal("24.11.5-4", "24.11.5-4", "26.05.5-1").as_deref(), Some(newer));
 }
 
+/// What a new image brings is told before anything is done, for nodes that are rebuilt at once and for those that Slurm moves.
+#[test]
+fn a_plan_says_what_images_bring() {
+    let spec = spec(FILE);
+    let targets = Targets::from([("default".to_string(), Some("new".to_string()))]);
+    let images = vec![image("old", "24.11.5-4"), image("new", "24.11.5-5")];
+    let observed = Observed { images, ..whole(&spec) };
+    let shown = plan(&spec, &observed, &targets).unwrap();
+    let all: Vec<&str> = spec.nodes().map(|node| node.name).collect();
+    assert_eq!(shown.software.len(), 1);
+    assert_eq!(shown.software[0].nodes, all);
+    let line = "old -> new: 1 package changed; slurm 24.11.5-4 -> 24.11.5-5";
+    assert!(shown.to_string().contains(line), "{shown}");
+    assert_eq!(serde_json::json!(shown)["software"][0]["changed"][0]["to"], "24.11.5-5");
+    // Nothing is known of an image that Kiln has not built.
+    let observed = Observed { images: vec![image("new", "24.11.5-5")], ..whole(&spec) };
+    assert!(plan(&spec, &observed, &targets).unwrap().software.is_empty());
+}
+
+/// A rollout is judged by the Slurm that the control node runs now.
+#[test]
+fn a_rollout_keeps_to_slurms_releases() {
+    let spec = spec(FILE);
+    let refusal = |control: &str, target: &str| {
+        let images = vec![image("old", control), image("new", target)];
+        let observed = Observed { images, ..whole(&spec) };
+        let node = spec.compute[0].nodes[0].as_str();
+        releases::check_rollout(&spec, &observed, &[(node, "new")]).err().map(|error| error.to_string())
+    };
+    assert_eq!(refusal("24.11.5-4", "24.11.5-5"), None);
+    assert_eq!(refusal("26.05.5-1", "24.11.5-5"), None);
+    let newer = refusal("24.11.5-4", "26.05.5-1").unwrap_or_default();
+    assert!(newer.contains("does not work with Slurm 24.11.5 on the control node"), "{newer}");
+}
+
 /// Before an image is built: its system says which Slurm it gets. And after one was deleted: the node says it.
 #[test]
 fn releases_are_known_without_images() {

@@ -146,6 +146,9 @@ impl Start {
     ) -> anyhow::Result<Exit> {
         let detach = self.detach;
         let options = self.options(spec)?;
+        for change in rollouts.outlook(&options).await? {
+            context.printer.say(&change);
+        }
         let started = rollouts.start(&options).await?;
         let id = started.rollout.id;
         let todo = started.rollout.nodes.len() - started.skipped;

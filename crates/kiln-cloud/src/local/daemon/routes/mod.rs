@@ -47,6 +47,7 @@ pub fn api(server: Arc<Server>) -> Router {
         .route("/v1/images", get(resources::images))
         .route("/v1/images/{id}/layers", get(resources::layers))
         .route("/v1/images/{id}", get(resources::image).delete(resources::delete_image))
+        .route("/v1/used-images", get(resources::used_images))
         .route("/v1/source-image", post(resources::source_image))
         .route("/v1/volumes", get(resources::volumes).post(resources::create_volume))
         .route("/v1/volumes/{id}", delete(resources::delete_volume))

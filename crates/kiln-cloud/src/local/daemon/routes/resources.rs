@@ -1,5 +1,6 @@
 //! Images, volumes, networks, security groups, flavors.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
@@ -22,6 +23,10 @@ pub struct Of {
 
 pub async fn images(State(server): App, _: Caller) -> Reply<Vec<Image>> {
     server.perform("images", |d| Ok(d.images())).await
+}
+
+pub async fn used_images(State(server): App, caller: Caller) -> Reply<BTreeSet<String>> {
+    server.perform("used_images", move |d| d.used_images(&caller)).await
 }
 
 pub async fn image(State(server): App, _: Caller, Path(id): Path<String>) -> Reply<Image> {
