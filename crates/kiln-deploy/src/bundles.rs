@@ -23,12 +23,16 @@ use crate::plan::removal::has_its_flavor;
 use crate::plan::{self, attachments, security_groups_of, share};
 use crate::targets::targets;
 
+/// The images of compute nodes, by node, where those of the file are too new for the control node.
+pub type KeptImages = BTreeMap<String, String>;
+
 impl Deployment<'_> {
     pub(crate) async fn site_inputs(
         &self,
         observed: &Observed,
         keys: &BTreeMap<String, NodeKeys>,
         kiln_digest: &str,
+        images: Option<&KeptImages>,
     ) -> Result<(Inventory, Secrets)> {
         let instances = observed.nodes();
         let kept = reserved_addresses(self.spec, observed)?;
@@ -67,7 +71,7 @@ impl Deployment<'_> {
             backup_volume: plan::control_has_backup_volume(self.spec, observed),
             exports: self.exports(observed)?,
         };
-        let fleet_file = self.fleet_file(observed).await?;
+        let fleet_file = self.fleet_file_with(observed, images).await?;
         let secrets = Secrets::read(|secret| self.secrets.read(secret), fleet_file, self.ssh_public_key()?)?;
         Ok((inventory, secrets))
     }
@@ -86,6 +90,14 @@ impl Deployment<'_> {
 
     /// The file that tells kilnd all it needs to rebuild or create a node without the deploy host.
     pub async fn fleet_file(&self, observed: &Observed) -> Result<SecretText> {
+        self.fleet_file_with(observed, None).await
+    }
+
+    async fn fleet_file_with(
+        &self,
+        observed: &Observed,
+        kept_images: Option<&KeptImages>,
+    ) -> Result<SecretText> {
         let images = targets(self.spec, observed);
         let token = self.secrets.read(&CLOUD_TOKEN)?;
         let access =
@@ -96,7 +108,9 @@ impl Deployment<'_> {
         for node in self.spec.nodes().filter(|n| n.role == Role::Compute) {
             let fleet_node = FleetNode {
                 group: node.group.to_string(),
-                image: images.get(node.image).cloned().flatten(),
+                image: kept_images
+                    .and_then(|images| images.get(node.name).cloned())
+                    .or_else(|| images.get(node.image).cloned().flatten()),
                 user_data: self.user_data(node.name, Some(share.clone()))?,
                 ssh_key: self.ssh_public_key()?,
                 address: kept.get(node.name).copied(),

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_image::Event;
-use kiln_site::{NodeKeys, Site, site};
+use kiln_site::{Inventory, NodeKeys, Secrets, Site, site};
 use kiln_slurm::parse_nodes;
 use kiln_spec::{Role, Spec};
 use kiln_ssh::{Host, Ssh};
@@ -16,6 +16,7 @@ use kiln_wire::{ApplyReport, BackupList, Bundle, Format as _};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use crate::bundles::KeptImages;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::{bounded, node_of};
@@ -43,13 +44,22 @@ impl Configured {
     }
 }
 
+/// What configuration is made of.
+struct Inputs {
+    ssh: Ssh,
+    keys: BTreeMap<String, NodeKeys>,
+    kiln: Vec<u8>,
+    kiln_digest: String,
+    inventory: Inventory,
+    secrets: Secrets,
+}
+
 /// What every step of one configuration needs.
 struct Task<'a> {
-    ssh: &'a Ssh,
     site: &'a Site<'a>,
-    keys: &'a BTreeMap<String, NodeKeys>,
-    kiln: &'a [u8],
-    kiln_digest: &'a str,
+    inputs: &'a Inputs,
+    /// The resource before which to stop.
+    before: Option<&'a str>,
     dry_run: bool,
 }
 
@@ -58,10 +68,44 @@ impl Deployment<'_> {
         self.secrets.ensure()?;
         let mut observed = self.observe().await?;
         self.check_owner(&observed)?;
+        self.check_no_open_upgrade(&observed)?;
         self.check_awake(&observed)?;
         self.complete(&mut observed).await?;
         let leaving = self.leaving(&observed).await;
         self.with_spec(&leaving.spec).configure_with(self.spec, leaving.nodes, &observed, dry_run).await
+    }
+
+    /// The control node alone, or the beginning of its bundle: all resources before one. With `kept`, compute nodes keep the
+    /// images that they had.
+    pub(crate) async fn configure_control(
+        &self,
+        before: Option<&str>,
+        kept: Option<&KeptImages>,
+    ) -> Result<()> {
+        let mut observed = self.observe().await?;
+        self.complete(&mut observed).await?;
+        let leaving = self.leaving(&observed).await;
+        let whole = self.with_spec(&leaving.spec);
+        let inputs = whole.inputs(&observed, kept).await?;
+        let site = site(whole.spec, &inputs.inventory, &inputs.secrets);
+        let task = Task { site: &site, inputs: &inputs, before, dry_run: false };
+        self.grant().await?;
+        let control = whole.hosts(&observed, std::iter::once(self.spec.control.node.as_str()))?.remove(0);
+        whole.configure_node(&task, control).await.map(drop)
+    }
+
+    async fn inputs(&self, observed: &Observed, kept: Option<&KeptImages>) -> Result<Inputs> {
+        let ring = self.keys()?;
+        let names: Vec<&str> = self.spec.nodes().map(|n| n.name).collect();
+        let keys =
+            names.iter().map(|n| Ok((n.to_string(), ring.node(n)?))).collect::<Result<BTreeMap<_, _>>>()?;
+        let kiln = self.kiln_bytes()?;
+        let kiln_digest = hex::encode(Sha256::digest(&kiln));
+        let (mut inventory, secrets) = self.site_inputs(observed, &keys, &kiln_digest, kept).await?;
+        let ssh = self.ssh()?;
+        self.ask_memory(&ssh, observed, &mut inventory).await?;
+        self.keep_cores(&ssh, observed, &mut inventory).await?;
+        Ok(Inputs { ssh, keys, kiln, kiln_digest, inventory, secrets })
     }
 
     /// Of the file and the nodes that are leaving. `file`: without them.
@@ -75,24 +119,9 @@ impl Deployment<'_> {
         let leaves = |node: &str| leaving.iter().any(|name| name == node);
         let mut not_running = self.not_running(observed)?;
         not_running.retain(|(node, _)| !leaves(node));
-        let ring = self.keys()?;
-        let names: Vec<&str> = self.spec.nodes().map(|n| n.name).collect();
-        let keys =
-            names.iter().map(|n| Ok((n.to_string(), ring.node(n)?))).collect::<Result<BTreeMap<_, _>>>()?;
-        let kiln = self.kiln_bytes()?;
-        let kiln_digest = hex::encode(Sha256::digest(&kiln));
-        let (mut inventory, secrets) = self.site_inputs(observed, &keys, &kiln_digest).await?;
-        let ssh = self.ssh()?;
-        self.ask_memory(&ssh, observed, &mut inventory).await?;
-        self.keep_cores(&ssh, observed, &mut inventory).await?;
-        let task = Task {
-            ssh: &ssh,
-            site: &site(self.spec, &inventory, &secrets),
-            keys: &keys,
-            kiln_digest: &kiln_digest,
-            kiln: &kiln,
-            dry_run,
-        };
+        let inputs = self.inputs(observed, None).await?;
+        let site = site(self.spec, &inputs.inventory, &inputs.secrets);
+        let (ssh, task) = (&inputs.ssh, Task { site: &site, inputs: &inputs, before: None, dry_run });
         if !dry_run {
             self.grant().await?;
         }
@@ -125,7 +154,7 @@ impl Deployment<'_> {
         if failures.is_empty() && !dry_run {
             self.return_to_service(file, observed).await?;
             let staying: Vec<Host> = hosts.iter().filter(|host| !leaves(&host.name)).cloned().collect();
-            self.wait_for_slurm(&ssh, &staying).await?;
+            self.wait_for_slurm(ssh, &staying).await?;
         }
         for (node, status) in not_running {
             (self.progress)(Event::failed(&node, format!("skipped: it is {status}")));
@@ -140,7 +169,7 @@ impl Deployment<'_> {
             });
         }
         if !dry_run {
-            configured.left_behind = left_behind(&ssh, &hosts).await;
+            configured.left_behind = left_behind(ssh, &hosts).await;
             // Every node has the new secrets by now.
             self.secrets.forget_previous()?;
         }
@@ -198,19 +227,16 @@ impl Deployment<'_> {
 
     async fn configure_node(&self, task: &Task<'_>, host: Host) -> Result<ApplyReport> {
         self.check_stop()?;
-        let keys = task.keys.get(&host.name).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
+        let inputs = task.inputs;
+        let keys = inputs.keys.get(&host.name).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
         let bundle =
             task.site.bundle(&host.name, keys).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
-        let digest = ["sh", "-c", DIGEST, "sh", kiln_wire::paths::KILN];
-        let sum = task.ssh.wait_output(&host, &digest, SSH_LIMIT).await?;
-        // Nodes run the same binary as the deploy host, whatever their image brought.
-        if !task.dry_run && !sum.stdout.starts_with(task.kiln_digest) {
-            (self.progress)(Event::working(&host.name, "copying kiln"));
-            let install = ["sh", "-c", kiln_image::INSTALL_KILN, "sh", task.kiln_digest];
-            task.ssh.run(&host, &install, task.kiln).await?;
-        }
+        self.install_kiln(&inputs.ssh, &host, &inputs.kiln, &inputs.kiln_digest, task.dry_run).await?;
         (self.progress)(Event::working(&host.name, "configuring"));
         let report = push(task, &host, &bundle).await?;
+        if task.before.is_some() {
+            return Ok(report);
+        }
         if bundle.role == Role::Control.as_str() && !task.dry_run {
             self.publish(task, &host).await?;
         }
@@ -223,14 +249,33 @@ impl Deployment<'_> {
         Ok(report)
     }
 
+    /// Nodes run the same binary as the deploy host, whatever their image brought.
+    pub(crate) async fn install_kiln(
+        &self,
+        ssh: &Ssh,
+        host: &Host,
+        kiln: &[u8],
+        digest: &str,
+        dry_run: bool,
+    ) -> Result<()> {
+        let ask = ["sh", "-c", DIGEST, "sh", kiln_wire::paths::KILN];
+        let sum = ssh.wait_output(host, &ask, SSH_LIMIT).await?;
+        if !dry_run && !sum.stdout.starts_with(digest) {
+            (self.progress)(Event::working(&host.name, "copying kiln"));
+            let install = ["sh", "-c", kiln_image::INSTALL_KILN, "sh", digest];
+            ssh.run(host, &install, kiln).await?;
+        }
+        Ok(())
+    }
+
     /// Puts the sealed bundles of compute nodes on the share, those that changed.
     async fn publish(&self, task: &Task<'_>, control: &Host) -> Result<()> {
-        let listed = task.ssh.run(control, &["kiln", "node", "published"], b"").await?;
+        let listed = task.inputs.ssh.run(control, &["kiln", "node", "published"], b"").await?;
         let there: BTreeMap<String, String> = serde_json::from_str(&listed).unwrap_or_default();
         let mut publication = kiln_wire::Publication::default();
         let (sender, _) = self.keys()?.sender()?;
         for node in self.spec.compute.iter().flat_map(|g| &g.nodes) {
-            let Some(keys) = task.keys.get(node) else { continue };
+            let Some(keys) = task.inputs.keys.get(node) else { continue };
             let Some(bundle) = task.site.bundle(node, keys) else { continue };
             // The name of the content: which bundle, sealed to whom and by whom.
             let digest = hex::encode(Sha256::digest(format!(
@@ -243,7 +288,7 @@ impl Deployment<'_> {
                 let failed =
                     |e: kiln_wire::SealError| Error::Seal { node: node.clone(), message: e.to_string() };
                 // The node runs no other program of the share.
-                let named = Bundle { kiln: Some(task.kiln_digest.to_string()), ..bundle.clone() };
+                let named = Bundle { kiln: Some(task.inputs.kiln_digest.clone()), ..bundle.clone() };
                 let sealed = kiln_wire::seal(&named, &keys.seal_recipient, &sender).map_err(failed)?;
                 publication.sealed.insert(node.clone(), STANDARD.encode(sealed));
             }
@@ -254,7 +299,7 @@ impl Deployment<'_> {
             return Ok(());
         }
         let json = publication.to_json().map_err(|e| Error::NotReady(e.to_string()))?;
-        task.ssh.run(control, &["kiln", "node", "publish"], &json).await?;
+        task.inputs.ssh.run(control, &["kiln", "node", "publish"], &json).await?;
         Ok(())
     }
 }
@@ -284,8 +329,9 @@ async fn push(task: &Task<'_>, host: &Host, bundle: &Bundle) -> Result<ApplyRepo
     if task.dry_run {
         argv.push("--dry-run");
     }
+    argv.extend(task.before.iter().flat_map(|id| ["--before", id]));
     let json = bundle.to_json().map_err(|e| Error::NotReady(e.to_string()))?;
-    let output = task.ssh.output(host, &argv, &json).await?;
+    let output = task.inputs.ssh.output(host, &argv, &json).await?;
     let report = ApplyReport::from_json(output.stdout.as_bytes()).map_err(|_| {
         Error::NotReady(format!(
             "{}: `kiln node apply` ended with {}: {}",

@@ -154,6 +154,31 @@ pub enum Error {
     },
     #[error("stopped as requested{}", if *canceled { "; the server's tasks were canceled" } else { "; a task of the server still runs" })]
     SyncStopped { canceled: bool },
+    #[error("the upgrade was not begun; Slurm runs as before")]
+    UpgradeNotBegun(#[source] Box<Error>),
+    #[error(
+        "Slurm {to} could not take over; Slurm {from} is back, with its database, its queue and its image"
+    )]
+    UpgradeUndone {
+        from: Release,
+        to: Release,
+        #[source]
+        source: Box<Error>,
+    },
+    #[error(
+        "the upgrade failed, and so did the way back; what it needs is in {directory} on the state volume"
+    )]
+    BackFailed {
+        directory: String,
+        #[source]
+        source: Box<Error>,
+    },
+    #[error("the upgrade from Slurm {0} is half done")]
+    UpgradeOpen(Release),
+    #[error(
+        "image {0}, which the control node runs, is gone from the cloud: there would be no way back from the upgrade"
+    )]
+    NoWayBack(String),
     #[error("cluster {cluster} is asleep{}", from(*.since))]
     Asleep { cluster: String, since: Option<jiff::Timestamp> },
     #[error("cluster {0} is about to sleep: running jobs end, and no other starts")]
@@ -232,6 +257,17 @@ impl Error {
                 "run the same command again to continue; `kiln upgrade --abort` gives it up and lets jobs start again".into(),
             ),
             Error::DataAside(_) | Error::UpgradeFailed { .. } => Some(BACK.into()),
+            Error::UpgradeNotBegun(source) => source.hint(),
+            Error::UpgradeUndone { .. } => Some(
+                "mend the cause and run `kiln up` again; until then put the old source of the image back in the file".into(),
+            ),
+            Error::BackFailed { .. } => Some("`kiln up` goes on with the way back".into()),
+            Error::UpgradeOpen(_) => Some(
+                "`kiln up` goes on with it; with the old source of the image in the file, `kiln up` goes back".into(),
+            ),
+            Error::NoWayBack(_) => Some(
+                "put the old source of the image back in the file and run `kiln up`: it builds the image again; then upgrade".into(),
+            ),
             Error::OtherBack { .. } => Some("put the old source of the image back in the file".into()),
             Error::NoPulp => Some("a table `[pulp]` names it; docs/images.md shows one".into()),
             Error::NoPulpSource | Error::NotOnPulp(_) => {

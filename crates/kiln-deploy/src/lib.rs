@@ -50,7 +50,7 @@ pub use images::{Promotion, Verdict, in_file, nodes_by_image};
 pub use inventory::{HostEntry, InventoryReport};
 pub use nodes::ExecOutcome;
 pub use observe::Observed;
-pub use plan::{Action, HeldNode, Plan, Removal, SoftwareChange, Stage};
+pub use plan::{Action, Begins, ControlUpgrade, HeldNode, Plan, Removal, SoftwareChange, Stage};
 pub use queue::QueuedJob;
 pub use removal::why_held;
 pub use rollout::Rollouts;

@@ -28,8 +28,8 @@ impl Reservation {
 }
 
 pub struct OnControl {
-    ssh: Ssh,
-    host: Host,
+    pub(super) ssh: Ssh,
+    pub(super) host: Host,
 }
 
 impl Deployment<'_> {
@@ -42,9 +42,19 @@ impl Deployment<'_> {
 impl OnControl {
     /// Runs a script that is part of Kiln.
     pub async fn script(&self, script: &str, arguments: &[&str]) -> Result<String> {
+        self.script_with(script, arguments, b"").await
+    }
+
+    /// As [`OnControl::script`], with something to read.
+    pub async fn script_with(&self, script: &str, arguments: &[&str], stdin: &[u8]) -> Result<String> {
         let argv: Vec<&str> = ["sh", "-c", script, "sh"].iter().chain(arguments).copied().collect();
-        let output = self.ssh.output(&self.host, &argv, b"").await?;
+        let output = self.ssh.output(&self.host, &argv, stdin).await?;
         self.checked(output)
+    }
+
+    /// Only root may read it.
+    pub async fn write(&self, path: &str, content: &[u8]) -> Result<()> {
+        self.script_with("umask 077 && cat >\"$1\" && sync", &[path], content).await.map(drop)
     }
 
     pub async fn run(&self, argv: &[&str]) -> Result<String> {

@@ -186,6 +186,12 @@ impl FromStr for Release {
     }
 }
 
+impl serde::Serialize for Release {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl fmt::Display for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:02}.{:02}.{}", self.year, self.month, self.patch)

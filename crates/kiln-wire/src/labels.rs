@@ -9,6 +9,8 @@ pub const ROLE: &str = "kiln_role";
 pub const GROUP: &str = "kiln_group";
 /// The image a node should have, where Slurm is to move it there.
 pub const TARGET_IMAGE: &str = "kiln_target_image";
+/// On the control node while an upgrade of Slurm is half done: how far it is, what it has noted, and the image to go back to.
+pub const UPGRADE: &str = "kiln_upgrade";
 /// The image Kiln last gave an instance, for clouds that cannot say it: the root disk is a volume there.
 pub const IMAGE: &str = "kiln_image";
 

@@ -106,6 +106,7 @@ impl Deployment<'_> {
             Action::NoteControl { volume, address } => self.note_control(volume, *address).await?,
             Action::CreateInstances { instances, .. } => return self.create(&instances.0, made).await,
             Action::RebuildInstances { instances, .. } => self.rebuild(&instances.0, made).await?,
+            Action::UpgradeControl(upgrade) => Box::pin(self.upgrade_control(upgrade, made)).await?,
             Action::LeaveToSlurm { group, image_id, instances, .. } => {
                 self.record_target(&instances.0, &made.id(image_id)?).await?;
                 done(group.clone(), "image change left to Slurm");
@@ -124,7 +125,7 @@ impl Deployment<'_> {
     }
 
     /// The label that tells clusters of one name apart.
-    pub(super) fn id_label(&self) -> Result<Labels> {
+    pub(crate) fn id_label(&self) -> Result<Labels> {
         let id = self.secrets.cluster_id()?;
         Ok(id.into_iter().map(|id| (labels::ID.to_string(), id)).collect())
     }

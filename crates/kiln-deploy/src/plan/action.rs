@@ -10,6 +10,7 @@ use kiln_wire::bundle::MountSource;
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use super::reference::Ref;
+use super::upgrade::ControlUpgrade;
 use crate::owner::Unmarked;
 use crate::slurm_view::JobOnNodes;
 
@@ -69,6 +70,8 @@ pub enum Action {
         #[serde(flatten)]
         instances: Instances<RebuiltNode>,
     },
+    /// The control node gets another release of Slurm.
+    UpgradeControl(Box<ControlUpgrade>),
     /// Records the image that Slurm is to move these nodes to.
     LeaveToSlurm {
         group: String,
@@ -132,11 +135,16 @@ pub enum Stage {
     Firewall,
     /// The control node, whose address the other nodes are told.
     Control,
+    /// New nodes, and those that are started.
     Nodes,
+    /// Another Slurm on the control node. What fails here leaves the other nodes as they are.
+    Upgrade,
+    /// Other images.
+    Rebuild,
 }
 
 impl Stage {
-    pub const ALL: [Stage; 7] = [
+    pub const ALL: [Stage; 9] = [
         Stage::Images,
         Stage::Drain,
         Stage::Remove,
@@ -144,6 +152,8 @@ impl Stage {
         Stage::Firewall,
         Stage::Control,
         Stage::Nodes,
+        Stage::Upgrade,
+        Stage::Rebuild,
     ];
 }
 
@@ -161,16 +171,16 @@ impl Action {
             | Action::NoteControl { .. } => Stage::Network,
             Action::CreateSecurityGroup { .. } => Stage::Firewall,
             Action::CreateInstances { group, .. } if group == "control" => Stage::Control,
-            Action::CreateInstances { .. }
-            | Action::RebuildInstances { .. }
-            | Action::LeaveToSlurm { .. }
-            | Action::StartInstances { .. } => Stage::Nodes,
+            Action::CreateInstances { .. } | Action::StartInstances { .. } => Stage::Nodes,
+            Action::UpgradeControl(_) => Stage::Upgrade,
+            Action::RebuildInstances { .. } | Action::LeaveToSlurm { .. } => Stage::Rebuild,
         }
     }
 
     /// Whether it takes away something that exists now.
     pub fn is_destructive(&self) -> bool {
-        matches!(self, Action::RebuildInstances { .. } | Action::DeleteInstances { .. })
+        use Action::{DeleteInstances, RebuildInstances, UpgradeControl};
+        matches!(self, RebuildInstances { .. } | DeleteInstances { .. } | UpgradeControl(_))
             || self.stage() == Stage::Drain
             || self.deleted_volume().is_some()
     }

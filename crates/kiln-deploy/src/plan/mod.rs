@@ -14,6 +14,7 @@ pub(crate) mod removal;
 pub(crate) mod software;
 mod text;
 mod together;
+mod upgrade;
 mod volumes;
 
 use kiln_spec::Spec;
@@ -30,6 +31,7 @@ pub use node::{
 pub use reference::{Ref, Resource};
 pub use removal::Removal;
 pub use software::SoftwareChange;
+pub use upgrade::{Begins, ControlUpgrade};
 
 use crate::error::{Error, Result};
 use crate::observe::Observed;
@@ -137,7 +139,8 @@ pub fn plan(
 ) -> Result<Plan> {
     owner::check(&spec.name, id, observed.listed(&spec.name))?;
     check(spec, observed, targets)?;
-    Ok(difference(spec, observed, targets, removal))
+    let plan = difference(spec, observed, targets, removal);
+    Ok(upgrade::with_upgrade(plan, spec, observed, targets))
 }
 
 /// As [`plan`], for a maintenance upgrade: every node gets its image at once, and no Slurm has to understand what an

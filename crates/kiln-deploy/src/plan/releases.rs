@@ -6,6 +6,7 @@ use kiln_slurm::Release;
 use kiln_spec::{Node, Role, Spec};
 
 use super::node::group_label;
+use super::upgrade::is_way_back;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
 use crate::targets::Targets;
@@ -17,6 +18,7 @@ pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> 
     let Some(future) = target(spec, &control, observed, targets).or(present) else { return Ok(()) };
     if let Some(present) = present
         && !future.can_convert(present)
+        && !is_way_back(spec, observed, future)
     {
         let node = control.name.to_string();
         return Err(Error::SlurmConversion { node, present, future });

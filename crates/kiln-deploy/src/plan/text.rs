@@ -70,6 +70,7 @@ impl fmt::Display for Action {
                     count(instances)
                 )
             }
+            Action::UpgradeControl(upgrade) => upgrade.fmt(f),
             Action::LeaveToSlurm { group, there: true, instances, .. } => {
                 let (count, nodes) = (count(instances), fold(instances));
                 write!(f, "= {group}: image changes are left to Slurm from now on ({count}): {nodes}")

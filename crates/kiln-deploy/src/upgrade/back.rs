@@ -43,6 +43,7 @@ impl Deployment<'_> {
         self.cloud.check().await?;
         let mut observed = self.observe().await?;
         self.check_owner(&observed)?;
+        self.check_no_open_upgrade(&observed)?;
         self.check_awake(&observed)?;
         self.ask_release(&mut observed).await;
         let control = self.on_control(&observed)?;

@@ -8,6 +8,7 @@ mod back;
 mod limits;
 mod restore;
 mod seen;
+mod step;
 mod steps;
 mod way;
 
@@ -17,6 +18,7 @@ use kiln_spec::Volume;
 use serde::Serialize;
 
 pub use back::WayBack;
+pub use step::{Open, Phase};
 pub use steps::{Begin, Upgraded};
 
 use crate::deployment::Deployment;
@@ -75,6 +77,7 @@ impl Deployment<'_> {
         self.cloud.check().await?;
         let mut observed = self.observe().await?;
         self.check_owner(&observed)?;
+        self.check_no_open_upgrade(&observed)?;
         self.check_awake(&observed)?;
         self.ask_release(&mut observed).await;
         let targets = targets(self.spec, &observed);

@@ -35,11 +35,13 @@ pub struct ApplyOptions {
     /// `/` on a node. Below another root only files, directories and links are applied; users, mounts and
     /// services are skipped, and commands run on this system.
     pub root: PathBuf,
+    /// The id of a resource: it and those behind it are left for later, and the bundle does not count as applied.
+    pub before: Option<String>,
 }
 
 impl Default for ApplyOptions {
     fn default() -> Self {
-        ApplyOptions { dry_run: false, root: "/".into() }
+        ApplyOptions { dry_run: false, root: "/".into(), before: None }
     }
 }
 
@@ -73,7 +75,7 @@ pub fn apply(
         Err(error) => reports.add("kiln:lock".into(), Instant::now(), failure(&error.into())),
         Ok(_lock) => match Session::start(bundle, options) {
             Err(error) => reports.add("kiln:state".into(), Instant::now(), failure(&error)),
-            Ok(session) => run(session, bundle, &mut reports),
+            Ok(session) => run(session, bundle, options.before.as_deref(), &mut reports),
         },
     }
     ApplyReport {
@@ -85,10 +87,11 @@ pub fn apply(
     }
 }
 
-fn run(mut session: Session, bundle: &Bundle, reports: &mut Reports) {
+fn run(mut session: Session, bundle: &Bundle, before: Option<&str>, reports: &mut Reports) {
     removal::apply(&mut session, bundle, reports);
     session.failed_beside(reports.failed().map(|report| report.id.clone()));
-    for resource in &bundle.resources {
+    let wanted = bundle.resources.iter().take_while(|resource| before.is_none_or(|id| resource.id() != id));
+    for resource in wanted {
         let start = Instant::now();
         let id = resource.id();
         let verdict = match session.blocked_by(resource) {
@@ -104,7 +107,11 @@ fn run(mut session: Session, bundle: &Bundle, reports: &mut Reports) {
     }
     let start = Instant::now();
     let ok = reports.failed().next().is_none();
-    if let Err(error) = session.finish(bundle, ok) {
+    let finished = match before {
+        Some(_) => session.pause(),
+        None => session.finish(bundle, ok),
+    };
+    if let Err(error) = finished {
         reports.add("kiln:state".into(), start, failure(&error));
     }
 }

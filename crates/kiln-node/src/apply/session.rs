@@ -168,6 +168,15 @@ impl Session {
         Ok(())
     }
 
+    /// The rest of the bundle is applied another time.
+    pub fn pause(mut self) -> Result<(), ApplyError> {
+        if self.dry_run {
+            return Ok(());
+        }
+        self.save()?;
+        if self.live { Ok(self.units.finish()?) } else { Ok(()) }
+    }
+
     pub fn finish(mut self, bundle: &Bundle, ok: bool) -> Result<(), ApplyError> {
         if self.dry_run {
             return Ok(());

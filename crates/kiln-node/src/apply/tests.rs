@@ -13,7 +13,7 @@ fn a_service_user_with_another_number_is_refused() {
     let fixture = Fixture::new();
     fixture.write("etc/passwd", "munge:x:103:105::/var/lib/munge:/bin/false\n");
     fixture.write("etc/group", "munge:x:105:\n");
-    let options = ApplyOptions { dry_run: true, root: fixture.root.path().into() };
+    let options = ApplyOptions { dry_run: true, root: fixture.root.path().into(), before: None };
     let mut session = Session::start(&bundle(&[]), &options).unwrap();
     let mut user = |uid, gid| {
         let user = kiln_wire::bundle::User {
@@ -33,6 +33,21 @@ fn a_service_user_with_another_number_is_refused() {
     let words = user(64_831, 64_831).unwrap_err();
     assert!(words.starts_with("this image has it with uid 103; Kiln's images have 64831."), "{words}");
     assert!(user(103, 64_831).unwrap_err().contains("gid 105"));
+}
+
+/// What comes later is not touched, and the bundle does not count as applied.
+#[test]
+fn the_rest_of_a_bundle_can_wait() {
+    let fixture = Fixture::new();
+    let resources = [file("/etc/a", "a\n"), file("/etc/b", "b\n"), file("/etc/c", "c\n")];
+    let before = Some("file:/etc/b".to_string());
+    let options = ApplyOptions { dry_run: false, root: fixture.root.path().into(), before };
+    let report = apply(&bundle(&resources), &options, &mut |_| ());
+    assert!(report.ok() && fixture.path("/etc/a").exists() && !fixture.path("/etc/b").exists());
+    assert!(!fixture.path("/etc/c").exists());
+    assert!(state::applied(fixture.root.path()).is_none());
+    assert_eq!(fixture.apply(&resources).changed(), 2);
+    assert!(state::applied(fixture.root.path()).is_some());
 }
 
 struct Fixture {
@@ -68,7 +83,7 @@ impl Fixture {
     }
 
     fn run(&self, resources: &[Resource], dry_run: bool) -> ApplyReport {
-        let options = ApplyOptions { dry_run, root: self.root.path().into() };
+        let options = ApplyOptions { dry_run, root: self.root.path().into(), before: None };
         let mut seen = 0;
         let report = apply(&bundle(resources), &options, &mut |_| seen += 1);
         assert_eq!(seen, report.resources.len());

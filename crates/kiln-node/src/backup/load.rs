@@ -49,6 +49,27 @@ pub fn load(name: &str, say: &dyn Fn(&str)) -> Result<BackupLoaded> {
     Ok(BackupLoaded { format: Version, restored: name.to_owned(), before })
 }
 
+/// Puts a backup in the place of what is there, while no daemon runs and before one is started: on a control node that has
+/// its volumes and its database, and that is not configured further yet. What is there is not kept.
+pub fn put_back(path: &Path, say: &dyn Fn(&str)) -> Result<BackupLoaded> {
+    let _lock = lock::acquire_for_backup(Path::new("/"))?;
+    let _apply = lock::acquire(Path::new("/"))?;
+    for (unit, _) in UNITS {
+        if process::call(&["systemctl", "is-active", "--quiet", unit]).is_ok() {
+            return Err(BackupError::Runs(unit));
+        }
+    }
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    say("checking the backup");
+    let manifest = BackupManifest::verified(path)
+        .map_err(|source| BackupError::Damaged { name: name.clone(), source })?;
+    check_release(&name, &manifest, release()?)?;
+    say("reading the backup");
+    Staged::new(path)?.swap()?;
+    super::set_state_id(&manifest.state_id)?;
+    Ok(BackupLoaded { format: Version, restored: name, before: None })
+}
+
 fn find(name: &str) -> Result<PathBuf> {
     let path = shelf(&settings()?)?.path(name);
     if is_plain(name) && path.is_dir() { Ok(path) } else { Err(BackupError::Unknown(name.to_owned())) }

@@ -22,7 +22,7 @@ use crate::process::{self, ProcessError};
 use shelf::Shelf;
 
 pub use check::problem;
-pub use load::load;
+pub use load::{load, put_back};
 pub use make::{Occasion, now};
 pub use receive::receive;
 
@@ -62,6 +62,8 @@ pub enum BackupError {
     NoSlurm(String),
     #[error(transparent)]
     Process(#[from] ProcessError),
+    #[error("{0} runs, and would write over what is put back")]
+    Runs(&'static str),
     #[error("kilnd's store")]
     Store(#[from] rusqlite::Error),
     #[error("{unit} does not come up{journal}")]

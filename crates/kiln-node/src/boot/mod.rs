@@ -198,7 +198,7 @@ fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result
         update::adopt(&options.share, &digest);
     }
     let bundle = opened.bundle_for(&identity.cluster, &identity.node)?;
-    let apply_options = ApplyOptions { dry_run: false, root: options.root.clone() };
+    let apply_options = ApplyOptions { root: options.root.clone(), ..ApplyOptions::default() };
     let report = apply(&bundle, &apply_options, &mut |report| match report.outcome {
         Outcome::Changed => say(&format!("{}: {}", report.id, report.summary)),
         Outcome::Failed => say(&format!("{} FAILED: {}", report.id, report.summary)),

@@ -229,7 +229,7 @@ fn control_waits_until_it_was_configured_once() {
     let control = r#"{"kiln": {"cluster": "demo", "node": "c1", "role": "control", "domain": "d"}}"#;
     let fixture = Fixture::new(control);
     assert!(matches!(fixture.boot(), Ok(BootOutcome::WaitingForConfigure { .. })));
-    let options = ApplyOptions { dry_run: false, root: fixture.path("root") };
+    let options = ApplyOptions { root: fixture.path("root"), ..ApplyOptions::default() };
     assert!(apply(&bundle("c1"), &options, &mut |_| {}).ok());
     assert!(matches!(fixture.boot(), Ok(BootOutcome::AlreadyConfigured)));
 }

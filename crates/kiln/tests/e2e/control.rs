@@ -1,6 +1,5 @@
 //! The control node gets a new image, or is lost.
 
-use crate::cluster_dir::printed;
 use crate::lab::{Lab, wait};
 use crate::reconcile::cloud;
 
@@ -20,47 +19,6 @@ pub fn too_far(lab: &mut Lab) {
     lab.write_file(&file);
     assert_eq!(before, seen(lab));
     assert!(lab.kiln(&["plan"]).contains("Nothing to do"));
-}
-
-/// A newer Slurm within its own reach: control and login at once, compute nodes through Slurm.
-pub fn upgraded(lab: &mut Lab) {
-    lab.edit("source = \"trixie\"", "source = \"forky\"");
-    lab.kiln(&["image", "build", "default"]);
-    let plan = lab.kiln(&["plan"]);
-    let software = plan.lines().find(|line| line.contains("software of control")).unwrap_or_default();
-    assert!(software.contains("slurm 24.11.") && software.contains(" -> 26.05."), "{plan}");
-    let history = |lab: &mut Lab, until: &str| {
-        lab.as_user(
-            "login-0",
-            &format!("sacct -nXP -S 2026-01-01 -o jobid,user,state | awk -F'|' '$1 < {until}'"),
-        )
-    };
-    let running = lab.submit("--nodes=2 --exclusive --output=running.%j", "sleep 60; echo survived");
-    lab.wait_job(&running, "RUNNING");
-    let waiting = lab.submit("--nodes=2 --exclusive --output=waiting.%j", "echo came through");
-    let (past, users) = (history(lab, &running), lab.on("control", &["sacctmgr", "-nP", "show", "assoc"]));
-    assert!(past.contains("|demo|COMPLETED"), "{past}");
-
-    lab.kiln(&["up", "--yes"]);
-    for node in ["control", "login-0"] {
-        assert!(lab.on(node, &["sinfo --version"]).contains(" 26.05."), "{node}");
-    }
-    for (id, file, words) in [(&running, "running", "survived"), (&waiting, "waiting", "came through")] {
-        let recorded = |lab: &mut Lab| lab.as_user("login-0", &format!("sacct -nXP -j {id} -o state"));
-        wait(&format!("job {id} is done"), || recorded(lab) == "COMPLETED");
-        assert_eq!(lab.as_user("login-0", &format!("cat {file}.{id}")), words);
-    }
-    assert_eq!(past, history(lab, &running));
-    let associations = |text: &str| text.lines().count();
-    assert_eq!(associations(&users), associations(&lab.on("control", &["sacctmgr", "-nP", "show", "assoc"])));
-
-    let said = printed(&lab.try_kiln(&["rebuild"]));
-    assert!(said.contains("software of extra-[0-1],standard-[0-1]") && said.contains(" -> 26.05."), "{said}");
-    for node in ["standard-0", "standard-1", "extra-0", "extra-1"] {
-        assert!(lab.on(node, &["slurmd", "-V"]).contains(" 26.05."), "{node}");
-    }
-    let id = lab.submit("--nodes=2 --output=after.%j", "srun hostname");
-    lab.wait_job(&id, "COMPLETED");
 }
 
 /// The node says which Slurm it runs.

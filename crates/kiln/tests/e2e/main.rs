@@ -39,6 +39,7 @@ mod services;
 mod sleep;
 mod steering;
 mod trouble;
+mod upgrade;
 mod watch;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -283,7 +284,13 @@ const SUITES: &[Suite] = &[
         name: "upgrade",
         debian: "trixie",
         lane: "newer",
-        scenarios: &[RAISE, &[("an upgrade of Slurm under a running and a waiting job", control::upgraded)]],
+        scenarios: &[
+            RAISE,
+            &[
+                ("an upgrade of Slurm that fails goes back by itself", upgrade::fails),
+                ("an upgrade of Slurm under a running and a waiting job, cut off", upgrade::goes_well),
+            ],
+        ],
     },
     Suite { name: "image-life", debian: "trixie", lane: "newer", scenarios: &[IMAGE_LIFE] },
     Suite {

@@ -3,7 +3,7 @@
 use super::*;
 
 /// An image of Kiln's with this Slurm.
-fn image(id: &str, slurm: &str) -> kiln_cloud::Image {
+pub(super) fn image(id: &str, slurm: &str) -> kiln_cloud::Image {
     let manifest = serde_json::json!({
         "recipe": id, "source": "", "built": "2026-01-01T00:00:00Z", "kiln": "",
         "packages": [{ "name": "slurm-client", "version": slurm }],

@@ -5,6 +5,7 @@ mod network;
 mod owners;
 mod removal;
 mod repair;
+mod upgrade;
 mod volumes;
 
 use ipnet::Ipv4Net;

@@ -24,12 +24,20 @@ pub struct Apply {
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Leave this resource and those behind it for later
+    #[arg(long, hide = true, value_name = "ID")]
+    before: Option<String>,
 }
 
 impl Apply {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let bundle = read(&self.bundle).exit(Exit::Usage)?;
-        let options = ApplyOptions { dry_run: self.dry_run, ..ApplyOptions::default() };
+        if let Some(id) = &self.before
+            && !bundle.resources.iter().any(|resource| resource.id() == *id)
+        {
+            return Err(anyhow::anyhow!("the bundle has no resource {id}")).exit(Exit::Usage);
+        }
+        let options = ApplyOptions { dry_run: self.dry_run, before: self.before, ..ApplyOptions::default() };
         let printer = &context.printer;
         // The node comes first: output that cannot be written must not end the apply half way.
         let mut output = Ok(());

@@ -17,6 +17,8 @@ pub enum Backup {
     #[command(hide = true)]
     Receive(Receive),
     #[command(hide = true)]
+    PutBack(PutBack),
+    #[command(hide = true)]
     Check(Check),
 }
 
@@ -49,6 +51,13 @@ pub struct Receive {
     name: String,
 }
 
+/// Put a backup in place before Slurm's daemons and kilnd are started for the first time
+#[derive(Debug, Args)]
+pub struct PutBack {
+    /// Its directory
+    path: std::path::PathBuf,
+}
+
 /// Tell what is wrong with the backups
 #[derive(Debug, Args)]
 pub struct Check {}
@@ -60,6 +69,7 @@ impl Backup {
             Backup::List(verb) => verb.run(context),
             Backup::Load(verb) => verb.run(context),
             Backup::Receive(verb) => verb.run(context),
+            Backup::PutBack(verb) => verb.run(context),
             Backup::Check(verb) => verb.run(context),
         }
     }
@@ -131,6 +141,16 @@ impl Receive {
     #[allow(clippy::unused_self, reason = "every verb is run the same way")]
     fn run(self, _context: &Context) -> anyhow::Result<Exit> {
         advised(backup::receive(&self.name))?;
+        Ok(Exit::Ok)
+    }
+}
+
+impl PutBack {
+    fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        let loaded = advised(backup::put_back(&self.path, &|text| context.printer.say(text)))?;
+        if context.printer.is_json() {
+            context.printer.json(&loaded)?;
+        }
         Ok(Exit::Ok)
     }
 }

@@ -1,0 +1,48 @@
+//! Another release of Slurm on the control node.
+
+use super::images::image;
+use super::*;
+use crate::upgrade::{Open, Phase};
+
+/// A step that Slurm allows: by its own action, with a way back, and continued where it was cut off.
+#[test]
+fn another_slurm_on_control_is_a_step_with_a_way_back() {
+    let spec = spec(FILE);
+    let images = [("old", "24.11.5-4"), ("new", "26.05.5-1")].map(|(id, slurm)| image(id, slurm)).to_vec();
+    let mut observed = Observed { images, ..whole(&spec) };
+    let upgrade = |observed: &Observed, target: &str| {
+        let plan = plan(&spec, observed, &built(target)).unwrap_or_else(|error| panic!("{error}"));
+        let found = plan.actions.iter().find_map(|action| match action {
+            Action::UpgradeControl(upgrade) => Some((upgrade.begins, upgrade.to_string())),
+            _ => None,
+        });
+        assert!(!lines(&plan).iter().any(|line| line.starts_with("~ control: rebuild")), "{plan}");
+        found
+    };
+    let (begins, text) = upgrade(&observed, "new").expect("an upgrade");
+    assert_eq!(begins, Begins::AtTheStart);
+    assert_eq!(
+        text,
+        "~ control: upgrade Slurm 24.11.5 -> 26.05.5: make a backup, stop Slurm, rebuild control in place, old -> new, \
+         convert, compare queue and accounts; if that fails, put image and backup back"
+    );
+    assert!(plan(&spec, &observed, &built("new")).unwrap().is_destructive());
+    assert_eq!(upgrade(&observed, "old"), None);
+
+    let directory = "/var/lib/state/upgrades/20261116-050606-slurm-24.11.5".to_string();
+    let mut open = |phase, image: &str| {
+        let open = Open { phase, directory: directory.clone(), image: "old".into() };
+        let control = observed.instances.iter_mut().find(|i| i.name == "control").expect("control");
+        control.image = Some(image.into());
+        control.labels.extend(open.label());
+        observed.clone()
+    };
+    let begins = |observed: &Observed, target: &str| upgrade(observed, target).expect("an upgrade").0;
+    assert_eq!(begins(&open(Phase::Going, "new"), "new"), Begins::HalfDone);
+    assert_eq!(begins(&open(Phase::Going, "new"), "old"), Begins::OldWanted, "which Slurm alone could not");
+    assert_eq!(begins(&open(Phase::Going, "old"), "new"), Begins::AtTheStart);
+    assert_eq!(begins(&open(Phase::Back, "new"), "new"), Begins::FailedBefore);
+    assert_eq!(begins(&open(Phase::Back, "old"), "new"), Begins::FailedBefore);
+    let (_, text) = upgrade(&open(Phase::Back, "new"), "new").expect("an upgrade");
+    assert!(text.contains("half done: go back to Slurm 24.11.5") && text.contains("with old"), "{text}");
+}
