@@ -10,6 +10,9 @@ mod instance;
 #[path = "../../tests/e2e/lab.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod lab;
+#[path = "../../tests/e2e/pulp_server.rs"]
+#[allow(dead_code, reason = "only the tests start one")]
+mod pulp_server;
 mod reconcile;
 mod rollout;
 
