@@ -93,7 +93,6 @@ impl Deployment<'_> {
             keep_on_failure: how.keep_on_failure,
             test: how.test,
             packages_dir: how.packages.as_deref(),
-            ask: None,
             progress: self.progress,
             stop: &self.stop,
         };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use kiln_cloud::{Cloud, Image, Labels, Network, NewNetwork, NewSecurityGroup, Rule};
 use kiln_site::services::{self, OpenTo};
 use kiln_spec::Credentials;
-use kiln_ssh::{Host, Ssh};
+use kiln_ssh::Ssh;
 use kiln_wire::{SecretText, labels};
 use tokio_util::sync::CancellationToken;
 
@@ -40,8 +40,6 @@ pub struct Builder<'a> {
     /// Finds the `USER:PASSWORD` of a package source, or says why it cannot.
     pub credentials: &'a (dyn Fn(&Credentials) -> Result<SecretText, String> + Send + Sync),
     pub keep_on_failure: bool,
-    /// Asked what to do about a step that has failed. `None`: the build fails.
-    pub ask: Option<Ask<'a>>,
     /// The image is to stand for its recipe only when it is promoted.
     pub test: bool,
     /// Below it, a directory for each image: packages are kept there, and taken from there where a lock is followed.
@@ -49,16 +47,6 @@ pub struct Builder<'a> {
     pub progress: Progress<'a>,
     /// Cancelled when the build is to stop.
     pub stop: &'a CancellationToken,
-}
-
-/// Told which step has failed and how, and where.
-pub type Ask<'a> = &'a (dyn Fn(&str, &BuildError, &Host) -> Choice + Send + Sync);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Choice {
-    /// Run the step again.
-    Retry,
-    Abort,
 }
 
 #[derive(Debug, thiserror::Error)]

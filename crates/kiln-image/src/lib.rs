@@ -14,7 +14,7 @@ mod sbom;
 mod sequence;
 mod steps;
 
-pub use build::{Ask, BuildError, Builder, Choice, instance_name};
+pub use build::{BuildError, Builder, instance_name};
 pub use catalog::{built_image, images_of_kiln, is_of_kiln, is_test, origin, promotion, standing};
 pub use difference::{Change, Difference};
 pub use disk::{DiskFormat, Export, ExportError, Exported, Sidecar, SidecarError, check as check_export};

@@ -11,7 +11,7 @@ use kiln_ssh::Host;
 use kiln_wire::labels::image as property;
 use kiln_wire::{Identity, UserData};
 
-use crate::build::{BuildError, BuildNetwork, Builder, Choice, ROLE, instance_name};
+use crate::build::{BuildError, BuildNetwork, Builder, ROLE, instance_name};
 use crate::catalog::promotion;
 use crate::login::Login;
 use crate::manifest::{Manifest, Package};
@@ -255,26 +255,7 @@ impl<'b> Sequence<'b> {
         self.script(host, step.says, step.script, arguments, stdin).await
     }
 
-    /// Until it succeeds, or nobody wants to try again.
     async fn script(
-        &self,
-        host: &Host,
-        says: &str,
-        script: &str,
-        arguments: &[&str],
-        stdin: &[u8],
-    ) -> Result<(), BuildError> {
-        loop {
-            let outcome = self.try_script(host, says, script, arguments, stdin).await;
-            let (Err(error), Some(ask)) = (&outcome, self.builder.ask) else { return outcome };
-            if matches!(error, BuildError::Stopped) || ask(says, error, host) == Choice::Abort {
-                return outcome;
-            }
-            self.builder.say(&self.recipe.name, &format!("again: {says}"));
-        }
-    }
-
-    async fn try_script(
         &self,
         host: &Host,
         says: &str,

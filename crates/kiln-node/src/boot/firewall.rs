@@ -37,14 +37,35 @@ const LIMIT: Duration = Duration::from_secs(30);
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_secs(300);
 
-/// A node without a packet filter is acceptable where nothing answers at the address.
-pub(super) fn close(origin: Origin) -> Result<(), BootError> {
-    let Err(reason) = set_rules() else { return Ok(()) };
+/// How often the rules are set in a row, while something else changes them at the same moment.
+const ATTEMPTS: u32 = 20;
+
+/// A node without a packet filter is acceptable where nothing answers at the address. Says whether the rules are set.
+pub(super) fn close(origin: Origin) -> Result<bool, BootError> {
+    let Err(reason) = set_rules() else { return Ok(true) };
     if origin == Origin::Address || answers() {
         return Err(BootError::Firewall(reason));
     }
     say(&format!("the metadata address is not closed to users, but nothing answers there: {reason}"));
-    Ok(())
+    Ok(false)
+}
+
+/// Sets the rules, and returns them as the kernel shows them. What something else has changed between the one and the other is
+/// not taken for them.
+fn close_and_read() -> Result<Option<String>, BootError> {
+    for _ in 0..ATTEMPTS {
+        let is_set = close(Origin::ConfigDrive)?;
+        let shown = rules();
+        if !is_set || shown.as_deref().is_some_and(is_whole) {
+            return Ok(shown);
+        }
+    }
+    Err(BootError::Firewall("something else keeps changing the rules that keep the metadata to root".into()))
+}
+
+fn is_whole(shown: &str) -> bool {
+    let drops = |text: &str| text.lines().filter(|line| line.trim_end().ends_with(" drop")).count();
+    drops(shown) == drops(RULES)
 }
 
 /// `kiln node keep-metadata`: closes the metadata, says so to systemd, and sets the rules again whenever something else
@@ -60,8 +81,7 @@ pub fn keep_metadata() -> Result<std::convert::Infallible, BootError> {
 fn keep() -> Result<std::convert::Infallible, BootError> {
     let failed = |error: &dyn std::error::Error| BootError::Firewall(explain(error));
     let changes = monitor();
-    close(Origin::ConfigDrive)?;
-    let mut ours = rules();
+    let mut ours = close_and_read()?;
     logins::open(Path::new(NOLOGIN)).map_err(|error| failed(&error))?;
     notify_ready().map_err(|error| failed(&error))?;
     let Ok(changes) = changes else {
@@ -82,8 +102,7 @@ fn keep() -> Result<std::convert::Infallible, BootError> {
         }
         if rules() != ours {
             say("something else changed the rules that keep the metadata to root; setting them again");
-            close(Origin::ConfigDrive)?;
-            ours = rules();
+            ours = close_and_read()?;
         }
     }
 }
@@ -122,4 +141,16 @@ fn notify_ready() -> std::io::Result<()> {
 fn answers() -> bool {
     let address = SocketAddr::from((Ipv4Addr::new(169, 254, 169, 254), 80));
     std::net::TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_that_were_changed_at_the_same_moment_are_not_taken_for_ours() {
+        assert!(is_whole(RULES));
+        let flushed = RULES.replace("    ip daddr 169.254.169.254 tcp dport 80 meta skuid != 0 drop\n", "");
+        assert!(!is_whole(&flushed) && !is_whole("table inet kiln_node {\n}\n") && !is_whole(""));
+    }
 }
