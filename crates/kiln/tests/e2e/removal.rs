@@ -69,7 +69,9 @@ pub fn under_a_job(lab: &mut Lab) {
     assert!(state(lab, "extra-1").contains("Reason=kiln: to be removed: no longer in the file"));
     assert!(lab.on("control", &["scontrol", "show", "config"]).contains("KillWait                = 1"));
     assert_eq!(lab.job(&held.id, "JobState"), "RUNNING");
-    assert!(lab.kiln(&["status"]).contains("leaving: no longer in the file"));
+    // Another image may be due elsewhere, so its exit code says nothing here.
+    let status = printed(&lab.try_kiln(&["status"]));
+    assert!(status.contains("leaving: no longer in the file"), "{status}");
     assert_eq!(lab.on("extra-0", &["getent", "hosts", "extra-1"]).split_whitespace().count(), 3);
     lab.kiln(&["configure"]);
     assert_eq!(
