@@ -1,4 +1,4 @@
-//! A whole cluster goes to sleep and wakes up: no job is harmed, nothing is lost, and nobody mends what is off on purpose.
+//! A whole cluster goes to sleep and wakes up: no job is harmed, nothing is lost, and kilnd leaves stopped nodes alone.
 
 use kiln_cloud::InstanceStatus;
 use serde_json::Value;
