@@ -120,7 +120,8 @@ impl JobOnNodes {
     pub fn squeue(nodes: &str) -> Vec<String> {
         let states = "--states=RUNNING,CONFIGURING,COMPLETING,SUSPENDED,STOPPED";
         let format = "--format=%i|%u|%P|%e|%N";
-        let words = ["squeue", "--all", "--noheader", states, format].map(String::from);
+        // By number: else Slurm's order of priorities, which differs from one question to the next.
+        let words = ["squeue", "--all", "--noheader", "--sort=i", states, format].map(String::from);
         words.into_iter().chain([format!("--nodelist={nodes}")]).collect()
     }
 
