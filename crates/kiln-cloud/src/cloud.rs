@@ -159,7 +159,7 @@ calls! {
     /// Also of a source image. What was made from the image goes on: it holds on to the parts it uses.
     fn delete_image(id: &str) -> Result<()>;
 
-    /// The plain image of a Debian suite, found or made. `progress` hears of the steps.
+    /// The plain image of a system, found or made. `progress` hears of the steps.
     fn source_image(suite: &str, progress: &(dyn Fn(&str) + Sync)) -> Result<Image>;
 
     fn volumes(cluster: &str) -> Result<Vec<Volume>>;

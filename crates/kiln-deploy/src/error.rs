@@ -140,6 +140,8 @@ pub enum Error {
     NotOnPulp(String),
     #[error("the file itself says which snapshot of source {0} is used")]
     FixedSnapshot(String),
+    #[error("Kiln cannot sync source {0}: its packages are not Debian's")]
+    CannotSync(String),
     #[error("source {0} has no snapshot yet")]
     NoSnapshot(String),
     #[error("the credentials of the Pulp server cannot be used: {0}")]
@@ -270,6 +272,9 @@ impl Error {
             ),
             Error::OtherBack { .. } => Some("put the old source of the image back in the file".into()),
             Error::NoPulp => Some("a table `[pulp]` names it; docs/images.md shows one".into()),
+            Error::CannotSync(_) => Some(
+                "make the snapshot on the server, and name it with `snapshot` in the source's table".into(),
+            ),
             Error::NoPulpSource | Error::NotOnPulp(_) => {
                 Some("`pulp = \"PATH\"` in a table `[source.NAME]` says where it is on the server".into())
             }

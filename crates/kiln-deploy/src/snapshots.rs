@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use kiln_distro::Family;
 use kiln_image::{Event, Progress};
 use kiln_pulp::{Limits, Login, Server, Source, Synced, Upstream};
 use kiln_spec::{PulpSource, PulpSpec, SNAPSHOTS_FILE, Snapshots, SourceSpec, Spec};
@@ -197,6 +198,13 @@ impl<'a> Snapshotting<'a> {
 
     /// Only a server that is to do something has to be able to.
     async fn check(&self, sources: &[&SourceSpec]) -> Result<()> {
+        let syncs = |source: &SourceSpec| {
+            let mut images = self.spec.images.values().filter(|image| image.sources.contains(&source.name));
+            images.all(|image| Family::of_system(image.system).sources.pulp_syncs)
+        };
+        if let Some(source) = sources.iter().find(|source| self.synced(source).is_some() && !syncs(source)) {
+            return Err(Error::CannotSync(source.name.clone()));
+        }
         if sources.iter().any(|source| self.synced(source).is_some()) {
             self.server.check().await.map_err(Error::Pulp)?;
         }

@@ -143,7 +143,7 @@ fn without_snapshot(recipe: &Recipe) -> Option<&str> {
     };
     let below = match &recipe.source {
         Source::Image(parent) => without_snapshot(parent),
-        Source::System(_) | Source::Cloud(_) => None,
+        Source::System(_) | Source::Cloud(..) => None,
     };
     recipe.sources.iter().find(lacks).map(|source| source.name.as_str()).or(below)
 }

@@ -2,11 +2,12 @@
 //! that runs it. A family is one folder and one line in [`Family::ALL`] and [`Family::of_system`]. No I/O happens here.
 
 mod debian;
+mod el;
 
 use std::cmp::Ordering;
 
 use kiln_slurm::Release;
-use kiln_spec::{ImageSource, SourceSpec, Spec, System};
+use kiln_spec::{SourceSpec, Spec, System};
 
 /// The facts of one family. Everything else in Kiln speaks of software and units by the names in the services of
 /// `kiln-site`; a family translates those that it calls otherwise.
@@ -17,6 +18,8 @@ pub struct Family {
     packages: &'static [(&'static str, &'static [&'static str])],
     /// Units with another name here.
     units: &'static [(&'static str, &'static str)],
+    /// Units of the system that nodes do not use, and that would be in the way. An image has them disabled.
+    pub unwanted_units: &'static [&'static str],
     /// Groups that the system has from the start or that its packages make; Kiln gives them no gid of its own.
     pub system_groups: &'static [&'static str],
     pub paths: Paths,
@@ -26,10 +29,14 @@ pub struct Family {
     pub pam_sshd_in_job: &'static str,
     pub sources: Sources,
     pub steps: Steps,
-    /// The Slurm that each release of the system brings.
+    /// The Slurm that each release of the system brings. Empty: that of its package sources, which is known when an image
+    /// is built.
     slurm: &'static [(&'static str, Release)],
     pub installed: Packages,
-    pub bootstrap: Bootstrap,
+    /// What nodes are asked, besides what services ask.
+    pub checks: &'static [Ask],
+    /// `None`: the local cloud has none of its systems.
+    pub bootstrap: Option<Bootstrap>,
 }
 
 #[derive(Debug)]
@@ -37,7 +44,7 @@ pub struct Paths {
     /// Directory of the files that units read their environment from.
     pub environment: &'static str,
     pub locale: &'static str,
-    /// Directory of MariaDB's own settings; files are read in the order of their names.
+    /// File for MariaDB's settings. Files of its directory are read in the order of their names; this one is the last.
     pub mariadb: &'static str,
     /// PAM's stack for sshd.
     pub pam_sshd: &'static str,
@@ -53,6 +60,8 @@ pub struct Sources {
     pub files: fn(&SourceSpec) -> Vec<SourceFile>,
     /// The file with the user and password of one, in memory. `settle` removes it.
     pub credentials: fn(&SourceSpec, user: &str, password: &str) -> SourceFile,
+    /// Whether Kiln can have a Pulp server make snapshots of them.
+    pub pulp_syncs: bool,
 }
 
 /// A file of root's.
@@ -72,14 +81,14 @@ pub struct Steps {
     pub update: Step,
     /// Arguments: the packages.
     pub install: Step,
-    /// Gathers the files of all installed packages. Argument: the directory.
-    pub keep: Step,
+    /// Gathers the files of all installed packages. Argument: the directory. `None`: Kiln cannot do that here.
+    pub keep: Option<Step>,
     /// Removes what the package manager leaves behind.
     pub clean: Step,
     /// Arguments: packages that are needed, too. Adds kernel, boot loader and network to an image that has none, for a disk
     /// that boots by itself; only that is installed. Leaves GRUB in /boot/kiln: boot.img, core.img and bootx64.efi. They look for /boot/grub on the third
-    /// partition of their disk.
-    pub bootable: Step,
+    /// partition of their disk. `None`: Kiln cannot do that here.
+    pub bootable: Option<Step>,
 }
 
 /// A program for the build instance, run by `sh`. What comes from the file is passed as arguments or on standard
@@ -102,8 +111,17 @@ pub struct Packages {
     pub compare: fn(&str, &str) -> Ordering,
     /// What a package URL begins with: `pkg:deb/debian`.
     pub url: &'static str,
-    /// What the names of kernels begin with, whose version is in the name.
-    pub kernel: &'static str,
+    /// Whether the hash of a listed package is that of its file.
+    pub hash_of_file: bool,
+    /// The version of a kernel, if the package with this name and version is one.
+    pub kernel: for<'a> fn(name: &'a str, version: &'a str) -> Option<&'a str>,
+}
+
+/// A question that a node of the family is asked, and what is wrong where the command fails.
+#[derive(Debug)]
+pub struct Ask {
+    pub complaint: &'static str,
+    pub command: &'static [&'static str],
 }
 
 /// An installed package.
@@ -128,11 +146,12 @@ pub struct Bootstrap {
 }
 
 impl Family {
-    pub const ALL: [&'static Family; 1] = [&debian::DEBIAN];
+    pub const ALL: [&'static Family; 2] = [&debian::DEBIAN, &el::EL];
 
     pub fn of_system(system: System) -> &'static Family {
         match system {
             System::Debian(_) => &debian::DEBIAN,
+            System::El(_) => &el::EL,
         }
     }
 
@@ -147,16 +166,9 @@ impl Family {
         brought.iter().find(|(name, _)| *name == system.name()).map(|(_, release)| *release)
     }
 
-    /// The family of one of the spec's images. An image of the cloud is taken for one of the default system's.
+    /// The family of one of the spec's images.
     pub fn of_image(spec: &Spec, image: &str) -> &'static Family {
-        let mut name = image;
-        while let Some(ImageSource::Image(parent)) = spec.images.get(name).map(|image| &image.source) {
-            name = parent;
-        }
-        match spec.images.get(name).map(|image| &image.source) {
-            Some(ImageSource::System(system)) => Family::of_system(*system),
-            _ => Family::of_system(System::ALL[0]),
-        }
+        Family::of_system(spec.images.get(image).map_or(System::ALL[0], |image| image.system))
     }
 
     /// The packages that hold a piece of software.
@@ -179,17 +191,22 @@ mod tests {
     fn every_system_has_a_family() {
         for system in System::ALL {
             let family = Family::of_system(system);
-            assert!(Family::slurm_of(system).is_some(), "{}", system.name());
             assert!(Family::ALL.iter().any(|known| known.name == family.name));
+            assert_eq!(family.bootstrap.is_some(), system.is_made_by_local(), "{}", system.name());
+            let brings_slurm = Family::slurm_of(system).is_some();
+            assert_eq!(brings_slurm, !family.slurm.is_empty(), "{}", system.name());
         }
     }
 
     #[test]
     fn an_image_is_of_the_family_that_it_was_built_on() {
         let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a1\"\n\
-                    [image.default]\nsource = \"trixie\"\n[image.more]\nsource = \"default\"\n";
+                    [image.default]\nsource = \"trixie\"\n[image.more]\nsource = \"default\"\n\
+                    [image.el]\nprebuilt = \"rocky\"\nsystem = \"rocky9\"\n[image.top]\nsource = \"el\"\n";
         let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(Family::of_image(&spec, "more").name, "debian");
         assert_eq!(Family::of_image(&spec, "unknown").name, "debian");
+        assert_eq!(Family::of_image(&spec, "el").name, "el");
+        assert_eq!(Family::of_image(&spec, "top").name, "el");
     }
 }

@@ -59,6 +59,8 @@ pub enum BuildError {
     Step { step: String, message: String },
     #[error("no credentials for source {source_name}: {message}")]
     Credentials { source_name: String, message: String },
+    #[error("Kiln cannot {what} of an image of the {family} family")]
+    Impossible { what: &'static str, family: &'static str },
     #[error("the image is not as locked: {}", .0.join(", "))]
     NotAsLocked(Vec<String>),
     #[error("packages in {}", path.display())]
@@ -85,6 +87,9 @@ impl BuildError {
         match self {
             BuildError::Cloud(error) => error.hint(),
             BuildError::Failed { source, .. } => source.hint(),
+            BuildError::Impossible { what: "keep the packages", .. } => {
+                Some("build from a source with `snapshot`, which keeps them")
+            }
             _ => None,
         }
     }
@@ -112,6 +117,7 @@ fn public_rules(from: &[ipnet::Ipv4Net]) -> Vec<Rule> {
 impl Builder<'_> {
     /// The image of this recipe: found, or built together with the images it is based on.
     pub async fn ensure(&self, recipe: &Recipe, force: bool) -> Result<Image, BuildError> {
+        self.check_family(recipe)?;
         let images = images_of_kiln(self.cloud).await?;
         if let Some(image) = built_image(&images, recipe).filter(|_| !force) {
             return Ok(image.clone());
@@ -123,10 +129,23 @@ impl Builder<'_> {
                 let say = |text: &str| self.say(&recipe.name, text);
                 self.cloud.source_image(system.name(), &say).await?
             }
-            Source::Cloud(name) => self.cloud.find_image(name).await?,
+            Source::Cloud(name, _) => self.cloud.find_image(name).await?,
             Source::Image(parent) => Box::pin(self.ensure(parent, false)).await?,
         };
         self.build(recipe, &source, logins).await
+    }
+
+    /// What the family cannot do, before anything is made.
+    fn check_family(&self, recipe: &Recipe) -> Result<(), BuildError> {
+        let family = recipe.family();
+        let impossible = |what| Err(BuildError::Impossible { what, family: family.name });
+        if recipe.bootable && family.steps.bootable.is_none() {
+            return impossible("make a disk");
+        }
+        if self.packages_dir.is_some() && family.steps.keep.is_none() {
+            return impossible("keep the packages");
+        }
+        Ok(())
     }
 
     fn logins(&self, recipe: &Recipe) -> Result<Vec<Login>, BuildError> {

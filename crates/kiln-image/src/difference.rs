@@ -114,10 +114,10 @@ fn highlights(from: &Manifest, to: &Manifest) -> Vec<String> {
         found.map_or_else(|| "none".to_string(), |package| package.version.clone())
     };
     let kernel = |manifest: &Manifest| {
-        let prefix = manifest.family().installed.kernel;
-        let named = manifest.packages.iter().filter_map(|package| package.name.strip_prefix(prefix));
+        let version_of = manifest.family().installed.kernel;
+        let packages = manifest.packages.iter();
         let mut named: Vec<&str> =
-            named.filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())).collect();
+            packages.filter_map(|package| version_of(&package.name, &package.version)).collect();
         named.sort_by(|a, b| (manifest.family().installed.compare)(a, b));
         named.last().map_or_else(|| "none".to_string(), ToString::to_string)
     };

@@ -55,7 +55,7 @@ impl Sequence<'_> {
         let Some(dir) = self.kept().filter(|dir| self.recipe.lock.is_none() || !dir.is_dir()) else {
             return Ok(());
         };
-        let step = &self.family.steps.keep;
+        let Some(step) = &self.family.steps.keep else { return Ok(()) };
         self.begin("keep", step.says);
         self.step(host, step, &[THERE], b"").await?;
         self.receive(host, &dir).await

@@ -70,9 +70,10 @@ impl Manifest {
     }
 
     pub fn slurm(&self) -> Option<Release> {
-        let is_slurm =
-            |package: &&Package| Family::ALL.iter().any(|f| f.packages("slurm-client")[0] == package.name);
-        self.packages.iter().find(is_slurm)?.version.parse().ok()
+        // Of its own family: `slurm` is something else on Debian.
+        let name = self.family().packages("slurm-client")[0];
+        let version = &self.packages.iter().find(|package| package.name == name)?.version;
+        version.split_once(':').map_or(version.as_str(), |(_, version)| version).parse().ok()
     }
 
     pub fn family(&self) -> &'static Family {

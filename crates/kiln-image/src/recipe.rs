@@ -12,6 +12,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::lock::Lock;
+use crate::manifest::Manifest;
 
 /// Raised when the build sequence itself changes what ends up in an image.
 const SEQUENCE: u32 = 2;
@@ -38,18 +39,16 @@ pub struct Recipe {
 pub enum Source {
     /// The plain image of a system.
     System(System),
-    /// An image of the cloud, by name or id.
-    Cloud(String),
+    /// An image of the cloud, by name or id, and what it is said to be.
+    Cloud(String, System),
     /// An extra image on top of this one.
     Image(Box<Recipe>),
 }
 
 impl Source {
-    /// An image of the cloud is taken for one of the default system's.
     fn family(&self) -> &'static Family {
         match self {
-            Source::System(system) => Family::of_system(*system),
-            Source::Cloud(_) => Family::of_system(System::ALL[0]),
+            Source::System(system) | Source::Cloud(_, system) => Family::of_system(*system),
             Source::Image(parent) => parent.family(),
         }
     }
@@ -61,10 +60,10 @@ impl Recipe {
         let image = spec.images.get(name)?;
         let source = match &image.source {
             ImageSource::System(system) => Source::System(*system),
-            ImageSource::Cloud(name) => Source::Cloud(name.clone()),
+            ImageSource::Cloud(name) => Source::Cloud(name.clone(), image.system),
             ImageSource::Prebuilt(_) => return None,
             ImageSource::Image(parent) => match &spec.images.get(parent)?.source {
-                ImageSource::Prebuilt(name) => Source::Cloud(name.clone()),
+                ImageSource::Prebuilt(name) => Source::Cloud(name.clone(), image.system),
                 _ => Source::Image(Box::new(Recipe::of(spec, parent)?)),
             },
         };
@@ -84,8 +83,8 @@ impl Recipe {
     /// What makes an image of the cloud bootable by itself, with the packages that it has. A disk may go to any cloud, so
     /// it also gets what nodes of its roles need on others.
     pub fn bootable(spec: &Spec, image: &Image) -> Recipe {
-        let source = Source::Cloud(image.id.clone());
         let name = image.properties.get(property::NAME);
+        let source = Source::Cloud(image.id.clone(), system_of(spec, image));
         let roles = match name.and_then(|name| spec.images.get(name)) {
             Some(image) => image.roles.clone(),
             // One that Kiln built, from another file.
@@ -122,7 +121,7 @@ impl Recipe {
     pub fn slurm(&self) -> Option<Release> {
         match &self.source {
             Source::System(system) => Family::slurm_of(*system),
-            Source::Cloud(_) => None,
+            Source::Cloud(..) => None,
             Source::Image(parent) => parent.slurm(),
         }
     }
@@ -133,7 +132,7 @@ impl Recipe {
             "sequence": SEQUENCE,
             "source": match &self.source {
                 Source::System(system) => system.name().to_string(),
-                Source::Cloud(name) => format!("cloud image {name}"),
+                Source::Cloud(name, _) => format!("cloud image {name}"),
                 Source::Image(parent) => parent.digest(),
             },
             "users": ServiceUser::ALL.map(|user| (user.name, user.id)),
@@ -152,7 +151,7 @@ impl Recipe {
             content["lock"] = lock.digest().into();
         }
         if self.bootable {
-            content["bootable"] = self.family().steps.bootable.script.into();
+            content["bootable"] = self.family().steps.bootable.as_ref().map(|step| step.script).into();
         }
         hex::encode(Sha256::digest(content.to_string()))
     }
@@ -174,6 +173,16 @@ impl Recipe {
     pub fn image_name(&self, built: jiff::Timestamp) -> String {
         format!("{}-{}-{}", self.name, &self.digest()[..8], built.strftime("%Y%m%dT%H%M%S"))
     }
+}
+
+/// The system of an image that Kiln built: the file's, or one of the family that its manifest names.
+fn system_of(spec: &Spec, image: &Image) -> System {
+    let of_file = image.properties.get(property::NAME).and_then(|name| spec.images.get(name));
+    let of_manifest = || {
+        let family = Manifest::of(image)?.family().name;
+        System::ALL.into_iter().find(|system| Family::of_system(*system).name == family)
+    };
+    of_file.map(|image| image.system).or_else(of_manifest).unwrap_or(System::ALL[0])
 }
 
 /// Whether packages come from the repositories of the source image, and from which others.

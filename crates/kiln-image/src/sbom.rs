@@ -122,7 +122,7 @@ fn whole(image: &str, manifest: &Manifest) -> SpdxPackage {
 }
 
 fn one(at: usize, family: &Family, package: &Package) -> SpdxPackage {
-    let checksums = package.sha256.iter();
+    let checksums = package.sha256.iter().filter(|_| family.installed.hash_of_file);
     let checksums = checksums.map(|sum| Checksum { algorithm: "SHA256", checksum_value: sum.clone() });
     let architecture = match package.architecture.as_str() {
         "" => String::new(),

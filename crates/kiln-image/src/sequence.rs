@@ -59,10 +59,10 @@ impl<'b> Sequence<'b> {
         let before = self.packages(&host).await?;
         self.begin("sources", family.sources.settle.says);
         self.open_sources(&host).await?;
-        if recipe.bootable {
-            self.begin("bootable", family.steps.bootable.says);
+        if let Some(bootable) = family.steps.bootable.as_ref().filter(|_| recipe.bootable) {
+            self.begin("bootable", bootable.says);
             let packages: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
-            self.step(&host, &family.steps.bootable, &packages, b"").await?;
+            self.step(&host, bootable, &packages, b"").await?;
         } else {
             self.apply_lock(&host, &before).await?;
             self.install(&host).await?;

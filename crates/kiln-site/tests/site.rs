@@ -86,6 +86,31 @@ fn bundle(node: &str) -> Bundle {
 }
 
 #[test]
+fn a_node_of_another_family_has_its_paths() {
+    let image = "[image.default]\nprebuilt = \"r\"\nsystem = \"rocky9\"\n";
+    let spec = kiln_spec::parse(&format!("{FILE}{image}"), "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 9)), secrets());
+    let site = site(&spec, &inventory, &secrets);
+    let ids = |node: &str| {
+        let bundle = site.bundle(node, &keys(node)).unwrap();
+        bundle.resources.iter().map(Resource::id).collect::<Vec<_>>()
+    };
+    let (control, compute) = (ids("control"), ids("standard-0"));
+    for (has, id) in [
+        (&control, "file:/etc/my.cnf.d/zz-kiln.cnf"),
+        (&control, "service:sshd.service"),
+        (&compute, "file:/etc/sysconfig/slurmd"),
+        (&compute, "file:/etc/locale.conf"),
+        (&compute, "file:/etc/pam.d/sshd"),
+    ] {
+        assert!(has.iter().any(|own| own == id), "{id}: {has:?}");
+    }
+    assert!(
+        !control.iter().chain(&compute).any(|id| id.contains("/etc/default") || id.contains("/etc/mysql"))
+    );
+}
+
+#[test]
 fn slurm_conf_with_elastic_groups() {
     let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.fixed]\nnodes = \"fixed-[0-1]\"\n\
         [compute.burst]\nnodes = \"burst-[0-9]\"\nzones = [\"north\", \"south\"]\nelastic = { idle = \"5m\", min = 2 }\n\

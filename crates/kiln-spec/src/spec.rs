@@ -61,6 +61,8 @@ pub struct ImageSpec {
     pub name: String,
     /// Where the build starts.
     pub source: ImageSource,
+    /// Also of an image that is built on another one.
+    pub system: System,
     /// Roles whose software goes in. A fat image has all three.
     pub roles: Vec<Role>,
     /// Installed on top of the roles' own packages.
@@ -345,7 +347,7 @@ pub struct Roles {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Extras {
-    /// Debian packages, installed at image build.
+    /// Packages, installed at image build.
     pub packages: Vec<String>,
     pub files: Vec<ExtraFile>,
     /// Run by `kiln node apply`, after everything else, whenever the list or a file of it changed.

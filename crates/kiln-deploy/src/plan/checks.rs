@@ -88,7 +88,7 @@ fn check_images(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<(
         while let Some(Source::Image(parent)) = source {
             source = Some(parent.source);
         }
-        if let Some(Source::Cloud(image)) = source
+        if let Some(Source::Cloud(image, _)) = source
             && !observed.images.iter().any(|i| i.name == image || i.id == image)
         {
             return Err(Error::NoImage { name: image, hint });

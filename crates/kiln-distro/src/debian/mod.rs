@@ -19,6 +19,7 @@ pub const DEBIAN: Family = Family {
         ("slurmdbd", &["slurmdbd", "slurm-wlm-mysql-plugin"]),
     ],
     units: &[("chronyd.service", "chrony.service"), ("sshd.service", "ssh.service")],
+    unwanted_units: &[],
     system_groups: &[
         "adm",
         "audio",
@@ -41,7 +42,7 @@ pub const DEBIAN: Family = Family {
     paths: Paths {
         environment: "/etc/default",
         locale: "/etc/default/locale",
-        mariadb: "/etc/mysql/mariadb.conf.d",
+        mariadb: "/etc/mysql/mariadb.conf.d/60-kiln.cnf",
         pam_sshd: "/etc/pam.d/sshd",
     },
     pam_sshd_with_job: include_str!("pam-sshd-with-job"),
@@ -50,14 +51,18 @@ pub const DEBIAN: Family = Family {
         settle: Step { says: "setting package sources", script: include_str!("settle-sources.sh") },
         files: sources::files,
         credentials: sources::credentials,
+        pulp_syncs: true,
     },
     steps: Steps {
         lock: Step { says: "looking for the packages of the lock", script: include_str!("lock.sh") },
         update: Step { says: "updating packages", script: include_str!("update.sh") },
         install: Step { says: "installing packages", script: include_str!("install.sh") },
-        keep: Step { says: "gathering packages", script: include_str!("keep-packages.sh") },
+        keep: Some(Step { says: "gathering packages", script: include_str!("keep-packages.sh") }),
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
-        bootable: Step { says: "installing kernel and boot loader", script: include_str!("bootable.sh") },
+        bootable: Some(Step {
+            says: "installing kernel and boot loader",
+            script: include_str!("bootable.sh"),
+        }),
     },
     slurm: &[
         ("bookworm", Release::new(22, 5, 8)),
@@ -69,9 +74,11 @@ pub const DEBIAN: Family = Family {
         parse: listed,
         compare: version::compare,
         url: "pkg:deb/debian",
-        kernel: "linux-image-",
+        hash_of_file: true,
+        kernel,
     },
-    bootstrap: Bootstrap {
+    checks: &[],
+    bootstrap: Some(Bootstrap {
         command: bootstrap,
         step: "I: ",
         masked: &[
@@ -84,7 +91,7 @@ pub const DEBIAN: Family = Family {
             "getty@tty1.service",
             "systemd-firstboot.service",
         ],
-    },
+    }),
 };
 
 /// A line of `list-packages.sh`.
@@ -93,6 +100,11 @@ fn listed(line: &str) -> Option<ListedPackage<'_>> {
     let mut next = || fields.next().filter(|field| !field.is_empty());
     let (name, version, architecture, sha256) = (next()?, next()?, next()?, next()?);
     Some(ListedPackage { name, version, architecture, sha256: Some(sha256).filter(|sum| sum.len() == 64) })
+}
+
+/// The name has the version.
+fn kernel<'a>(name: &'a str, _: &'a str) -> Option<&'a str> {
+    name.strip_prefix("linux-image-").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// What a plain image has.

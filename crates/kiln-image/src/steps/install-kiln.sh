@@ -8,4 +8,8 @@ printf '%s  %s\n' "$1" "$new" | sha256sum --check --status || {
     exit 1
 }
 chmod 755 "$new"
+"$new" --version >/dev/null || {
+    echo 'this kiln does not run on the system of the image; it may have been built for newer libraries' >&2
+    exit 1
+}
 mv "$new" /usr/local/bin/kiln

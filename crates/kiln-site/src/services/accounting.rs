@@ -54,7 +54,7 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
     // Half of the table data of a busy site fits; the rest of the node is slurmctld's.
     let buffer_pool = (memory / 4).clamp(128, 16 * 1024);
     let password = context.secrets.value(&DATABASE_PASSWORD);
-    let settings = format!("{}/60-kiln.cnf", family.paths.mariadb);
+    let settings = family.paths.mariadb;
     let mariadb = service(family.unit(MARIADB), &[&format!("file:{settings}")]);
 
     let server = file(

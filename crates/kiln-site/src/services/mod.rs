@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 
 use kiln_distro::Family;
 use kiln_spec::{Role, Spec};
-use kiln_wire::checkup::ServiceCheck;
+use kiln_wire::checkup::{Question, ServiceCheck};
 pub use service::{Context, OpenTo, Port, Service, Starts, Unit};
 
 use crate::secret::Secret;
@@ -147,7 +147,9 @@ pub fn units_of_image(family: &Family) -> (Vec<&'static str>, Vec<&'static str>)
         let units = all().into_iter().flat_map(|service| service.units);
         units.filter(|unit| wanted.contains(&unit.starts)).map(|unit| family.unit(unit.name)).collect()
     };
-    (start(&[Starts::AtBoot]), start(&[Starts::WithBundle, Starts::Never]))
+    let mut disabled: Vec<&str> = start(&[Starts::WithBundle, Starts::Never]);
+    disabled.extend(family.unwanted_units);
+    (start(&[Starts::AtBoot]), disabled)
 }
 
 /// How a node of this role is asked whether its services work. Services without anything to ask are left out.
@@ -160,7 +162,14 @@ pub fn checks(spec: &Spec, role: Role, family: &Family) -> Vec<ServiceCheck> {
             questions: (service.health)(spec, role),
         }
     };
-    let checks = of(role).iter().filter(|service| service.is_wanted(spec)).map(check);
+    let ask = |ask: &kiln_distro::Ask| Question::new(ask.complaint, ask.command);
+    let system = ServiceCheck {
+        service: "system".to_string(),
+        units: Vec::new(),
+        questions: family.checks.iter().map(ask).collect(),
+    };
+    let services = of(role).iter().filter(|service| service.is_wanted(spec)).map(check);
+    let checks = std::iter::once(system).chain(services);
     checks.filter(|check| !check.units.is_empty() || !check.questions.is_empty()).collect()
 }
 

@@ -33,6 +33,22 @@ fn an_image_has_the_software_of_its_roles() {
 }
 
 #[test]
+fn el_has_other_names_for_some_of_it() {
+    let el = Family::of_system(System::El("rocky9"));
+    let of = |role| list(packages(&spec(OPENSTACK), el, &[role], &[]));
+    insta::assert_snapshot!(Role::ALL.map(of).join("\n"), @r"
+    ca-certificates chrony dbus iproute mariadb-server munge nfs-utils nftables openssh-server pmix procps-ng slurm slurm-slurmctld slurm-slurmdbd sudo
+    ca-certificates chrony dbus iproute less munge nfs-utils nftables openssh-server procps-ng slurm sudo
+    ca-certificates chrony dbus iproute munge nfs-utils nftables openssh-server pmix procps-ng slurm slurm-pam_slurm slurm-slurmd sudo
+    ");
+    let (enabled, disabled) = units_of_image(el);
+    assert_eq!(enabled, ["sshd.service"]);
+    assert!(disabled.contains(&"firewalld.service") && disabled.contains(&"slurmd.service"), "{disabled:?}");
+    let system = checks(&spec(LOCAL), Role::Compute, el).swap_remove(0);
+    assert_eq!((system.service.as_str(), system.questions.len()), ("system", 2));
+}
+
+#[test]
 fn what_only_some_clouds_need_is_installed_there_alone() {
     let (local, openstack) = (spec(LOCAL), spec(OPENSTACK));
     let on_top = |spec: &Spec, role| list(packages(spec, debian(), &[role], &Role::ALL));

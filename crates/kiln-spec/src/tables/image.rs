@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::role;
+use super::source::SourceTable;
 use crate::CloudFacts;
 use crate::diagnostic::Findings;
 use crate::merge::{Merged, default_text};
+use crate::nearest::did_you_mean;
 use crate::validate::{names, unknown};
 use crate::words::{and_list, or_list};
 use crate::written::table::table;
@@ -18,11 +20,13 @@ table! {
     ImageTable {
         /// Where the build starts: another image of this file; or, on `local`, a Debian suite (`bookworm`, `trixie`, `forky`); or, on `openstack`, an image of the cloud by name or id.
         "source" => source: Text, otherwise "`bookworm` on `local`, required on `openstack`";
-        /// An existing image of the cloud, by name or id, that is used as it is. Nothing is built, and no other key is allowed but `roles`.
+        /// An existing image of the cloud, by name or id, that is used as it is. Nothing is built, and no other key is allowed but `roles` and `system`.
         "prebuilt" => prebuilt: Text;
         /// Roles whose software is installed. An image that is built upon another one has that image's software already; the software of roles that the other lacks is added.
         "roles" => roles: List<At<Role>>, otherwise "those of the image that it is built upon, or all three";
-        /// Debian packages to add. `NAME=VERSION` pins a version.
+        /// The system of the image of the cloud that `source` or `prebuilt` names: `bookworm`, `trixie`, `forky`, or one of the EL family: `rocky9`, `rocky10`, `alma9`, `alma10`. Kiln has never run on a real EL system: see [images.md](images.md#systems).
+        "system" => system: Text, otherwise "`bookworm`, or that of the image that it is built upon";
+        /// Packages to add. `NAME=VERSION` pins a version.
         "packages" => packages: List<Text>;
         /// Shell commands that run as root at the end of the build, in order. The build fails if one of them fails.
         "commands" => commands: List<Text>;
@@ -101,7 +105,7 @@ pub(crate) fn validate(merged: &Merged, findings: &mut Findings<'_>) -> BTreeMap
     for image in &merged.images {
         names::check_name("image", &image.name, findings);
         if System::of(&image.name.value).is_some() {
-            let message = format!("an image cannot be named `{}`: that is a Debian suite", image.name.value);
+            let message = format!("an image cannot be named `{}`: that is a system", image.name.value);
             findings.error("reserved-name", image.name.span.clone(), message).expected("another name");
         }
     }
@@ -111,7 +115,12 @@ pub(crate) fn validate(merged: &Merged, findings: &mut Findings<'_>) -> BTreeMap
         .map(|image| (image.name.value.clone(), one(image, &names, elsewhere, findings)))
         .collect();
     report_cycles(merged, findings);
-    check_sources(merged, findings);
+    inherit(merged, &mut images, |_| false, |image| &mut image.system);
+    for image in &merged.images {
+        let system = images[&image.name.value].system;
+        role::packages(image.table.packages.as_ref(), &[system], findings);
+    }
+    check_sources(merged, &images, findings);
     inherit(merged, &mut images, |table| table.roles.is_some(), |image| &mut image.roles);
     inherit(merged, &mut images, |table| table.sources.is_some(), |image| &mut image.sources);
     images
@@ -134,9 +143,10 @@ fn one(
     roles.dedup();
     ImageSpec {
         name: image.name.value.clone(),
+        system: system(image, &source, findings),
         source,
         roles,
-        packages: role::packages(table.packages.as_ref(), findings),
+        packages: table.packages.as_ref().map(names_of).unwrap_or_default(),
         commands: role::commands(table.commands.as_ref(), findings),
         sources: table.sources.as_ref().map_or_else(|| vec![SYSTEM_SOURCES.to_string()], names_of),
     }
@@ -192,13 +202,49 @@ fn source(
         }
         return ImageSource::Cloud(source.value.clone());
     }
+    let made = System::names(System::is_made_by_local);
     let system = System::of(&source.value).unwrap_or_else(|| {
         let own = names.iter().copied().filter(|name| *name != image.name.value);
-        let known: Vec<&str> = System::ALL.map(System::name).into_iter().chain(own).collect();
+        let known: Vec<&str> = made.iter().copied().chain(own).collect();
         unknown("image", source, &known, findings);
         System::ALL[0]
     });
+    if !system.is_made_by_local() {
+        let message = format!("this cloud cannot make an image of `{}`", system.name());
+        (findings.error("bad-image", source.span.clone(), message)).expected(or_list(&made)).hint(format!(
+            "an image of it that the cloud has can be used: `prebuilt = \"...\"` and `system = \"{}\"`",
+            system.name()
+        ));
+    }
     ImageSource::System(system)
+}
+
+/// Of an image that is built upon another one, until it has that one's: the default.
+fn system(image: &MergedImage, source: &ImageSource, findings: &mut Findings<'_>) -> System {
+    let written = image.table.system.as_ref();
+    let found = written.and_then(|text| System::of(&text.value));
+    if let (Some(text), None) = (written, found) {
+        let known = System::names(|_| true);
+        let message = format!("there is no system `{}`", text.value);
+        (findings.error("unknown-system", text.span.clone(), message))
+            .expected(or_list(&known))
+            .maybe_hint(did_you_mean(&text.value, known.iter().copied()));
+    }
+    let follows_from = match source {
+        ImageSource::System(system) => return report_system(written, "its `source`", *system, findings),
+        ImageSource::Image(_) => "the image that it is built upon",
+        ImageSource::Cloud(_) | ImageSource::Prebuilt(_) => return found.unwrap_or(System::ALL[0]),
+    };
+    report_system(written, follows_from, System::ALL[0], findings)
+}
+
+/// One that was written where it follows from something else.
+fn report_system(written: Option<&Text>, from: &str, system: System, findings: &mut Findings<'_>) -> System {
+    if let Some(text) = written {
+        (findings.error("bad-image", text.span.clone(), format!("the system follows from {from}")))
+            .expected("no `system` here");
+    }
+    system
 }
 
 /// Nothing is built, so nothing can go in.
@@ -223,17 +269,40 @@ fn names_of(list: &List<Text>) -> Vec<String> {
     list.value.iter().map(|name| name.value.clone()).collect()
 }
 
-fn check_sources(merged: &Merged, findings: &mut Findings<'_>) {
+fn check_sources(merged: &Merged, images: &BTreeMap<String, ImageSpec>, findings: &mut Findings<'_>) {
     let own = merged.sources.iter().map(|(name, _)| name.value.as_str());
     let known: Vec<&str> = own.chain([SYSTEM_SOURCES]).collect();
-    for list in merged.images.iter().filter_map(|image| image.table.sources.as_ref()) {
+    for image in &merged.images {
+        let Some(list) = &image.table.sources else { continue };
         if list.value.is_empty() {
             (findings.error("bad-image", list.span.clone(), "packages must come from somewhere"))
                 .expected(format!("names of sources, such as [\"{SYSTEM_SOURCES}\"]"));
         }
-        for name in list.value.iter().filter(|name| !known.contains(&name.value.as_str())) {
-            unknown("source", name, &known, findings);
+        for name in &list.value {
+            let table = merged.sources.iter().find(|(known, _)| known.value == name.value);
+            match (table, images[&image.name.value].system) {
+                (None, _) if name.value != SYSTEM_SOURCES => unknown("source", name, &known, findings),
+                (Some((source, table)), System::El(_)) => check_el_source(source, table, name, findings),
+                _ => {}
+            }
         }
+    }
+}
+
+/// dnf looks at the signatures of packages, with keys that it was given, and knows no suites.
+fn check_el_source(name: &Text, table: &SourceTable, used: &Text, findings: &mut Findings<'_>) {
+    if table.key.is_none() {
+        let message = format!("source `{}` has no `key` to check packages with", name.value);
+        (findings.error("bad-source", name.span.clone(), message))
+            .expected("`key = \"...\"`: a file with the key that its packages are signed with")
+            .related(used.span.clone(), "used here for an EL system");
+    }
+    for list in [&table.suites, &table.components].into_iter().flatten() {
+        let message =
+            format!("source `{}` is for an EL system, whose repositories have no such parts", name.value);
+        (findings.error("bad-source", list.span.clone(), message))
+            .expected("a source of its own for every repository")
+            .related(used.span.clone(), "used here");
     }
 }
 
@@ -266,7 +335,7 @@ fn report_cycles(merged: &Merged, findings: &mut Findings<'_>) {
             ))
             .expected(format!(
                 "a chain of images that begins with {}",
-                or_list(&System::ALL.map(System::name))
+                or_list(&System::names(System::is_made_by_local))
             ));
         }
         done.extend(trail);

@@ -7,7 +7,7 @@ use crate::validate::names::is_unix_name;
 use crate::validate::own_files;
 use crate::written::table::table;
 use crate::written::{List, Text};
-use crate::{ExtraFile, Extras, Role, Roles};
+use crate::{ExtraFile, Extras, Role, Roles, System};
 
 table! {
     /// What the site adds to the nodes of a role.
@@ -24,7 +24,7 @@ table! {
 table! {
     /// Packages, files and commands for the nodes of one role.
     ExtrasTable {
-        /// Debian packages. They are installed when an image with this role is built, so a change here is a new image.
+        /// Packages. They are installed when an image with this role is built, so a change here is a new image.
         "packages" => packages: List<Text>, empty;
         /// Commands that `kiln configure` runs as root, as one `sh` script with `set -eu`, when this list or one of the role's files has changed.
         "commands" => commands: List<Text>, empty;
@@ -49,57 +49,54 @@ table! {
     }
 }
 
-pub(crate) fn validate(written: &RolesTable, findings: &mut Findings<'_>) -> Roles {
+/// `systems`: those of the images.
+pub(crate) fn validate(written: &RolesTable, systems: &[System], findings: &mut Findings<'_>) -> Roles {
     Roles {
-        control: extras(Role::Control, written.control.as_ref(), findings),
-        login: extras(Role::Login, written.login.as_ref(), findings),
-        compute: extras(Role::Compute, written.compute.as_ref(), findings),
+        control: extras(Role::Control, written.control.as_ref(), systems, findings),
+        login: extras(Role::Login, written.login.as_ref(), systems, findings),
+        compute: extras(Role::Compute, written.compute.as_ref(), systems, findings),
     }
 }
 
-fn extras(role: Role, written: Option<&ExtrasTable>, findings: &mut Findings<'_>) -> Extras {
+fn extras(
+    role: Role,
+    written: Option<&ExtrasTable>,
+    systems: &[System],
+    findings: &mut Findings<'_>,
+) -> Extras {
     let Some(written) = written else {
         return Extras::default();
     };
     Extras {
-        packages: packages(Some(&written.packages), findings),
+        packages: packages(Some(&written.packages), systems, findings),
         files: files(role, &written.file, findings),
         commands: commands(Some(&written.commands), findings),
     }
 }
 
-pub(crate) fn packages(written: Option<&List<Text>>, findings: &mut Findings<'_>) -> Vec<String> {
+/// `systems`: a package must be able to have its name in one of them.
+pub(crate) fn packages(
+    written: Option<&List<Text>>,
+    systems: &[System],
+    findings: &mut Findings<'_>,
+) -> Vec<String> {
     let Some(list) = written else {
         return Vec::new();
     };
-    for package in list.value.iter().filter(|package| !is_package(&package.value)) {
+    let is_package = |text: &Text| systems.iter().any(|system| system.is_package(&text.value));
+    let letters = match systems.iter().any(|system| matches!(system, System::El(_))) {
+        true => "letters, digits, `+`, `-`, `.` and `_`",
+        false => "lower-case letters, digits, `+`, `-` and `.`",
+    };
+    for package in list.value.iter().filter(|package| !is_package(package)) {
         (findings.error(
             "bad-package",
             package.span.clone(),
-            format!("`{}` is not the name of a Debian package", package.value),
+            format!("`{}` is not the name of a package", package.value),
         ))
-        .expected(
-            "lower-case letters, digits, `+`, `-` and `.`, at least two; `NAME=VERSION` pins a version",
-        );
+        .expected(format!("{letters}, at least two; `NAME=VERSION` pins a version"));
     }
     list.value.iter().map(|package| package.value.clone()).collect()
-}
-
-/// `name`, `name:arch`, each optionally with `=version`.
-fn is_package(text: &str) -> bool {
-    let (name, version) = text.split_once('=').map_or((text, None), |(name, version)| (name, Some(version)));
-    let (name, arch) = name.split_once(':').map_or((name, None), |(name, arch)| (name, Some(arch)));
-    let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    name.len() >= 2
-        && name.starts_with(lower)
-        && name.chars().all(|c| lower(c) || matches!(c, '+' | '-' | '.'))
-        && arch.is_none_or(|arch| !arch.is_empty() && arch.chars().all(|c| lower(c) || c == '-'))
-        && version.is_none_or(|version| {
-            version.starts_with(|c: char| c.is_ascii_digit())
-                && version
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | '~' | ':'))
-        })
 }
 
 pub(crate) fn commands(written: Option<&List<Text>>, findings: &mut Findings<'_>) -> Vec<String> {

@@ -16,7 +16,7 @@ use crate::tables::{
     backup, cluster, image, partition, pulp, rebuild, reconcile, role, slurm, source, user, user_group,
     volumes,
 };
-use crate::{ControlSpec, Spec, Volumes};
+use crate::{ControlSpec, Spec, System, Volumes};
 
 /// The names of an image, a group, ... that exist, for "unknown" errors.
 pub(crate) fn unknown(kind: &str, name: &crate::written::Text, known: &[&str], findings: &mut Findings<'_>) {
@@ -57,7 +57,8 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
     let users = user::validate(&merged.users, findings);
     let user_groups = user_group::validate(&merged.user_groups, &merged.users, findings);
     let reconcile = reconcile::validate(&merged.reconcile, findings);
-    let roles = role::validate(&merged.roles, findings);
+    let systems: Vec<System> = images.values().map(|image| image.system).collect();
+    let roles = role::validate(&merged.roles, &systems, findings);
     let volumes = Volumes {
         state: volumes::validate("state", &merged.state, findings),
         home: volumes::validate("home", &merged.home, findings),

@@ -18,7 +18,7 @@ fn with_tables(lab: &Lab, tables: &str) {
 }
 
 /// An image's layers on this machine, the lowest first.
-fn layers(image: &str) -> Vec<PathBuf> {
+pub fn layers(image: &str) -> Vec<PathBuf> {
     let records = fs::read_dir(cloud_root().join("state/images")).expect("images").flatten();
     let records =
         records.filter_map(|entry| serde_json::from_slice::<Value>(&fs::read(entry.path()).ok()?).ok());
@@ -29,7 +29,7 @@ fn layers(image: &str) -> Vec<PathBuf> {
 }
 
 /// Files below a directory that hold a text.
-fn holding(dir: &Path, text: &str) -> Vec<PathBuf> {
+pub fn holding(dir: &Path, text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let kind = entry.file_type().expect("a kind");

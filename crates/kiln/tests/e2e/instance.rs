@@ -29,15 +29,27 @@ pub fn address_of(node: &str) -> Option<String> {
 /// Runs a command as root on a node, as `kiln ssh` would: one word is a line for the shell. `None` where the node's
 /// system is not there to be entered.
 pub fn command_on(node: &str, words: &[&str]) -> Option<Command> {
-    let init = init_of(&id_of(node)?)?;
+    Some(enter(&init_of(&id_of(node)?)?, words))
+}
+
+fn enter(init: &str, words: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
-    command.args(["--all", "--target", &init]);
+    command.args(["--all", "--target", init]);
     match words {
         [line] => command.args(["sh", "-c", line]),
         words => command.args(words),
     };
     command.env_clear().env("PATH", PATH).env("HOME", "/root").stdin(Stdio::null());
-    Some(command)
+    command
+}
+
+/// As [`command_on`], in the one instance of this name, which need not be a node's.
+pub fn command_in(name: &str, words: &[&str]) -> Option<Command> {
+    let records = fs::read_dir(cloud_root().join("state/instances")).ok()?.flatten();
+    let records = records.filter_map(|entry| fs::read(entry.path()).ok());
+    let mut records = records.filter_map(|text| serde_json::from_slice::<Value>(&text).ok());
+    let record = records.find(|record| record["name"] == name)?;
+    Some(enter(&init_of(record["id"].as_str()?)?, words))
 }
 
 pub fn id_of(node: &str) -> Option<String> {

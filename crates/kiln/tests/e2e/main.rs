@@ -15,6 +15,7 @@ mod cut;
 mod daemon;
 mod disk;
 mod documents;
+mod el;
 mod elastic;
 mod image_builds;
 mod image_life;
@@ -34,6 +35,7 @@ mod rights;
 #[path = "../lab/rights_table.rs"]
 mod rights_table;
 mod rollout;
+mod rpms;
 mod secrecy;
 mod services;
 mod sleep;
@@ -166,6 +168,12 @@ const IMAGE_BUILDS: &[Scenario] = &[
     ("a build that fails leaves nothing", image_builds::failures),
 ];
 
+/// The EL family, with real dnf and rpm, and without a cluster.
+const EL: &[Scenario] = &[
+    ("an EL image from a signed snapshot, and again from its lock", el::built_from_a_snapshot),
+    ("what an EL node is asked", el::asked),
+];
+
 /// With a real Pulp server, and without a cluster.
 const PULP: &[Scenario] = &[
     ("a Pulp server fetches, and its snapshots are written down", pulp::synced),
@@ -245,6 +253,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "rollout", debian: "bookworm", lane: "elastic", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic", debian: "bookworm", lane: "elastic", scenarios: &[ELASTIC] },
     Suite { name: "reconcile", debian: "bookworm", lane: "bookworm", scenarios: &[RECONCILE] },
+    Suite { name: "el", debian: "bookworm", lane: "elastic", scenarios: &[EL] },
     Suite { name: "backup", debian: "bookworm", lane: "elastic", scenarios: &[BACKUP] },
     Suite { name: "disk", debian: "bookworm", lane: "elastic", scenarios: &[DISK] },
     Suite { name: "backup-lost", debian: "bookworm", lane: "elastic", scenarios: &[BACKUP_LOST] },

@@ -1,4 +1,4 @@
-//! A signed repository of Debian packages, served over HTTP to whoever has the password.
+//! Signed repositories of packages, served over HTTP to whoever has the password.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -98,6 +98,15 @@ impl Repository {
             &self.dir.path().join("gnupg"),
         );
         fs::write(dist.join("InRelease"), signed).expect("a list");
+    }
+
+    /// Where what is served at a path is.
+    pub fn directory(&self, path: &str) -> PathBuf {
+        self.dir.path().join("www").join(path)
+    }
+
+    pub fn gnupg_home(&self) -> PathBuf {
+        self.dir.path().join("gnupg")
     }
 
     pub fn asked(&self) -> Vec<String> {

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use kiln_distro::Family;
+use kiln_distro::{Bootstrap, Family};
 use kiln_spec::System;
 
 use super::records::ImageRecord;
@@ -37,11 +37,19 @@ fn host_key_unit(family: &Family) -> String {
     )
 }
 
+/// A system that the local cloud can make.
+#[derive(Clone, Copy)]
+struct Plain {
+    family: &'static Family,
+    bootstrap: &'static Bootstrap,
+}
+
 /// What is known of the system that a request names.
-fn family_of(request: &SourceRequest) -> Result<&'static Family> {
-    let system = System::of(&request.suite);
+fn plain(request: &SourceRequest) -> Result<Plain> {
+    let family = System::of(&request.suite).map(Family::of_system);
+    let made = family.and_then(|family| Some(Plain { family, bootstrap: family.bootstrap.as_ref()? }));
     let unknown = || Error::unsupported(format!("the local cloud cannot make an image of {}", request.suite));
-    system.map(Family::of_system).ok_or_else(unknown)
+    made.ok_or_else(unknown)
 }
 
 /// Digest of what the system is made from.
@@ -78,7 +86,7 @@ impl Daemon {
     pub fn source_status(&self, request: &SourceRequest) -> Result<(SourceStatus, bool)> {
         names::check_name(&request.suite)?;
         let program = program_digest(&request.executable)?;
-        let system = system_digest(family_of(request)?, &request.suite);
+        let system = system_digest(plain(request)?, &request.suite);
         let found = self.hand_out(|i| {
             i.properties.get(SYSTEM) == Some(&system) && i.properties.get(PROGRAM) == Some(&program)
         })?;
@@ -116,18 +124,18 @@ impl Daemon {
     }
 
     fn try_make_source(&self, request: &SourceRequest) -> Result<()> {
-        let family = family_of(request)?;
-        let system = system_digest(family, &request.suite);
+        let plain = plain(request)?;
+        let system = system_digest(plain, &request.suite);
         let program = program_digest(&request.executable)?;
         let older = self.find_image(|i| i.properties.get(SYSTEM) == Some(&system));
         let base = match older {
             Some(record) => self.layer_dir(&record.layers[0]),
-            None => self.scratch(|dir| self.bootstrap(family, &request.suite, dir))?,
+            None => self.scratch(|dir| self.bootstrap(plain, &request.suite, dir))?,
         };
         let top = self.scratch(|dir| install_program(dir, &request.executable))?;
         let image = Image {
             id: names::new_id(),
-            name: format!("{}-{}", family.name, request.suite),
+            name: format!("{}-{}", plain.family.name, request.suite),
             labels: BTreeMap::new(),
             properties: [(SYSTEM, system), (PROGRAM, program), (SUITE, request.suite.clone())]
                 .map(|(k, v)| (k.to_string(), v))
@@ -172,8 +180,8 @@ impl Daemon {
         self.world().images.iter().find(|record| wanted(&record.image)).cloned()
     }
 
-    fn bootstrap(&self, family: &Family, suite: &str, dir: &Path) -> Result<()> {
-        let argv = (family.bootstrap.command)(suite);
+    fn bootstrap(&self, plain: Plain, suite: &str, dir: &Path) -> Result<()> {
+        let argv = (plain.bootstrap.command)(suite);
         let program = argv.first().map_or("", String::as_str);
         let failed = |e: std::io::Error| Error::failed(format!("cannot run {program}")).because(e);
         let mut command = Command::new(program);
@@ -189,7 +197,7 @@ impl Daemon {
         if let Some(stderr) = child.stderr.take() {
             for line in BufReader::new(stderr).split(b'\n').map_while(std::io::Result::ok) {
                 let line = String::from_utf8_lossy(&line).trim().to_string();
-                if let Some(step) = line.strip_prefix(family.bootstrap.step) {
+                if let Some(step) = line.strip_prefix(plain.bootstrap.step) {
                     lock(&self.sources).insert(suite.to_string(), Progress::Running(step.to_string()));
                 }
                 last.push(line);
@@ -200,14 +208,14 @@ impl Daemon {
         if !child.wait().map_err(failed)?.success() {
             return Err(Error::failed(format!("{program} failed: {}", last.join("\n"))));
         }
-        generalize(family, dir)
+        generalize(plain, dir)
             .map_err(|e| Error::failed(format!("cannot prepare {}", dir.display())).because(e))
     }
 }
 
-fn system_digest(family: &Family, suite: &str) -> String {
-    let command = (family.bootstrap.command)(suite).join(" ");
-    let ingredients = [&command, &family.bootstrap.masked.join(" "), &host_key_unit(family)];
+fn system_digest(plain: Plain, suite: &str) -> String {
+    let command = (plain.bootstrap.command)(suite).join(" ");
+    let ingredients = [&command, &plain.bootstrap.masked.join(" "), &host_key_unit(plain.family)];
     names::sha256_hex(ingredients.map(String::as_str).join("\n").as_bytes())
 }
 
@@ -220,7 +228,7 @@ fn program_digest(executable: &Path) -> Result<String> {
 }
 
 /// Removes what must differ between instances and adds what makes one reachable.
-fn generalize(family: &Family, root: &Path) -> std::io::Result<()> {
+fn generalize(Plain { family, bootstrap }: Plain, root: &Path) -> std::io::Result<()> {
     fs::write(root.join("etc/machine-id"), "")?;
     for entry in fs::read_dir(root.join("etc/ssh"))?.flatten() {
         if entry.file_name().to_string_lossy().starts_with("ssh_host_") {
@@ -231,7 +239,7 @@ fn generalize(family: &Family, root: &Path) -> std::io::Result<()> {
         let _ = fs::remove_file(root.join(name));
     }
     let units = root.join("etc/systemd/system");
-    for unit in family.bootstrap.masked {
+    for unit in bootstrap.masked {
         let path = units.join(unit);
         let _ = fs::remove_file(&path);
         std::os::unix::fs::symlink("/dev/null", path)?;

@@ -1,0 +1,128 @@
+//! Enterprise Linux: Rocky Linux, AlmaLinux and what else is made from the sources of RHEL. Slurm's packages have the names that
+//! Slurm's own spec file gives them, as those of EPEL do.
+
+mod sources;
+mod version;
+
+use crate::{Ask, Family, ListedPackage, Packages, Paths, Sources, Step, Steps};
+
+pub const EL: Family = Family {
+    name: "el",
+    packages: &[
+        ("iproute2", &["iproute"]),
+        ("mariadb", &["mariadb-server"]),
+        ("nfs-client", &["nfs-utils"]),
+        ("nfs-server", &["nfs-utils"]),
+        ("procps", &["procps-ng"]),
+        ("slurm-client", &["slurm"]),
+        ("slurm-pam", &["slurm-pam_slurm"]),
+        ("slurm-pam-adopt", &["slurm-pam_slurm"]),
+        ("slurmctld", &["slurm-slurmctld"]),
+        ("slurmd", &["slurm-slurmd"]),
+        ("slurmdbd", &["slurm-slurmdbd"]),
+    ],
+    // All units have the names of their authors.
+    units: &[],
+    // They refuse the connections of Slurm, and fetch lists of packages on every node.
+    unwanted_units: &["firewalld.service", "dnf-makecache.timer"],
+    system_groups: &[
+        "adm",
+        "audio",
+        "cdrom",
+        "dialout",
+        "disk",
+        "docker",
+        "floppy",
+        "games",
+        "input",
+        "kvm",
+        "lp",
+        "mail",
+        "man",
+        "render",
+        "systemd-journal",
+        "tape",
+        "tty",
+        "users",
+        "utmp",
+        "video",
+        "wheel",
+    ],
+    paths: Paths {
+        environment: "/etc/sysconfig",
+        locale: "/etc/locale.conf",
+        // Behind mariadb-server.cnf, which names a data directory.
+        mariadb: "/etc/my.cnf.d/zz-kiln.cnf",
+        pam_sshd: "/etc/pam.d/sshd",
+    },
+    pam_sshd_with_job: include_str!("pam-sshd-with-job"),
+    pam_sshd_in_job: include_str!("pam-sshd-in-job"),
+    sources: Sources {
+        settle: Step { says: "setting package sources", script: include_str!("settle-sources.sh") },
+        files: sources::files,
+        credentials: sources::credentials,
+        pulp_syncs: false,
+    },
+    steps: Steps {
+        lock: Step { says: "looking for the packages of the lock", script: include_str!("lock.sh") },
+        update: Step { says: "updating packages", script: include_str!("update.sh") },
+        install: Step { says: "installing packages", script: include_str!("install.sh") },
+        keep: None,
+        clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
+        bootable: None,
+    },
+    // What EPEL or the site has.
+    slurm: &[],
+    installed: Packages {
+        list: include_str!("list-packages.sh"),
+        parse: listed,
+        compare: version::compare,
+        url: "pkg:rpm",
+        hash_of_file: false,
+        kernel: |name, version| (name == "kernel-core").then_some(version),
+    },
+    checks: &[
+        Ask {
+            complaint: "SELinux is enforced: services cannot read what they have on volumes. Set it to permissive",
+            command: &["sh", "-c", "! grep -qx 1 /sys/fs/selinux/enforce 2>/dev/null"],
+        },
+        // Where the plugin is not installed, nothing is known.
+        Ask {
+            complaint: "packages were updated since the last boot that need a reboot",
+            command: &["sh", "-c", "dnf -q needs-restarting -r >/dev/null 2>&1; [ $? -ne 1 ]"],
+        },
+    ],
+    bootstrap: None,
+};
+
+/// A line of `list-packages.sh`.
+fn listed(line: &str) -> Option<ListedPackage<'_>> {
+    let mut fields = line.split('\t');
+    let mut next = || fields.next().filter(|field| !field.is_empty());
+    let (name, version, architecture, sha256) = (next()?, next()?, next()?, next()?);
+    Some(ListedPackage { name, version, architecture, sha256: Some(sha256).filter(|sum| sum.len() == 64) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn software_has_the_names_of_slurms_own_spec_file() {
+        assert_eq!(EL.packages("slurmd"), ["slurm-slurmd"]);
+        assert_eq!(EL.packages("slurm-client"), ["slurm"]);
+        assert_eq!(EL.packages("munge"), ["munge"]);
+        assert_eq!(EL.unit("sshd.service"), "sshd.service");
+    }
+
+    #[test]
+    fn installed_packages_are_read_line_by_line() {
+        let sum = "ab".repeat(32);
+        let line = format!("slurm\t1:22.05.9-1.el9\tx86_64\t{sum}");
+        let read = (EL.installed.parse)(&line).unwrap();
+        assert_eq!((read.name, read.version, read.architecture), ("slurm", "1:22.05.9-1.el9", "x86_64"));
+        assert_eq!(read.sha256, Some(sum.as_str()));
+        assert_eq!((EL.installed.parse)("old\t1-1\tnoarch\t(none)").unwrap().sha256, None);
+        assert_eq!((EL.installed.parse)("odd line"), None);
+    }
+}
