@@ -143,7 +143,6 @@ pub fn built_from_a_snapshot(lab: &mut Lab) {
     scene.write(lab, "nowhere", "site.asc", "");
     refused(lab, &repository.login, &[], &["updating packages", "404"]);
     scene.write(lab, "1", "site.asc", "");
-    refused(lab, "site:wrong", &[], &["updating packages", "401"]);
     let words = printed(&build(lab, &repository.login, &["--keep-packages", "kept"]));
     assert!(words.contains("Kiln cannot keep the packages of an image of the el family"), "{words}");
 
