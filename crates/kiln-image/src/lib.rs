@@ -4,6 +4,7 @@ mod build;
 mod catalog;
 mod difference;
 mod disk;
+mod inspect;
 mod lock;
 mod locked;
 mod login;
@@ -20,6 +21,7 @@ pub use catalog::{
 };
 pub use difference::{Change, Difference};
 pub use disk::{DiskFormat, Export, ExportError, Exported, Sidecar, SidecarError, check as check_export};
+pub use inspect::{Fault, inspect};
 pub use lock::{Lock, LockError, LockFile, LockedPackage};
 pub use manifest::{Ancestor, Manifest, Package};
 pub use progress::{Event, Progress, State};

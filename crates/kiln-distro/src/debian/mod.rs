@@ -80,6 +80,12 @@ pub const DEBIAN: Family = Family {
         url: "pkg:deb/debian",
         kernel: "linux-image-",
     },
+    traces: &[
+        ("/etc/apt/auth.conf", "credentials of package sources"),
+        ("/etc/apt/auth.conf.d/*", "credentials of package sources"),
+        ("/var/cache/apt/**", "a cache of packages"),
+        ("/var/lib/apt/lists/**", "a cache of lists of packages"),
+    ],
     bootstrap: Bootstrap {
         command: bootstrap,
         step: "I: ",

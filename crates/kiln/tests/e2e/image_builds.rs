@@ -65,6 +65,16 @@ fn installed(lab: &Lab, image: &str, package: &str) -> Option<String> {
     found["version"].as_str().map(String::from)
 }
 
+/// What is wrong with an image, and that the exit code says it too.
+fn faults(lab: &Lab, image: &str, exit: Option<i32>) -> Vec<String> {
+    let output = lab.try_kiln(&["--json", "image", "check", image]);
+    assert_eq!(output.status.code(), exit, "{}", printed(&output));
+    let checked: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let faults = checked["faults"].as_array().expect("faults").clone();
+    let text = |value: &Value| value.as_str().expect("text").to_string();
+    faults.iter().map(|fault| format!("{}: {}", text(&fault["path"]), text(&fault["what"]))).collect()
+}
+
 const TOOL: Package =
     Package { name: "kiln-test-tool", version: "1.0", file: ("/usr/share/kiln-test/tool", "of-the-site") };
 
@@ -103,6 +113,10 @@ pub fn sources(lab: &mut Lab) {
     );
     assert!(!asked.iter().any(|line| line.contains("Translation")), "{asked:?}");
 
+    // What clusters are raised from, and what is built upon it.
+    for image in ["default", &name] {
+        assert_eq!(faults(lab, image, Some(0)), Vec::<String>::new());
+    }
     // Nodes have the system's sources, out of use; neither the site's nor the password, anywhere.
     let layers = layers(&name);
     let top = layers.last().expect("a layer");
@@ -120,7 +134,8 @@ pub fn sources(lab: &mut Lab) {
     repository.publish("open", "stable", &[TOOL]);
     let more = format!(
         "{tables}[source.kept]\naddress = \"{}/open\"\nsuites = [\"stable\"]\nkey = \"site.asc\"\nkeep = true\n\
-         snapshot = \"20260101T000000Z\"\n[image.more]\nsource = \"site\"\nsources = [\"kept\"]\n",
+         snapshot = \"20260101T000000Z\"\n[image.more]\nsource = \"site\"\nsources = [\"kept\"]\n\
+         commands = [\"printf -- '-----BEGIN PRIVATE KEY-----' >/etc/left.pem\", \"sed -i s/64030/64039/ /etc/passwd\"]\n",
         repository.address
     );
     repository.publish("open/20260101T000000Z", "stable", &[TOOL]);
@@ -131,6 +146,9 @@ pub fn sources(lab: &mut Lab) {
         kept.contains("Check-Valid-Until: no") && kept.contains("/etc/apt/keyrings/kiln-kept.asc"),
         "{kept}"
     );
+    // What a command leaves is found.
+    let left = ["/etc/left.pem: a private key", "/etc/passwd: slurm: not there with its fixed number"];
+    assert_eq!(faults(lab, &more, Some(1)), left);
     for name in [more, name] {
         lab.kiln(&["image", "delete", &name, "--yes"]);
     }
