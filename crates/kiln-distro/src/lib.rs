@@ -33,6 +33,8 @@ pub struct Family {
     /// is built.
     slurm: &'static [(&'static str, Release)],
     pub installed: Packages,
+    /// What the package manager may leave in an image and must not, as patterns, with what it is.
+    pub traces: &'static [(&'static str, &'static str)],
     /// What nodes are asked, besides what services ask.
     pub checks: &'static [Ask],
     /// `None`: the local cloud has none of its systems.

@@ -13,6 +13,8 @@ pub const EL: Family = Family {
         ("mariadb", &["mariadb-server"]),
         ("nfs-client", &["nfs-utils"]),
         ("nfs-server", &["nfs-utils"]),
+        ("openldap-server", &["openldap-servers", "openldap-clients"]),
+        ("openmpi", &["openmpi", "openmpi-devel"]),
         ("procps", &["procps-ng"]),
         ("slurm-client", &["slurm"]),
         ("slurm-pam", &["slurm-pam_slurm"]),
@@ -20,6 +22,7 @@ pub const EL: Family = Family {
         ("slurmctld", &["slurm-slurmctld"]),
         ("slurmd", &["slurm-slurmd"]),
         ("slurmdbd", &["slurm-slurmdbd"]),
+        ("sssd", &["sssd-ldap", "sssd-tools", "sssd-client"]),
     ],
     // All units have the names of their authors.
     units: &[],
@@ -81,6 +84,10 @@ pub const EL: Family = Family {
         hash_of_file: false,
         kernel: |name, version| (name == "kernel-core").then_some(version),
     },
+    traces: &[
+        ("/var/cache/dnf/**", "a cache of packages"),
+        ("/run/kiln-sources/**", "credentials of package sources"),
+    ],
     checks: &[
         Ask {
             complaint: "SELinux is enforced: services cannot read what they have on volumes. Set it to permissive",

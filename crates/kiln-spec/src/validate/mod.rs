@@ -13,8 +13,8 @@ use crate::diagnostic::Findings;
 use crate::merge::Merged;
 use crate::parse::Files;
 use crate::tables::{
-    backup, cluster, image, partition, pulp, rebuild, reconcile, role, slurm, source, user, user_group,
-    volumes,
+    backup, cluster, image, partition, pulp, rebuild, reconcile, role, slurm, software, source, user,
+    user_group, volumes,
 };
 use crate::{ControlSpec, Spec, System, Volumes};
 
@@ -24,6 +24,7 @@ pub(crate) fn unknown(kind: &str, name: &crate::written::Text, known: &[&str], f
         match kind {
             "image" => "unknown-image",
             "source" => "unknown-source",
+            "software" => "unknown-software",
             _ => "unknown-group",
         },
         name.span.clone(),
@@ -48,6 +49,8 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
     let pulp = pulp::validate(merged.pulp.as_ref(), findings);
     let sources = source::validate(&merged.sources, pulp.as_ref(), files, findings);
     let images = image::validate(&merged, findings);
+    let systems: Vec<System> = images.values().map(|image| image.system).collect();
+    let software = software::validate(&merged, &systems, findings);
     let (login, compute) = nodes::groups(&merged, findings);
     network::check_addresses(&merged, subnet, &login, &compute, findings);
     image::check_use(&merged, &images, findings);
@@ -57,7 +60,6 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
     let users = user::validate(&merged.users, findings);
     let user_groups = user_group::validate(&merged.user_groups, &merged.users, findings);
     let reconcile = reconcile::validate(&merged.reconcile, findings);
-    let systems: Vec<System> = images.values().map(|image| image.system).collect();
     let roles = role::validate(&merged.roles, &systems, findings);
     let volumes = Volumes {
         state: volumes::validate("state", &merged.state, findings),
@@ -72,6 +74,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
         domain: merged.domain?.value,
         cloud,
         images,
+        software,
         sources,
         pulp,
         control: ControlSpec {

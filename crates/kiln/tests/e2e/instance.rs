@@ -44,6 +44,7 @@ fn enter(init: &str, words: &[&str]) -> Command {
 }
 
 /// As [`command_on`], in the one instance of this name, which need not be a node's.
+#[allow(dead_code, reason = "the bench has no use for it")]
 pub fn command_in(name: &str, words: &[&str]) -> Option<Command> {
     let records = fs::read_dir(cloud_root().join("state/instances")).ok()?.flatten();
     let records = records.filter_map(|entry| fs::read(entry.path()).ok());
