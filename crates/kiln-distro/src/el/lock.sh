@@ -6,7 +6,7 @@ lock=/run/kiln.lock
 conf=/etc/dnf/dnf.conf
 before=/etc/dnf/kiln-before-lock.conf
 cat >$lock
-there=$(dnf -q --refresh --setopt='*.skip_if_unavailable=0' --setopt=retries=3 repoquery --show-duplicates \
+there=$(dnf -q --refresh --setopt='*.skip_if_unavailable=0' --setopt=retries=3 repoquery \
     --queryformat '%{name}\t%{evr}\t%{arch}' '*')
 # What is there: in the package sources, or installed already.
 {
