@@ -12,10 +12,10 @@ there=$(dnf -q --refresh --setopt='*.skip_if_unavailable=0' --setopt=retries=3 r
 {
     printf '%s\n' "$there"
     rpm -qa --queryformat '%{NAME}\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\t%{ARCH}\n'
-    echo
+    echo =
     cat $lock
 } | awk -F '\t' '
-    $0 == "" { locked = 1; next }
+    $0 == "=" { locked = 1; next }
     # Some versions of dnf write the epoch 0.
     { sub(/^0:/, "", $2) }
     !locked { there[$1, $2, $3] = 1; next }
