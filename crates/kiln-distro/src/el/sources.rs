@@ -1,5 +1,7 @@
 //! How dnf is told of repositories.
 
+use std::fmt::Write as _;
+
 use kiln_spec::SourceSpec;
 
 use crate::SourceFile;
@@ -16,7 +18,7 @@ fn text(source: &SourceSpec) -> String {
         source.address
     );
     if source.key.is_some() {
-        text += &format!("gpgkey=file://{}\n", key_path(source));
+        let _ = writeln!(text, "gpgkey=file://{}", key_path(source));
     }
     text
 }

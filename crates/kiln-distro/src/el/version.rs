@@ -103,8 +103,9 @@ mod tests {
         let pieces = ["1", "01", "1.0", "1a", "a", "a1", "1.0~", "1.0~rc1", "1.0^", "1.0^a", "1.0.1", "1.0a"];
         let pairs: Vec<(&str, &str)> =
             pieces.iter().flat_map(|a| pieces.iter().map(move |b| (*a, *b))).collect();
-        let calls: String =
+        let calls: Vec<String> =
             pairs.iter().map(|(a, b)| format!("print(rpm.vercmp('{a}','{b}')..' ')")).collect();
+        let calls = calls.concat();
         let asked = std::process::Command::new("rpm").args(["--eval", &format!("%{{lua:{calls}}}")]).output();
         let Ok(output) = asked else { return };
         let answers = String::from_utf8(output.stdout).unwrap();

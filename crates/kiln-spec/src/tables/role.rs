@@ -84,9 +84,10 @@ pub(crate) fn packages(
         return Vec::new();
     };
     let is_package = |text: &Text| systems.iter().any(|system| system.is_package(&text.value));
-    let letters = match systems.iter().any(|system| matches!(system, System::El(_))) {
-        true => "letters, digits, `+`, `-`, `.` and `_`",
-        false => "lower-case letters, digits, `+`, `-` and `.`",
+    let letters = if systems.iter().any(|system| matches!(system, System::El(_))) {
+        "letters, digits, `+`, `-`, `.` and `_`"
+    } else {
+        "lower-case letters, digits, `+`, `-` and `.`"
     };
     for package in list.value.iter().filter(|package| !is_package(package)) {
         (findings.error(
