@@ -204,7 +204,7 @@ pub fn mended(lab: &mut Lab) {
 fn at_terminal(lab: &Lab, arguments: &[&str], typed: &[&str]) -> String {
     let kiln = lab.kiln_command(arguments);
     let words = std::iter::once(kiln.get_program()).chain(kiln.get_args());
-    let line: Vec<String> = words.map(|word| kiln_ssh::quote(&word.to_string_lossy()).to_string()).collect();
+    let line: Vec<String> = words.map(|word| kiln_ssh::quote(&word.to_string_lossy())).collect();
     let mut command = Command::new("script");
     command.args(["--quiet", "--return", "--flush", "--command", &line.join(" "), "/dev/null"]);
     command.envs(kiln.get_envs().filter_map(|(name, value)| Some((name, value?))));
