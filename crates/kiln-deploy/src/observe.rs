@@ -55,6 +55,9 @@ impl Observed {
 
     /// The volume of the cluster's state, if it has one.
     pub fn state_volume(&self, spec: &Spec) -> Option<&Volume> {
+        if spec.volumes.state == kiln_spec::Volume::None {
+            return None;
+        }
         let name = volume_name(spec, Purpose::State);
         self.volumes.iter().find(|volume| volume.name == name).or_else(|| self.attached.get(&name))
     }

@@ -28,6 +28,9 @@ pub const SLEEP: &str = "kiln_sleep";
 /// it has noted, and the image to go back to.
 pub const UPGRADE: &str = "kiln_upgrade";
 
+/// On the volume of the state: the release of the Slurm that writes there.
+pub const SLURM: &str = "kiln_slurm";
+
 /// Properties of images.
 pub mod image {
     pub const RECIPE: &str = "kiln_recipe";

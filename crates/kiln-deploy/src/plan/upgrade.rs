@@ -115,7 +115,7 @@ fn upgrade(spec: &Spec, observed: &Observed, targets: &Targets) -> Option<(Contr
 }
 
 /// The node's instance, if it is not broken: a broken one is recreated.
-fn well<'a>(observed: &'a Observed, node: &str) -> Option<&'a Instance> {
+pub fn well<'a>(observed: &'a Observed, node: &str) -> Option<&'a Instance> {
     let instance = observed.nodes().get(node).copied()?;
     (!matches!(instance.status, InstanceStatus::Error { .. })).then_some(instance)
 }

@@ -79,3 +79,27 @@ fn a_control_node_that_is_lost_during_a_step_goes_back() {
         }
     }
 }
+
+/// A new control node would put its Slurm on data of another one, without backup or way back.
+#[test]
+fn a_lost_control_node_gets_the_slurm_of_its_data() {
+    let spec = spec(FILE);
+    let images = [("older", "22.05.8-4"), ("old", "24.11.5-4"), ("new", "26.05.5-1")];
+    let mut missing =
+        Observed { images: images.map(|(id, slurm)| image(id, slurm)).to_vec(), ..whole(&spec) };
+    missing.instances.clear();
+    let state = missing.volumes.iter_mut().find(|v| v.name == "demo-state").expect("the state's volume");
+    state.labels.insert(labels::SLURM.into(), "24.11.5".into());
+    let mut broken = missing.clone();
+    broken.instances = whole(&spec).instances;
+    broken.instances[0].status = InstanceStatus::Error { reason: "No valid host".into() };
+    assert_eq!(broken.instances[0].name, "control");
+    for observed in [&missing, &broken] {
+        let error = plan(&spec, observed, &built("older")).unwrap_err();
+        assert!(matches!(error, Error::SlurmConversion { .. }), "{error}");
+        let error = plan(&spec, observed, &built("new")).unwrap_err();
+        assert!(matches!(error, Error::UpgradeWithoutControl { .. }), "{error}");
+        assert!(error.hint().is_some());
+        assert_eq!(creations(&plan(&spec, observed, &built("old")).unwrap())[0].node, "control");
+    }
+}
