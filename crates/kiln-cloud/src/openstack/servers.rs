@@ -71,10 +71,10 @@ impl Driver {
     pub(super) async fn server(&self, id: &str) -> Result<Server> {
         let path = format!("/servers/{}", checked("instance", id)?);
         let server: Server = missing(self.client.get(Compute, &path, "server").await, "instance", id)?;
-        match server.is_out_of_reach() {
-            true => Err(Error::unanswered(format!("the cell of server {id} does not answer"))),
-            false => Ok(server),
+        if server.is_out_of_reach() {
+            return Err(Error::unanswered(format!("the cell of server {id} does not answer")));
         }
+        Ok(server)
     }
 
     /// Nova does not say what a root volume was made from, so it is noted.

@@ -127,6 +127,19 @@ async fn what_was_made_for_a_job_that_cannot_start_is_taken_back() {
     lab.stop().await;
 }
 
+/// Control's clock was a year ahead when Slurm asked, and was set right while kilnd was away.
+#[tokio::test]
+async fn a_request_from_the_future_is_carried_out() {
+    let mut lab = lab(1);
+    let in_a_year = jiff::Timestamp::now() + Duration::from_secs(365 * 86400);
+    lab.store.enqueue(&[NewRequest::new(RequestKind::Resume, "e-0", in_a_year)]).unwrap();
+    lab.slurm.node("e-0", UP, "None");
+    lab.start();
+    assert_eq!(lab.settled("e-0").await.state, RequestState::Done);
+    assert!(lab.cloud.has("e-0"));
+    lab.stop().await;
+}
+
 /// As OpenStack says it: the instance is accepted, and no host is found for it later.
 #[tokio::test]
 async fn what_was_made_for_a_job_is_taken_back_when_one_node_cannot_be_built() {

@@ -44,13 +44,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 impl Deployment<'_> {
     pub(crate) async fn upgrade_control(&self, upgrade: &ControlUpgrade, made: &Made) -> Result<()> {
         let Some(planned) = upgrade.instances.0.first() else { return Ok(()) };
-        let node = &match upgrade.lost {
-            true => RebuiltNode {
-                id: made.id(&Ref::Made(Resource::Instance(planned.node.clone())))?,
-                ..planned.clone()
-            },
-            false => planned.clone(),
-        };
+        let mut node = planned.clone();
+        if upgrade.lost {
+            node.id = made.id(&Ref::Made(Resource::Instance(node.node.clone())))?;
+        }
+        let node = &node;
         let open = match (upgrade.begins, &upgrade.open) {
             (Begins::FailedBefore | Begins::OldWanted, Some(open)) => {
                 return self.finish_going_back(upgrade, node, open, made).await;
