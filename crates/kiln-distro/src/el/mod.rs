@@ -69,6 +69,8 @@ pub const EL: Family = Family {
     steps: Steps {
         lock: Step { says: "looking for the packages of the lock", script: include_str!("lock.sh") },
         update: Step { says: "updating packages", script: include_str!("update.sh") },
+        // A line for each package, behind a star. Where the plugin is not installed, nothing is known.
+        reboot_for: "dnf -q needs-restarting -r 2>/dev/null | sed -n 's/^ *[*] //p'",
         install: Step { says: "installing packages", script: include_str!("install.sh") },
         keep: None,
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
