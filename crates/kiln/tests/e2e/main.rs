@@ -255,7 +255,6 @@ const SUITES: &[Suite] = &[
     Suite { name: "rollout", debian: "bookworm", lane: "elastic", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "elastic", debian: "bookworm", lane: "elastic", scenarios: &[ELASTIC] },
     Suite { name: "reconcile", debian: "bookworm", lane: "bookworm", scenarios: &[RECONCILE] },
-    Suite { name: "el", debian: "bookworm", lane: "elastic", scenarios: &[EL] },
     Suite { name: "backup", debian: "bookworm", lane: "elastic", scenarios: &[BACKUP] },
     Suite { name: "disk", debian: "bookworm", lane: "elastic", scenarios: &[DISK] },
     Suite { name: "backup-lost", debian: "bookworm", lane: "elastic", scenarios: &[BACKUP_LOST] },
@@ -315,6 +314,7 @@ const SUITES: &[Suite] = &[
 /// What takes long: runs only when it is named, or all of it as `long`.
 const LONG: &[Suite] = &[
     Suite { name: "chaos-trixie", debian: "trixie", lane: "newer", scenarios: &[CHAOS] },
+    Suite { name: "el", debian: "bookworm", lane: "elastic", scenarios: &[EL] },
     Suite {
         name: "disk-trixie",
         debian: "trixie",
