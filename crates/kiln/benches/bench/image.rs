@@ -124,7 +124,7 @@ fn packer(packages: &[String], dir: &Path, root: &Path) {
     ]}]);
     std::fs::write(dir.join("play.yml"), play.to_string()).expect("written");
     let line = format!(
-        "DEBIAN_FRONTEND=noninteractive ansible-playbook --connection chroot --inventory {}, {}",
+        "DEBIAN_FRONTEND=noninteractive ansible-playbook --connection community.general.chroot --inventory {}, {}",
         root.display(),
         dir.join("play.yml").display()
     );
