@@ -77,7 +77,7 @@ pub const DEBIAN: Family = Family {
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
         bootable: Some(Step {
             says: "installing kernel and boot loader",
-            script: concat!(include_str!("apt.sh"), include_str!("bootable.sh")),
+            script: include_str!("bootable.sh"),
         }),
     },
     slurm: &[
