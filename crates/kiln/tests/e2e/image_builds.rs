@@ -253,6 +253,13 @@ pub fn failures(lab: &mut Lab) {
             "injected fault",
         ),
         ("booting", "[image.bad]\nsource = \"default\"\n", "", r#"{"build": {"fail": 9}}"#, "injected fault"),
+        (
+            "too long",
+            "[image.bad]\nsource = \"default\"\nbuild.timeout = \"1s\"\ncommands = [\"sleep 300\"]\n",
+            "",
+            "",
+            "longer than 1s",
+        ),
         ("not there", &site.replace("\"old\"", "\"new\""), &repository.login, "", "404"),
         ("password", &site, "site:wrong", "", "401"),
         ("out of date", &site, &repository.login, "", "Release file"),

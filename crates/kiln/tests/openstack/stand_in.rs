@@ -20,7 +20,7 @@ use crate::proxy::pass_on;
 
 pub struct StandIn {
     stop: Arc<AtomicBool>,
-    watch: Option<std::thread::JoinHandle<Vec<String>>>,
+    watch: Option<std::thread::JoinHandle<Vec<Instance>>>,
 }
 
 impl StandIn {
@@ -45,8 +45,8 @@ impl StandIn {
         StandIn { stop, watch: Some(watch) }
     }
 
-    /// With the ids of the servers that were stood in for. Nothing is left then.
-    pub fn end(mut self) -> Vec<String> {
+    /// With the servers that were stood in for. Nothing is left then.
+    pub fn end(mut self) -> Vec<Instance> {
         self.stop.store(true, Ordering::Relaxed);
         self.watch.take().unwrap().join().unwrap()
     }
@@ -112,13 +112,14 @@ impl Room {
             ssh_key: String::new(),
             labels,
             volumes: Vec::new(),
+            disk_gib: None,
         };
         let project = openstack(&["token issue"])[0]["project_id"].as_str().unwrap().to_string();
         Room { cluster, remote, local, wanted, project }
     }
 
-    async fn watch(&self, stop: &AtomicBool) -> kiln_cloud::Result<Vec<String>> {
-        let mut seen: Vec<String> = Vec::new();
+    async fn watch(&self, stop: &AtomicBool) -> kiln_cloud::Result<Vec<Instance>> {
+        let mut seen: Vec<Instance> = Vec::new();
         let mut present: Option<(String, Instance)> = None;
         while !stop.load(Ordering::Relaxed) {
             let servers = self.remote.instances(self.cluster).await?;
@@ -130,13 +131,13 @@ impl Room {
             let is_new = |server: &&Instance| {
                 server.labels.get(labels::ROLE).is_some_and(|role| role == "build")
                     && server.status == InstanceStatus::Active
-                    && !seen.contains(&server.id)
+                    && !seen.iter().any(|one| one.id == server.id)
             };
             if let Some(server) = servers.iter().find(is_new)
                 && present.is_none()
                 && server.public_address.is_some()
             {
-                seen.push(server.id.clone());
+                seen.push(server.clone());
                 present = Some((server.id.clone(), self.boot(server).await?));
             }
             sleep(Duration::from_millis(300)).await;

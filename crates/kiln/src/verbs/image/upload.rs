@@ -7,6 +7,7 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use kiln_cloud::{Labels, NewImage};
 use kiln_image::Sidecar;
+use kiln_spec::{Firmware, ImageProperties, Visibility};
 
 use crate::cluster;
 use crate::context::Context;
@@ -26,13 +27,13 @@ pub struct Upload {
     name: Option<String>,
     /// Who may use it. Default: the cloud's, mostly your project alone
     #[arg(long)]
-    visibility: Option<Visibility>,
+    visibility: Option<VisibilityName>,
     /// The smallest disk of a flavor, in GiB. Default: the size of the disk, if it was exported
     #[arg(long, value_name = "GIB")]
     min_disk: Option<u64>,
     /// How it is booted
     #[arg(long)]
-    firmware: Option<Firmware>,
+    firmware: Option<FirmwareName>,
     /// The kind of machine, such as q35
     #[arg(long, value_name = "TYPE")]
     machine_type: Option<String>,
@@ -48,7 +49,7 @@ pub struct Upload {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Visibility {
+enum VisibilityName {
     Private,
     Shared,
     Community,
@@ -56,7 +57,7 @@ enum Visibility {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Firmware {
+enum FirmwareName {
     Bios,
     Uefi,
 }
@@ -82,22 +83,26 @@ impl Upload {
     }
 
     fn properties(&self, sidecar: Option<&Sidecar>) -> anyhow::Result<BTreeMap<String, String>> {
-        let mut all =
-            sidecar.map(Sidecar::properties).transpose().context("the manifest cannot be written")?;
-        let all = all.get_or_insert_default();
-        let visibility =
-            self.visibility.and_then(|v| v.to_possible_value()).map(|v| v.get_name().to_string());
-        let firmware = self.firmware.and_then(|f| f.to_possible_value()).map(|f| f.get_name().to_string());
-        let min_disk = self.min_disk.or(sidecar.map(Sidecar::min_disk_gib)).map(|gib| gib.to_string());
-        let named = [
-            ("visibility", visibility),
-            ("min_disk", min_disk),
-            ("hw_firmware_type", firmware),
-            ("hw_machine_type", self.machine_type.clone()),
-            ("hw_disk_bus", self.disk_bus.clone()),
-            ("os_admin_user", self.admin_user.clone()),
-        ];
-        all.extend(named.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))));
+        let own = sidecar.map(Sidecar::properties).transpose().context("the manifest cannot be written")?;
+        let told = ImageProperties {
+            firmware: self.firmware.map(|firmware| match firmware {
+                FirmwareName::Bios => Firmware::Bios,
+                FirmwareName::Uefi => Firmware::Uefi,
+            }),
+            machine_type: self.machine_type.clone(),
+            disk_bus: self.disk_bus.clone(),
+            admin_user: self.admin_user.clone(),
+            visibility: self.visibility.map(|visibility| match visibility {
+                VisibilityName::Private => Visibility::Private,
+                VisibilityName::Shared => Visibility::Shared,
+                VisibilityName::Community => Visibility::Community,
+                VisibilityName::Public => Visibility::Public,
+            }),
+            min_disk_gib: self.min_disk.or(sidecar.map(Sidecar::min_disk_gib)),
+            other: BTreeMap::new(),
+        };
+        let mut all = own.unwrap_or_default();
+        all.extend(told.in_cloud());
         for (name, value) in &self.properties {
             if name.starts_with("kiln_") {
                 return Err(anyhow!("property {name} is Kiln's own")).exit(Exit::Usage);
@@ -106,7 +111,7 @@ impl Upload {
                 return Err(anyhow!("property {name} is given twice")).exit(Exit::Usage);
             }
         }
-        Ok(std::mem::take(all))
+        Ok(all)
     }
 }
 
