@@ -61,6 +61,16 @@ impl Drop for StandIn {
     }
 }
 
+/// Where the local cloud of these tests is: beside those of the end-to-end suites' lanes.
+pub fn local_root() -> std::path::PathBuf {
+    let root = std::env::var_os("KILN_TEST_ROOT").unwrap_or_else(|| "/var/tmp/kiln-test".into());
+    std::path::PathBuf::from(root).join("openstack")
+}
+
+pub fn local_cloud() -> Cloud {
+    Cloud::local_with(local_root(), env!("CARGO_BIN_EXE_kiln").into())
+}
+
 /// The local cloud's part, and what there is on it.
 struct Room {
     cluster: &'static str,
@@ -79,10 +89,7 @@ impl Room {
             ..Settings::default()
         };
         let remote = Cloud::openstack(&settings).unwrap();
-        // Of its own, beside those of the end-to-end suites' lanes.
-        let root = std::env::var_os("KILN_TEST_ROOT").unwrap_or_else(|| "/var/tmp/kiln-test".into());
-        let root = std::path::PathBuf::from(root).join("openstack");
-        let local = Cloud::local_with(root, env!("CARGO_BIN_EXE_kiln").into());
+        let local = local_cloud();
         // What a run that was cut off has left.
         clear(&local, cluster).await;
         let labels = Labels::from([(labels::CLUSTER.to_string(), cluster.to_string())]);
