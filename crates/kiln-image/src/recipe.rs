@@ -7,7 +7,8 @@ use kiln_distro::Family;
 use kiln_site::{ServiceUser, services, software};
 use kiln_slurm::Release;
 use kiln_spec::{
-    BuildSpec, ExtraFile, ImageProperties, ImageSoftware, ImageSource, ImageSpec, Role, SYSTEM_SOURCES, SourceSpec, Spec, System,
+    BuildSpec, ExtraFile, ImageProperties, ImageSoftware, ImageSource, ImageSpec, Role, SYSTEM_SOURCES,
+    SourceSpec, Spec, System,
 };
 use kiln_wire::labels::image as property;
 use serde::Serialize;

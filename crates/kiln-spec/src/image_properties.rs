@@ -82,7 +82,8 @@ mod tests {
             other: [("hw_rng_model".to_string(), "virtio".to_string())].into(),
             ..ImageProperties::default()
         };
-        let told: Vec<String> = told.in_cloud().iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let told: Vec<String> =
+            told.in_cloud().iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(told, ["hw_firmware_type=uefi", "hw_rng_model=virtio", "min_disk=3"]);
     }
 }

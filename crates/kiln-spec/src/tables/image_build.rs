@@ -68,7 +68,9 @@ pub(crate) fn build(
     let timeout = units::duration(&table.timeout.value);
     if timeout.is_none() {
         let message = format!("`{}` is not a duration", table.timeout.value);
-        findings.error("bad-duration", table.timeout.span.clone(), message).expected("e.g. \"2h\" or \"90m\"");
+        findings
+            .error("bad-duration", table.timeout.span.clone(), message)
+            .expected("e.g. \"2h\" or \"90m\"");
     }
     for (key, text) in [("flavor", &table.flavor), ("network", &table.network), ("disk", &table.disk)] {
         let Some(text) = text else { continue };
@@ -99,8 +101,11 @@ pub(crate) fn properties(written: Option<&PropertiesTable>, findings: &mut Findi
     let Some(table) = written else {
         return ImageProperties::default();
     };
-    let lines =
-        [("machine_type", &table.machine_type), ("disk_bus", &table.disk_bus), ("admin_user", &table.admin_user)];
+    let lines = [
+        ("machine_type", &table.machine_type),
+        ("disk_bus", &table.disk_bus),
+        ("admin_user", &table.admin_user),
+    ];
     for (key, text) in lines {
         text.iter().for_each(|text| _ = names::check_one_line(&format!("`{key}`"), text, findings));
     }

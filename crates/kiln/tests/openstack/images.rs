@@ -29,7 +29,11 @@ fn an_image_is_built() {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(built.status.success(), "{}{}", text(&built.stdout), text(&built.stderr));
     let flavors: Vec<&str> = stood_in.iter().map(|server| server.flavor.as_str()).collect();
-    assert_eq!(flavors, ["tiny", "small"], "one server for each build, like the control node unless the file says otherwise");
+    assert_eq!(
+        flavors,
+        ["tiny", "small"],
+        "one server for each build, like the control node unless the file says otherwise"
+    );
 
     // As others see it.
     let images = kilns_images();
