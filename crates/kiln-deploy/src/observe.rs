@@ -77,8 +77,9 @@ impl Deployment<'_> {
             None => None,
         };
         // Networks and instances of an image build belong to the builder.
-        let of_nodes =
-            |labels: &kiln_cloud::Labels| labels.get(labels::ROLE).is_none_or(|role| role != "build");
+        let of_nodes = |labels: &kiln_cloud::Labels| {
+            labels.get(labels::ROLE).is_none_or(|role| role != labels::BUILD_ROLE)
+        };
         // A network that the file names comes first: the cluster uses that one.
         let networks: Vec<Network> =
             network.into_iter().chain(networks.into_iter().filter(|n| of_nodes(&n.labels))).collect();

@@ -6,6 +6,8 @@ pub const CLUSTER: &str = "kiln_cluster";
 pub const ID: &str = "kiln_id";
 pub const NODE: &str = "kiln_node";
 pub const ROLE: &str = "kiln_role";
+/// The role of an instance that builds an image, and of what is made for it.
+pub const BUILD_ROLE: &str = "build";
 pub const GROUP: &str = "kiln_group";
 /// The image a node should have, where Slurm is to move it there.
 pub const TARGET_IMAGE: &str = "kiln_target_image";

@@ -97,6 +97,11 @@ impl Printer {
     }
 
     /// For work that takes a while.
+    /// The same without anything that is updated in place: there will be questions in between.
+    pub fn without_bars(&self) -> Printer {
+        Printer { bars: None, ..self.clone() }
+    }
+
     pub fn progress(&self) -> Progress {
         if self.quiet { Progress::quiet() } else { Progress::new(self.bars.clone()) }
     }

@@ -54,7 +54,9 @@ impl Driver {
                 instance.address = ports.iter().find(own).and_then(Port::address);
             }
         }
-        let outside = |i: &Instance| i.labels.get(labels::ROLE).is_some_and(|r| r == "login" || r == "build");
+        let outside = |i: &Instance| {
+            i.labels.get(labels::ROLE).is_some_and(|r| r == "login" || r == labels::BUILD_ROLE)
+        };
         if instances.iter().any(|i| i.public_address.is_none() && outside(i)) {
             let floating = self.floating_of(cluster).await?;
             for instance in instances.iter_mut().filter(|i| i.public_address.is_none()) {

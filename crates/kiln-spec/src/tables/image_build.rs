@@ -107,7 +107,9 @@ pub(crate) fn properties(written: Option<&PropertiesTable>, findings: &mut Findi
         ("admin_user", &table.admin_user),
     ];
     for (key, text) in lines {
-        text.iter().for_each(|text| _ = names::check_one_line(&format!("`{key}`"), text, findings));
+        if let Some(text) = text {
+            names::check_one_line(&format!("`{key}`"), text, findings);
+        }
     }
     for (name, value) in &table.other {
         names::check_one_line("a property", value, findings);
