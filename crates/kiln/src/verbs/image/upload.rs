@@ -71,8 +71,8 @@ enum FirmwareName {
 impl Upload {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let image = match &self.from {
-            Some(from) => self.from_local_cloud(context, from)?,
-            None => self.from_file(context)?,
+            Some(from) => self.upload_local(context, from)?,
+            None => self.upload_file(context)?,
         };
         if context.printer.is_json() {
             context.printer.json(&image)?;
@@ -82,7 +82,7 @@ impl Upload {
         Ok(Exit::Ok)
     }
 
-    fn from_file(&self, context: &Context) -> anyhow::Result<Image> {
+    fn upload_file(&self, context: &Context) -> anyhow::Result<Image> {
         let stem = self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let name = self.name.clone().or(stem).unwrap_or_default();
         let sidecar =
@@ -95,7 +95,7 @@ impl Upload {
         })
     }
 
-    fn from_local_cloud(&self, context: &Context, from: &Path) -> anyhow::Result<Image> {
+    fn upload_local(&self, context: &Context, from: &Path) -> anyhow::Result<Image> {
         let target = input::spec(context)?;
         let (local, _) = input::check(from)?.exit(Exit::Usage)?;
         if !local.cloud.facts().makes_source_images {
