@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use kiln_cloud::{Flavor, Image, Instance, InstanceStatus, Network, SecurityGroup, Volume};
 use kiln_image::{Manifest, is_of_kiln};
+use kiln_site::{Purpose, volume_name};
 use kiln_slurm::Release;
-use kiln_spec::ImageSource;
+use kiln_spec::{ImageSource, Spec};
 use kiln_wire::labels;
 
 use crate::deployment::Deployment;
@@ -50,6 +51,15 @@ impl Observed {
         let named = |i: &'_ Instance| i.labels.contains_key(labels::NODE);
         let all = broken.into_iter().chain(well).filter(|i| named(i));
         all.map(|i| (node_of(i), i)).collect()
+    }
+
+    /// The volume of the cluster's state, if it has one.
+    pub fn state_volume(&self, spec: &Spec) -> Option<&Volume> {
+        if spec.volumes.state == kiln_spec::Volume::None {
+            return None;
+        }
+        let name = volume_name(spec, Purpose::State);
+        self.volumes.iter().find(|volume| volume.name == name).or_else(|| self.attached.get(&name))
     }
 
     pub fn image_name(&self, id: &str) -> String {

@@ -72,7 +72,11 @@ impl Driver {
 
     pub(super) async fn server(&self, id: &str) -> Result<Server> {
         let path = format!("/servers/{}", checked("instance", id)?);
-        missing(self.client.get(Compute, &path, "server").await, "instance", id)
+        let server: Server = missing(self.client.get(Compute, &path, "server").await, "instance", id)?;
+        if server.is_out_of_reach() {
+            return Err(Error::unanswered(format!("the cell of server {id} does not answer")));
+        }
+        Ok(server)
     }
 
     /// Nova does not say what a root volume was made from, so it is noted.
