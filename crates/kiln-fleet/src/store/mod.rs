@@ -4,6 +4,7 @@
 //! transaction; what it returned is on the disk.
 
 mod cloud_operations;
+mod drains;
 mod events;
 mod failures;
 mod findings;

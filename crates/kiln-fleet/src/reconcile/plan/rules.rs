@@ -144,6 +144,13 @@ pub const RULES: &[Rule] = &[
         check: Check::Node(conditions::unlisted),
     },
     Rule {
+        name: "lost-reason",
+        when: "Kiln drained a node, and Slurm has dropped the reason. Slurm does so when it has given a node up and the node registers after all",
+        grace: Grace::None,
+        does: "drained for the same reason again, so that everybody sees whose drain it is",
+        check: Check::Node(conditions::lost_reason),
+    },
+    Rule {
         name: "pause-over",
         when: "a node is drained for a pause of its group, and the pause is over",
         grace: Grace::None,
