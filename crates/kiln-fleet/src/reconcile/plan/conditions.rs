@@ -65,10 +65,8 @@ pub fn pause_over(o: &NodeObservation) -> Option<Diagnosis> {
 
 pub fn lost_reason(o: &NodeObservation) -> Option<Diagnosis> {
     let reason = o.lost_reason()?.to_string();
-    Some(diagnosis(
-        format!("Slurm dropped the reason of its drain: {reason}"),
-        vec![Action::Drain { reason }],
-    ))
+    let text = format!("Slurm dropped the reason of its drain: {reason}");
+    Some(diagnosis(text, vec![Action::RestoreReason { reason }]))
 }
 
 pub fn outlived_drain(o: &NodeObservation) -> Option<Diagnosis> {

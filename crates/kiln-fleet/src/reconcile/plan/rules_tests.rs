@@ -93,6 +93,7 @@ fn short(rule: &Rule, found: &Diagnosis) -> String {
     let words = found.actions.iter().map(|action| match action {
         Action::Down { .. } => " down".into(),
         Action::Drain { .. } => " drain".into(),
+        Action::RestoreReason { .. } => " restore-reason".into(),
         Action::Resume => " resume".into(),
         Action::CountFailure { .. } => " count-failure".into(),
         Action::PowerDown => " power-down".into(),
@@ -139,10 +140,10 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
         (elastic(&killed("IDLE+CLOUD+DRAIN+POWERING_DOWN")), "-"),
         (node(&killed("IDLE+DRAIN+POWERED_DOWN")), "-"),
         // What Kiln drained keeps its reason, also when Slurm has dropped it; what others drained is theirs.
-        (node("IDLE+DRAIN").with(Active).but(lost_reason), "lost-reason: drain"),
+        (node("IDLE+DRAIN").with(Active).but(lost_reason), "lost-reason: restore-reason"),
         (
             node(forgotten).with(Active).but(booted(100)).but(operation(90)).but(lost_reason),
-            "lost-reason: drain",
+            "lost-reason: restore-reason",
         ),
         (node(forgotten).with(Active).but(booted(100)).but(operation(90)), "-"),
         (elastic(paused_node), "pause-over: resume power-down"),
