@@ -1,6 +1,6 @@
 //! The steps of a build: build instance, sources, update, install, clean, shut down, image.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,16 @@ use kiln_ssh::Host;
 use kiln_wire::labels::image as property;
 use kiln_wire::{Identity, UserData};
 
+use crate::ask::{Choice, Question};
 use crate::build::{BuildError, BuildNetwork, Builder, ROLE, instance_name};
-use crate::catalog::promotion;
+use crate::catalog::{images_of_kiln, line, promotion};
 use crate::login::Login;
 use crate::manifest::{Manifest, Package};
 use crate::recipe::Recipe;
 use crate::steps;
+
+/// For a machine to boot and answer.
+const SSH_LIMIT: Duration = Duration::from_secs(300);
 
 /// One build, from its instance to its image.
 pub(crate) struct Sequence<'b> {
@@ -65,10 +69,11 @@ impl<'b> Sequence<'b> {
             self.step(&host, &family.steps.bootable, &packages, b"").await?;
         } else {
             self.apply_lock(&host, &before).await?;
-            self.install(&host).await?;
+            self.install(&id, &host).await?;
         }
         self.begin("services", steps::SETTLE_SERVICES.says);
         let (enabled, disabled) = services::units_of_image(family);
+        let disabled = disabled.into_iter().chain(recipe.disabled.iter().map(String::as_str));
         let units: Vec<&str> = enabled.into_iter().chain(["--"]).chain(disabled).collect();
         self.step(&host, &steps::SETTLE_SERVICES, &units, b"").await?;
         let packages = self.packages(&host).await?;
@@ -88,6 +93,8 @@ impl<'b> Sequence<'b> {
             source: source.name.clone(),
             source_digest: Some(Manifest::digest_of(&before)),
             family: family.name.to_string(),
+            software: recipe.software.iter().map(|software| software.name.clone()).collect(),
+            descent: line(&images_of_kiln(builder.cloud).await?, source),
             built: jiff::Timestamp::now(),
             kiln: env!("CARGO_PKG_VERSION").to_string(),
             packages,
@@ -108,10 +115,11 @@ impl<'b> Sequence<'b> {
     }
 
     /// What a recipe adds to its source.
-    async fn install(&mut self, host: &Host) -> Result<(), BuildError> {
+    async fn install(&mut self, id: &str, host: &Host) -> Result<(), BuildError> {
         let (recipe, family) = (self.recipe, self.family);
         self.begin("update", family.steps.update.says);
         self.step(host, &family.steps.update, &[], b"").await?;
+        self.reboot_if_needed(id, host).await?;
         // Before the packages, which would give them numbers of their own.
         self.begin("users", steps::MAKE_SERVICE_USERS.says);
         let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
@@ -120,13 +128,38 @@ impl<'b> Sequence<'b> {
         let wanted: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
         if !wanted.is_empty() {
             self.begin("install", family.steps.install.says);
-            self.step(host, &family.steps.install, &wanted, b"").await?;
+            let installed = self.step(host, &family.steps.install, &wanted, b"").await;
+            installed.map_err(|error| self.name_software(error))?;
+        }
+        if !recipe.files.is_empty() {
+            self.begin("files", "writing files");
+        }
+        for file in &recipe.files {
+            let mode = format!("{:04o}", file.mode);
+            let owner = format!("{}:{}", file.owner, file.group);
+            let says = format!("writing {}", file.path);
+            let arguments = [file.path.as_str(), &mode, &owner];
+            self.script(host, &says, steps::WRITE_FILE.script, &arguments, file.content.as_bytes()).await?;
         }
         for command in &recipe.commands {
             self.begin("command", &format!("running: {command}"));
             self.script(host, "a command of the file", command, &[], b"").await?;
         }
         Ok(())
+    }
+
+    /// Which software of the file has the packages that the package manager speaks of.
+    fn name_software(&self, error: BuildError) -> BuildError {
+        let BuildError::Step { step, message } = error else { return error };
+        let is_of_name =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | ':' | '=' | '~');
+        let words = message.split(|c: char| !is_of_name(c)).map(|word| word.trim_end_matches(['.', ':']));
+        let words: BTreeSet<&str> = words.collect();
+        let named = words.into_iter().filter_map(|word| {
+            self.recipe.wanted_by(word).map(|software| format!("{word} is of the software {software}"))
+        });
+        let message = [message.clone()].into_iter().chain(named).collect::<Vec<_>>().join("\n");
+        BuildError::Step { step, message }
     }
 
     async fn boot(&mut self, source: &Image, within: BuildNetwork) -> Result<(String, Host), BuildError> {
@@ -173,9 +206,38 @@ impl<'b> Sequence<'b> {
             .ok_or_else(|| kiln_cloud::Error::failed("the build instance has no address"))?;
         let host = Host::new(name, address);
         self.begin("ssh", "waiting for SSH");
-        let answer = builder.ssh.wait_output(&host, &["true"], Duration::from_secs(120));
+        let answer = builder.ssh.wait_output(&host, &["true"], SSH_LIMIT);
         builder.unless_stopped(answer).await??;
         Ok((instance.id, host))
+    }
+
+    /// A new kernel or C library is in use only then. What is built for the running kernel needs it.
+    async fn reboot_if_needed(&mut self, id: &str, host: &Host) -> Result<(), BuildError> {
+        const BOOT: &[&str] = &["cat", "/proc/sys/kernel/random/boot_id"];
+        let builder = self.builder;
+        let asking = ["sh", "-c", self.family.steps.reboot_for];
+        let reasons = builder.unless_stopped(builder.ssh.run(host, &asking, b"")).await??;
+        let reasons: Vec<&str> = reasons.lines().filter(|line| !line.is_empty()).collect();
+        if reasons.is_empty() {
+            return Ok(());
+        }
+        self.begin("reboot", &format!("rebooting for {}", reasons.join(", ")));
+        let before = builder.unless_stopped(builder.ssh.run(host, BOOT, b"")).await??;
+        builder.cloud.reboot(id, false).await?;
+        let deadline = Instant::now() + SSH_LIMIT;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let now = builder.unless_stopped(builder.ssh.wait_output(host, BOOT, left)).await?;
+            // A connection to the system that goes down breaks.
+            if now.is_ok_and(|now| now.status == 0 && now.stdout != before) {
+                break;
+            }
+            if left.is_zero() {
+                return Err(kiln_cloud::Error::failed("the build instance did not reboot").into());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        self.write_credentials(host).await
     }
 
     async fn packages(&self, host: &Host) -> Result<Vec<Package>, BuildError> {
@@ -232,7 +294,7 @@ impl<'b> Sequence<'b> {
     }
 
     async fn write(&self, host: &Host, file: &SourceFile) -> Result<(), BuildError> {
-        self.step(host, &steps::WRITE_FILE, &[&file.path, file.mode], &file.content).await
+        self.step(host, &steps::WRITE_FILE, &[&file.path, file.mode, "root:root"], &file.content).await
     }
 
     async fn wait_stopped(&self, id: &str) -> Result<(), BuildError> {
@@ -255,7 +317,31 @@ impl<'b> Sequence<'b> {
         self.script(host, step.says, step.script, arguments, stdin).await
     }
 
+    /// Until it succeeds, or nobody wants to try again.
     async fn script(
+        &self,
+        host: &Host,
+        says: &str,
+        script: &str,
+        arguments: &[&str],
+        stdin: &[u8],
+    ) -> Result<(), BuildError> {
+        let builder = self.builder;
+        loop {
+            let outcome = self.try_script(host, says, script, arguments, stdin).await;
+            let (Err(error), Some(ask)) = (&outcome, builder.ask) else { return outcome };
+            if matches!(error, BuildError::Stopped) {
+                return outcome;
+            }
+            let question = Question { failure: error.to_string(), host: host.clone() };
+            if builder.unless_stopped(ask.choose(question)).await? == Choice::Abort {
+                return outcome;
+            }
+            builder.say(&self.recipe.name, &format!("again: {says}"));
+        }
+    }
+
+    async fn try_script(
         &self,
         host: &Host,
         says: &str,

@@ -8,8 +8,8 @@ use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
     BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup, MergedImage,
-    MergedPartition, MergedRebuild, PulpTable, ReconcileTable, RolesTable, SlurmTable, SourceTable,
-    UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
+    MergedPartition, MergedRebuild, PulpTable, ReconcileTable, RolesTable, SlurmTable, SoftwareTable,
+    SourceTable, UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
 };
 use crate::written::{At, Named, Text};
 
@@ -20,6 +20,7 @@ pub(crate) struct Merged {
     pub concurrency: At<i64>,
     pub cloud: CloudTable,
     pub images: Vec<MergedImage>,
+    pub software: Named<SoftwareTable>,
     pub sources: Named<SourceTable>,
     pub pulp: Option<PulpTable>,
     pub control: ControlTable,
@@ -86,6 +87,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         concurrency: cluster.concurrency,
         cloud: file.cloud.unwrap_or_default(),
         images,
+        software: file.software.unwrap_or_default(),
         sources: file.source.unwrap_or_default(),
         pulp: file.pulp,
         control,

@@ -99,6 +99,10 @@ tables! {
     image_lacks_role: "[image.default]\nroles = [\"login\", \"compute\"]\n";
     source_settings: "[source.system]\naddress = \"mirror.example.org\"\n[source.a]\naddress = \"http://me:word@a.example.org\"\ncredentials = \"me:word\"\nkey = \"none.asc\"\n[source.b]\naddress = \"http://b.example.org/{snapshot}\"\ncomponents = [\"main\"]\n[source.c]\naddress = \"http://c.example.org\"\nsnapshot = \"../x\"\nsuites = [\"a b\"]\nkeep = true\ncredentials = \"env:C\"\n[source.d]\nsuites = [\"x\"]\n";
     image_settings: "[image.default]\nroles = [\"computer\"]\npackages = [\"Htop\", \"a b\"]\ncommands = [\"\"]\nsources = []\n[image.trixie]\n[image.a]\nsources = [\"system\", \"sit\"]\n[image.b]\nsources = 7\n[source.site]\naddress = \"http://site.example.org\"\n";
+    software_settings: "[software.mpi]\n[software.\"a b\"]\npackages = [\"Htop\"]\nsources = [\"sit\"]\ncommands = [\"\"]\n\
+        [software.one]\nfile = [{ path = \"/etc/a\", content = \"\", mode = \"9\" }, { path = \"/tmp/x\", content = \"\" }, { path = \"/etc/slurm/slurm.conf\", content = \"\" }]\n\
+        [software.two]\nfile = [{ path = \"/etc/a\", content = \"\" }]\n\
+        [image.default]\nsoftware = [\"one\", \"two\", \"appptainer\", \"gpu\"]\n[image.b]\nprebuilt = \"fat\"\nsoftware = [\"mpi\"]\n";
     override_not_in_group: "[compute.standard.override.\"standard-[1-2]\"]\nflavor = \"large\"\n";
     override_twice: "[compute.standard.override.\"standard-[0-1]\"]\nflavor = \"large\"\n[compute.standard.override.standard-1]\nflavor = \"small\"\n";
     override_bad_hostlist: "[compute.standard.override.\"standard-[1-\"]\nflavor = \"large\"\n";
@@ -109,6 +113,7 @@ tables! {
     user_groups: "[user.alice]\nuid = 52250\ngroups = [\"physics\", \"beta\", \"team355\", \"bob\", \"a b\"]\n[user.bob]\nuid = 2002\n[user.carol]\nuid = 2003\n[user_group.slurm]\ngid = 2004\n[user_group.x]\ngid = 2002\n[user_group.y]\ngid = 7\n[user_group.carol]\ngid = 2004\n[user_group.z]\n";
     ssh_keys: "[user.alice]\nuid = 2001\nssh_keys = [\n  \"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5H\",\n  \"ssh-ed2551 AAAA\",\n  'from=\"10.0.0.0/8 ssh-ed25519 AAAA',\n  'command=\"a b\" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5H',\n  'no-pty',\n  \"ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIE5H4qOYcgAdZgHuEXeN5Vz5KJV6hLh0xCRfpM0T5Bdr\",\n  \"-----BEGIN OPENSSH PRIVATE KEY-----\",\n  \"\",\n]\n";
     slurm_without_partition_factor: "[slurm.config]\nprioritytype = \"priority/basic\"\nPriorityWeightPartition = 0\n";
+    slurm_weights: "[slurm.config]\nPriorityWeightPartition = 1\nPriorityWeightAge = 60000\nPriorityWeightTRES = \"cpu=5000,mem=532\"\n";
     slurm_without_kilns_priority: "[slurm.config]\nPriorityType = false\n";
     slurm_owned_keys: "[slurm.config]\nclustername = \"x\"\nRebootProgram = \"/bin/true\"\n[partition.p]\ngroups = [\"standard\"]\nconfig = { Nodes = \"ALL\" }\n";
     slurm_duplicate_key: "[slurm.config]\nReturnToService = 2\nreturntoservice = 1\n";

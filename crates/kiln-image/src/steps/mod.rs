@@ -13,7 +13,7 @@ pub const MAKE_SERVICE_USERS: Step =
 pub const SETTLE_SERVICES: Step =
     Step { says: "disabling services", script: include_str!("settle-services.sh") };
 
-/// Standard input: the content; arguments: path and mode.
+/// Standard input: the content; arguments: path, mode and `USER:GROUP`.
 pub const WRITE_FILE: Step = Step { says: "writing a file", script: include_str!("write-file.sh") };
 
 /// Arguments: files to remove and directories to empty.
