@@ -118,6 +118,9 @@ pub struct NewInstance {
     pub ssh_key: String,
     pub labels: Labels,
     pub volumes: Vec<Attachment>,
+    /// Size of a root disk that is a volume, where the cloud has such; `None`: as the cloud's settings say.
+    #[serde(default)]
+    pub disk_gib: Option<u64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -388,6 +391,7 @@ mod tests {
             ssh_key: "k".into(),
             labels: Labels::new(),
             volumes: Vec::new(),
+            disk_gib: None,
         };
         let rebuild = Rebuild {
             image: "i".into(),

@@ -1,6 +1,7 @@
 //! Builds images: what a build needs, and that nothing is left of it, however it ends. Its steps are in `sequence.rs`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kiln_cloud::{Cloud, Image, Labels, Network, NewNetwork, NewSecurityGroup, Rule};
 use kiln_site::services::{self, OpenTo};
@@ -64,6 +65,8 @@ pub enum BuildError {
     Credentials { source_name: String, message: String },
     #[error("Kiln cannot {what} of an image of the {family} family")]
     Impossible { what: &'static str, family: &'static str },
+    #[error("the build took longer than {0:?}")]
+    TooLong(Duration),
     #[error("the image is not as locked: {}", .0.join(", "))]
     NotAsLocked(Vec<String>),
     #[error("packages in {}", path.display())]
@@ -89,6 +92,7 @@ impl BuildError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             BuildError::Cloud(error) => error.hint(),
+            BuildError::TooLong(_) => Some("`timeout` in [image.NAME.build] sets another limit"),
             BuildError::Failed { source, .. } => source.hint(),
             BuildError::Impossible { what: "keep the packages", .. } => {
                 Some("build from a source with `snapshot`, which keeps them")
@@ -167,7 +171,7 @@ impl Builder<'_> {
             return Err(BuildError::Stopped);
         }
         self.clear().await?;
-        let network = self.network().await?;
+        let network = self.network(recipe).await?;
         let group = self
             .cloud
             .create_security_group(NewSecurityGroup {
@@ -203,8 +207,8 @@ impl Builder<'_> {
         result
     }
 
-    async fn network(&self) -> Result<Network, BuildError> {
-        if let Some(name) = self.network {
+    async fn network(&self, recipe: &Recipe) -> Result<Network, BuildError> {
+        if let Some(name) = recipe.build.network.as_deref().or(self.network) {
             let missing = || kiln_cloud::Error::not_found("network", name);
             return Ok(self.cloud.network_by_name(name).await?.ok_or_else(missing)?);
         }
@@ -237,11 +241,6 @@ impl Builder<'_> {
             return String::new();
         };
         self.cloud.console_log(&build.id, 30).await.unwrap_or_default()
-    }
-
-    /// A step may be abandoned at any time: the build instance is deleted anyway.
-    pub(crate) async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, BuildError> {
-        self.stop.run_until_cancelled(work).await.ok_or(BuildError::Stopped)
     }
 
     pub(crate) fn labels(&self) -> Labels {

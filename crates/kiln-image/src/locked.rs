@@ -79,7 +79,7 @@ impl Sequence<'_> {
             format!("mkdir -p {THERE} && exec tar --extract --no-same-owner --file - --directory {THERE}");
         let argv = ["sh", "-c", &script];
         let builder = self.builder;
-        let sent = builder.unless_stopped(builder.ssh.stream(host, &argv, archive, Stdio::null())).await;
+        let sent = self.in_time(builder.ssh.stream(host, &argv, archive, Stdio::null())).await;
         // Nobody reads from it any more.
         let _ = tar.kill();
         let _ = tar.wait();
@@ -109,7 +109,7 @@ impl Sequence<'_> {
         let file = std::fs::File::create(archive).map_err(failed)?;
         let argv = ["tar", "--create", "--file", "-", "--directory", THERE, "."];
         let builder = self.builder;
-        let sent = builder.unless_stopped(builder.ssh.stream(host, &argv, Stdio::null(), file.into())).await;
+        let sent = self.in_time(builder.ssh.stream(host, &argv, Stdio::null(), file.into())).await;
         ended("copying packages", &sent??)?;
         let status = std::process::Command::new("tar")
             .args(["--extract", "--no-same-owner", "--file"])

@@ -7,7 +7,8 @@ use kiln_distro::Family;
 use kiln_site::{ServiceUser, services, software};
 use kiln_slurm::Release;
 use kiln_spec::{
-    ExtraFile, ImageSoftware, ImageSource, ImageSpec, Role, SYSTEM_SOURCES, SourceSpec, Spec, System,
+    BuildSpec, ExtraFile, ImageProperties, ImageSoftware, ImageSource, ImageSpec, Role, SYSTEM_SOURCES,
+    SourceSpec, Spec, System,
 };
 use kiln_wire::labels::image as property;
 use serde::Serialize;
@@ -39,6 +40,10 @@ pub struct Recipe {
     /// Exactly the packages that are to be in it.
     #[serde(skip)]
     pub lock: Option<Lock>,
+    /// The machine that it is built on.
+    pub build: BuildSpec,
+    /// What the cloud is told of it.
+    pub properties: ImageProperties,
     /// The source as it is, with what a disk needs to boot, and nothing else.
     pub bootable: bool,
 }
@@ -99,6 +104,8 @@ impl Recipe {
             system_sources,
             sources,
             lock: None,
+            build: image.build.clone(),
+            properties: image.properties.clone(),
             bootable: false,
         })
     }
@@ -118,6 +125,7 @@ impl Recipe {
             Some(image) => sources_of(spec, image),
             None => (true, Vec::new()),
         };
+        let build = name.and_then(|name| spec.images.get(name)).map(|image| image.build.clone());
         let packages = services::packages_of_clouds(source.family(), &roles);
         Recipe {
             name: format!("{}-disk", name.unwrap_or(&image.name)),
@@ -130,6 +138,8 @@ impl Recipe {
             system_sources,
             sources,
             lock: None,
+            build: build.unwrap_or_default(),
+            properties: ImageProperties::default(),
             bootable: true,
         }
     }

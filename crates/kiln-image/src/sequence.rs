@@ -28,13 +28,30 @@ pub(crate) struct Sequence<'b> {
     pub(crate) recipe: &'b Recipe,
     pub(crate) family: &'static Family,
     logins: Vec<Login>,
+    /// When it is given up.
+    deadline: Instant,
     /// When each step began.
     began: Vec<(&'static str, Instant)>,
 }
 
 impl<'b> Sequence<'b> {
     pub fn new(builder: &'b Builder<'b>, recipe: &'b Recipe, logins: Vec<Login>) -> Self {
-        Sequence { builder, recipe, family: recipe.family(), logins, began: Vec::new() }
+        let deadline = Instant::now() + recipe.build.timeout;
+        Sequence { builder, recipe, family: recipe.family(), logins, deadline, began: Vec::new() }
+    }
+
+    /// A step may be abandoned at any time, because somebody wants to stop or because it takes too long: the build instance is
+    /// deleted anyway.
+    pub(crate) async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, BuildError> {
+        let unless_stopped = self.builder.stop.run_until_cancelled(work);
+        // People who are asked think as long as they like.
+        if self.builder.ask.is_some() {
+            return unless_stopped.await.ok_or(BuildError::Stopped);
+        }
+        match tokio::time::timeout_at(self.deadline.into(), unless_stopped).await {
+            Ok(ended) => ended.ok_or(BuildError::Stopped),
+            Err(_) => Err(BuildError::TooLong(self.recipe.build.timeout)),
+        }
     }
 
     /// Notes the time, and says what happens now.
@@ -105,6 +122,7 @@ impl<'b> Sequence<'b> {
             (property::MANIFEST.to_string(), serde_json::to_string(&manifest)?),
             (property::BUILT_FOR.to_string(), builder.cluster_id.to_string()),
         ]);
+        properties.extend(recipe.properties.in_cloud());
         if builder.test {
             properties.insert(property::TEST.to_string(), "yes".to_string());
         } else if recipe.lock.is_some() {
@@ -181,7 +199,7 @@ impl<'b> Sequence<'b> {
         let new = NewInstance {
             name: name.clone(),
             image: source.id.clone(),
-            flavor: builder.flavor.to_string(),
+            flavor: self.recipe.build.flavor.as_deref().unwrap_or(builder.flavor).to_string(),
             network: within.network,
             address: None,
             public: true,
@@ -191,6 +209,7 @@ impl<'b> Sequence<'b> {
             ssh_key: builder.ssh_public_key.to_string(),
             labels: builder.labels(),
             volumes: Vec::new(),
+            disk_gib: self.recipe.build.disk_gib,
         };
         let instance = match builder.cloud.create(vec![new]).await.pop() {
             Some(result) => result?,
@@ -199,7 +218,7 @@ impl<'b> Sequence<'b> {
         self.begin("boot", "booting the build instance");
         let deadline = tokio::time::Instant::now() + Duration::from_secs(300);
         let ids = [instance.id.clone()];
-        let active = builder.unless_stopped(builder.cloud.wait_active(&ids, deadline, |_| {})).await??;
+        let active = self.in_time(builder.cloud.wait_active(&ids, deadline, |_| {})).await??;
         let address: IpAddr = active
             .iter()
             .find_map(kiln_cloud::Instance::reach)
@@ -207,7 +226,7 @@ impl<'b> Sequence<'b> {
         let host = Host::new(name, address);
         self.begin("ssh", "waiting for SSH");
         let answer = builder.ssh.wait_output(&host, &["true"], SSH_LIMIT);
-        builder.unless_stopped(answer).await??;
+        self.in_time(answer).await??;
         Ok((instance.id, host))
     }
 
@@ -216,18 +235,18 @@ impl<'b> Sequence<'b> {
         const BOOT: &[&str] = &["cat", "/proc/sys/kernel/random/boot_id"];
         let builder = self.builder;
         let asking = ["sh", "-c", self.family.steps.reboot_for];
-        let reasons = builder.unless_stopped(builder.ssh.run(host, &asking, b"")).await??;
+        let reasons = self.in_time(builder.ssh.run(host, &asking, b"")).await??;
         let reasons: Vec<&str> = reasons.lines().filter(|line| !line.is_empty()).collect();
         if reasons.is_empty() {
             return Ok(());
         }
         self.begin("reboot", &format!("rebooting for {}", reasons.join(", ")));
-        let before = builder.unless_stopped(builder.ssh.run(host, BOOT, b"")).await??;
+        let before = self.in_time(builder.ssh.run(host, BOOT, b"")).await??;
         builder.cloud.reboot(id, false).await?;
         let deadline = Instant::now() + SSH_LIMIT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let now = builder.unless_stopped(builder.ssh.wait_output(host, BOOT, left)).await?;
+            let now = self.in_time(builder.ssh.wait_output(host, BOOT, left)).await?;
             // A connection to the system that goes down breaks.
             if now.is_ok_and(|now| now.status == 0 && now.stdout != before) {
                 break;
@@ -242,7 +261,7 @@ impl<'b> Sequence<'b> {
 
     async fn packages(&self, host: &Host) -> Result<Vec<Package>, BuildError> {
         let command = ["sh", "-c", self.family.installed.list];
-        let listed = self.builder.unless_stopped(self.builder.ssh.run(host, &command, b"")).await??;
+        let listed = self.in_time(self.builder.ssh.run(host, &command, b"")).await??;
         let packages = Manifest::packages_from(self.family, &listed);
         if packages.is_empty() {
             let message = "the build instance lists no packages".to_string();
@@ -334,7 +353,7 @@ impl<'b> Sequence<'b> {
                 return outcome;
             }
             let question = Question { failure: error.to_string(), host: host.clone() };
-            if builder.unless_stopped(ask.choose(question)).await? == Choice::Abort {
+            if self.in_time(ask.choose(question)).await? == Choice::Abort {
                 return outcome;
             }
             builder.say(&self.recipe.name, &format!("again: {says}"));
@@ -352,7 +371,7 @@ impl<'b> Sequence<'b> {
         let builder = self.builder;
         let argv: Vec<&str> =
             ["sh", "-c", script, "sh"].into_iter().chain(arguments.iter().copied()).collect();
-        let output = builder.unless_stopped(builder.ssh.output(host, &argv, stdin)).await??;
+        let output = self.in_time(builder.ssh.output(host, &argv, stdin)).await??;
         if output.status == 0 {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 mod cloud;
 mod diagnostic;
 pub mod hostlist;
+mod image_properties;
 mod key_tables;
 mod merge;
 mod nearest;
@@ -24,6 +25,7 @@ mod written;
 
 pub use cloud::{CloudFacts, CloudHints, CloudSpec, LocalSpec, OpenStackSpec, RootDiskSpec};
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use image_properties::{Firmware, ImageProperties, Visibility};
 pub use key_tables::{key_table, key_table_paths};
 pub use parse::{Files, parse, parse_with_files, parse_with_warnings};
 pub use schema::schema;

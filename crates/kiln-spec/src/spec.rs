@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{CloudSpec, Software, System};
+use crate::{CloudSpec, ImageProperties, Software, System};
 
 /// One cluster, as the user described it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -74,6 +74,27 @@ pub struct ImageSpec {
     pub commands: Vec<String>,
     /// What packages come from, those of the sets of software too: names of [`Spec::sources`], and [`SYSTEM_SOURCES`].
     pub sources: Vec<String>,
+    pub build: BuildSpec,
+    pub properties: ImageProperties,
+}
+
+/// The machine that an image is built on. Nothing of it is in the image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BuildSpec {
+    /// `None`: that of the control node.
+    pub flavor: Option<String>,
+    /// Name of a network that exists; `None`: that of the cluster, or one for the build.
+    pub network: Option<String>,
+    /// Size of a root disk that is a volume; `None`: like those of nodes.
+    pub disk_gib: Option<u64>,
+    /// For the whole build.
+    pub timeout: Duration,
+}
+
+impl Default for BuildSpec {
+    fn default() -> Self {
+        BuildSpec { flavor: None, network: None, disk_gib: None, timeout: Duration::from_secs(2 * 3600) }
+    }
 }
 
 /// A set of software that an image has.

@@ -104,6 +104,10 @@ tables! {
         [software.one]\nfile = [{ path = \"/etc/a\", content = \"\", mode = \"9\" }, { path = \"/tmp/x\", content = \"\" }, { path = \"/etc/slurm/slurm.conf\", content = \"\" }]\n\
         [software.two]\nfile = [{ path = \"/etc/a\", content = \"\" }]\n\
         [image.default]\nsoftware = [\"one\", \"two\", \"appptainer\", \"gpu\"]\n[image.b]\nprebuilt = \"fat\"\nsoftware = [\"mpi\"]\n";
+    image_machine: "[image.default.build]\nflavor = \"\"\nnetwork = \"lab\"\ndisk = \"20 GB\"\ntimeout = \"soon\"\n\
+        [image.default.properties]\nfirmware = \"efi\"\nvisibility = \"all\"\nmin_disk = \"0 GiB\"\nmachine_type = \"\"\n\
+        other = { kiln_recipe = \"x\", hw_firmware_type = \"bios\", hw_rng_model = \"\" }\n\
+        [image.b]\nprebuilt = \"fat\"\nbuild.flavor = \"x\"\n";
     override_not_in_group: "[compute.standard.override.\"standard-[1-2]\"]\nflavor = \"large\"\n";
     override_twice: "[compute.standard.override.\"standard-[0-1]\"]\nflavor = \"large\"\n[compute.standard.override.standard-1]\nflavor = \"small\"\n";
     override_bad_hostlist: "[compute.standard.override.\"standard-[1-\"]\nflavor = \"large\"\n";

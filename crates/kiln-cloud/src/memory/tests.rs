@@ -16,6 +16,7 @@ fn new(name: &str) -> NewInstance {
         ssh_key: String::new(),
         labels: Labels::from([(labels::CLUSTER.into(), "c".into())]),
         volumes: vec![],
+        disk_gib: None,
     }
 }
 

@@ -174,12 +174,13 @@ impl Driver {
             "config_drive": true,
         });
         let mut disks: Vec<Value> = Vec::new();
-        if let Some(root) = &self.settings.root_disk {
+        let root = self.settings.root_disk.as_ref();
+        if let Some(size) = new.disk_gib.or(root.map(|root| root.size_gib)) {
             let mut disk = json!({
                 "boot_index": 0, "uuid": new.image, "source_type": "image", "destination_type": "volume",
-                "volume_size": root.size_gib, "delete_on_termination": true,
+                "volume_size": size, "delete_on_termination": true,
             });
-            if let Some(kind) = &root.volume_type {
+            if let Some(kind) = root.and_then(|root| root.volume_type.as_ref()) {
                 disk["volume_type"] = json!(kind);
             }
             disks.push(disk);

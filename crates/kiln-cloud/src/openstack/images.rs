@@ -313,8 +313,14 @@ impl Driver {
     }
 
     async fn patch(&self, id: &str, wanted: BTreeMap<String, &str>) -> Result<()> {
-        let add = |(key, value)| json!({ "op": "add", "path": format!("/{key}"), "value": value });
-        let changes = Value::Array(wanted.into_iter().map(add).collect());
+        let change = |(key, value): (String, &str)| {
+            // What every image has is replaced; the rest is added, or replaced where it is there.
+            let op = if is_attribute(&key) { "replace" } else { "add" };
+            json!({ "op": op, "path": format!("/{key}"), "value": attribute(&key, value) })
+        };
+        // Last: others are to see the image when it is whole.
+        let (last, first): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|(key, _)| key == "visibility");
+        let changes = Value::Array(first.into_iter().chain(last).map(change).collect());
         let path = format!("/images/{id}");
         let answer = self.client.request(Glance, Method::PATCH, &path, Some(&changes)).retried().await;
         missing(answer, "image", id).map(drop)
@@ -404,6 +410,11 @@ impl Driver {
     }
 }
 
+/// Of every image, not only of those that were given it.
+fn is_attribute(name: &str) -> bool {
+    ["min_disk", "min_ram", "visibility"].contains(&name)
+}
+
 /// All of an image's attributes and properties are text, except for these.
 fn attribute(name: &str, value: &str) -> Value {
     match (name, value.parse::<u64>()) {
@@ -414,7 +425,7 @@ fn attribute(name: &str, value: &str) -> Value {
 
 /// Set from the first moment, so that what a build left half made is known as Kiln's.
 const OWN_MARK: &str = "kiln_made_by";
-/// In place of every property, until the image is whole. An image made from another one starts with that one's
+/// In place of every property of Kiln's, until the image is whole. An image made from another one starts with that one's
 /// properties, and must not pass for it.
 const UNFINISHED: &str = "unfinished";
 
@@ -423,7 +434,8 @@ fn mark_of(cluster: &str) -> String {
 }
 
 fn marks(cluster: &str, new: &NewImage) -> Labels {
-    let mut marks: Labels = new.properties.keys().map(|key| (key.clone(), UNFINISHED.to_string())).collect();
+    let own = new.properties.keys().filter(|key| key.starts_with(OWN));
+    let mut marks: Labels = own.map(|key| (key.clone(), UNFINISHED.to_string())).collect();
     marks.insert(OWN_MARK.into(), mark_of(cluster));
     marks
 }

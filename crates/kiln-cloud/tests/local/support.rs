@@ -109,6 +109,7 @@ impl Site {
             ssh_key: "ssh-ed25519 AAAA test".into(),
             labels: labels(self.cluster),
             volumes: Vec::new(),
+            disk_gib: None,
         }
     }
 

@@ -63,6 +63,7 @@ impl Site {
                 .into(),
             labels,
             volumes: vec![],
+            disk_gib: None,
         }
     }
 

@@ -62,6 +62,7 @@ impl Deployment<'_> {
             ssh_key: self.ssh_public_key()?,
             labels: self.with_id(made.labels(&new.labels)?)?,
             volumes: made.attachments(&new.volumes)?,
+            disk_gib: None,
         })
     }
 

@@ -261,6 +261,7 @@ impl Executor {
             ssh_key: node.ssh_key.clone(),
             labels,
             volumes: defaults.volumes.clone(),
+            disk_gib: None,
         }
     }
 

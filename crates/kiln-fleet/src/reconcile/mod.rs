@@ -93,6 +93,7 @@ impl Reconciler {
     async fn reconcile(&mut self, fleet: &Arc<Fleet>) -> Result<()> {
         let observation = Observation::read(&self.store, &self.slurm, fleet, &self.share).await?;
         self.clear_ended_failures(&observation)?;
+        self.store.note_drains(observation.nodes.iter().filter_map(|node| node.slurm.as_ref()))?;
         let before = self.store.findings()?;
         let at = now();
         let findings = plan(&observation, &before, &Times::of(&fleet.file), at);

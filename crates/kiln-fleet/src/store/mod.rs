@@ -5,6 +5,7 @@
 
 mod clock;
 mod cloud_operations;
+mod drains;
 mod events;
 mod failures;
 mod findings;

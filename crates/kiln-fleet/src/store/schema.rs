@@ -96,6 +96,12 @@ const MIGRATIONS: &[&str] = &["
         node TEXT NOT NULL,
         first_seen INTEGER NOT NULL
     ) STRICT;
+", "
+    -- Why nodes are drained by Kiln, as Slurm last had it.
+    CREATE TABLE drains (
+        node TEXT PRIMARY KEY,
+        reason TEXT NOT NULL
+    ) STRICT;
 "];
 
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

@@ -57,6 +57,15 @@ impl Slurm {
         self.update(node, "state=drain", Some(reason)).await
     }
 
+    /// Gives a drain the reason back that Slurm has dropped; any other stays as it is.
+    pub async fn restore_reason(&self, node: &str, reason: &str) -> Result<()> {
+        if self.node(node).await?.is_some_and(|n| n.has_lost_reason()) {
+            self.call("scontrol", &["update", &format!("nodename={node}"), &format!("reason={reason}")])
+                .await?;
+        }
+        Ok(())
+    }
+
     /// Ends a drain whose reason starts as told; any other stays.
     pub async fn undrain(&self, node: &str, prefix: &str) -> Result<bool> {
         let ours = self.node(node).await?.is_some_and(|n| n.state.is_drained() && n.has_reason(prefix));

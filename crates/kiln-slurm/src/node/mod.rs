@@ -106,6 +106,14 @@ impl Node {
         self.state.is_drained() && by_slurmctld && REGISTERED_WITH_LESS.iter().any(|why| self.has_reason(why))
     }
 
+    /// It is drained, and nobody can tell why: Slurm drops the reason of a node that registers after Slurm has given it up, and
+    /// may then put its own in place.
+    pub fn has_lost_reason(&self) -> bool {
+        let by_slurmctld =
+            self.reason_by.as_deref() == Some(SLURM_USER) && self.has_reason(UNEXPECTED_REBOOT);
+        self.state.is_drained() && (self.reason.is_none() || by_slurmctld)
+    }
+
     /// The drain of someone else in words, if there is one.
     pub fn foreign_drain(&self) -> Option<String> {
         let reason = self.reason.as_deref().unwrap_or("no reason given");
@@ -273,6 +281,15 @@ mod tests {
         assert_eq!(node("State=IDLE Reason=bad fan [root@1]").foreign_drain(), None);
         let drained = node("State=IDLE+DRAIN Reason=bad fan [root@1]").foreign_drain();
         assert_eq!(drained.as_deref(), Some("drained by others: bad fan"));
+    }
+
+    #[test]
+    fn a_reason_that_slurm_dropped_is_missed() {
+        assert!(node("State=IDLE+DRAIN").has_lost_reason());
+        assert!(node("State=DOWN+DRAIN Reason=Node unexpectedly rebooted [slurm@1]").has_lost_reason());
+        assert!(!node("State=DOWN+DRAIN Reason=Node unexpectedly rebooted [root@1]").has_lost_reason());
+        assert!(!node("State=DOWN Reason=Node unexpectedly rebooted [slurm@1]").has_lost_reason());
+        assert!(!node("State=IDLE+DRAIN Reason=bad fan [slurm@1]").has_lost_reason());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use super::image_build::{self, BuildTable, PropertiesTable};
 use super::role;
 use crate::CloudFacts;
 use crate::diagnostic::Findings;
@@ -33,6 +34,10 @@ table! {
         "commands" => commands: List<Text>;
         /// Where packages come from during the build: names of tables `[source.NAME]`, and `system` for the repositories that the source image has itself.
         "sources" => sources: List<Text>, otherwise "those of the image that it is built upon, or `system`";
+        /// The machine that it is built on.
+        "build" => build: BuildTable, otherwise "a machine like the control node";
+        /// What the cloud is told of the image.
+        "properties" => properties: PropertiesTable, otherwise "nothing: it has the cloud's defaults, and on OpenStack what the source image has";
     }
 }
 
@@ -112,8 +117,9 @@ pub(crate) fn validate(merged: &Merged, findings: &mut Findings<'_>) -> BTreeMap
     }
     // Without a kind, which was reported, its images could be anything.
     let elsewhere = merged.cloud.facts().filter(|facts| !facts.makes_source_images);
+    let local = merged.cloud.facts().filter(|facts| facts.makes_source_images);
     let mut images: BTreeMap<String, ImageSpec> = (merged.images.iter())
-        .map(|image| (image.name.value.clone(), one(image, &names, elsewhere, findings)))
+        .map(|image| (image.name.value.clone(), one(image, &names, elsewhere, local, findings)))
         .collect();
     report_cycles(merged, findings);
     inherit(merged, &mut images, |_| false, |image| &mut image.system);
@@ -134,6 +140,7 @@ fn one(
     image: &MergedImage,
     names: &[&str],
     elsewhere: Option<&CloudFacts>,
+    local: Option<&CloudFacts>,
     findings: &mut Findings<'_>,
 ) -> ImageSpec {
     let table = &image.table;
@@ -155,6 +162,8 @@ fn one(
         packages: table.packages.as_ref().map(names_of).unwrap_or_default(),
         commands: role::commands(table.commands.as_ref(), findings),
         sources: table.sources.as_ref().map_or_else(|| vec![SYSTEM_SOURCES.to_string()], names_of),
+        build: image_build::build(table.build.as_ref(), local, findings),
+        properties: image_build::properties(table.properties.as_ref(), findings),
     }
 }
 
@@ -350,6 +359,8 @@ fn check_prebuilt(image: &MergedImage, prebuilt: &Text, findings: &mut Findings<
         table.packages.as_ref().map(|list| ("packages", list.span.clone())),
         table.commands.as_ref().map(|list| ("commands", list.span.clone())),
         table.sources.as_ref().map(|list| ("sources", list.span.clone())),
+        table.build.as_ref().map(|table| ("build", table.at.clone())),
+        table.properties.as_ref().map(|table| ("properties", table.at.clone())),
     ];
     for (key, span) in others.into_iter().flatten() {
         let message = format!("image `{}` is prebuilt and cannot have `{key}`", image.name.value);

@@ -6,6 +6,7 @@ pub(crate) mod cluster;
 pub(crate) mod compute;
 mod control;
 pub(crate) mod image;
+mod image_build;
 pub(crate) mod limits;
 mod login;
 pub(crate) mod partition;

@@ -7,6 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use kiln_image::Recipe;
+use kiln_spec::Software;
 use serde_json::Value;
 
 use crate::cluster_dir::printed;
@@ -235,6 +237,20 @@ fn layers_top(image: &str) -> PathBuf {
     layers(image).pop().expect("a layer")
 }
 
+/// The packages of all of Kiln's sets that Debian itself has.
+fn packages_of_debian() -> Vec<String> {
+    let elsewhere = [Software::Apptainer, Software::Nvidia];
+    let names = Software::ALL.into_iter().filter(|set| !elsewhere.contains(set)).map(Software::name);
+    let text = format!(
+        "[cluster]\nname = \"x\"\n[cloud]\nkind = \"local\"\n[compute.x]\nnodes = \"x1\"\n\
+         [image.default]\nsource = \"trixie\"\nsoftware = {:?}\n",
+        names.collect::<Vec<_>>()
+    );
+    let spec = kiln_spec::parse(&text, "cluster.toml").expect("a file");
+    let recipe = Recipe::of(&spec, "default").expect("a recipe");
+    recipe.software.into_iter().flat_map(|set| set.packages).collect()
+}
+
 /// From a plain image upwards: a role, another role with a set of the site's and one of Kiln's, and a third image upon both.
 pub fn software(lab: &mut Lab) {
     let repository = Repository::new();
@@ -250,8 +266,9 @@ pub fn software(lab: &mut Lab) {
          [image.bottom]\nsource = \"trixie\"\nroles = [\"login\"]\n\
          [image.middle]\nsource = \"bottom\"\nsoftware = [\"compute\", \"tools\", \"directory\"]\n\
          [image.top]\nsource = \"middle\"\nsoftware = [\"chrony\"]\n\
-         commands = [\"test -x /usr/sbin/slurmd && test -e /etc/kiln-test.copy\"]\n",
-        repository.address
+         commands = [\"test -x /usr/sbin/slurmd && test -e /etc/kiln-test.copy\", \"apt-get --simulate install {}\"]\n",
+        repository.address,
+        packages_of_debian().join(" ")
     );
     // A word that is no set's is told before anything is done.
     with_tables(lab, &tables.replace("\"tools\", \"dir", "\"tols\", \"dir"));
@@ -328,6 +345,13 @@ pub fn failures(lab: &mut Lab) {
             "injected fault",
         ),
         ("booting", "[image.bad]\nsource = \"default\"\n", "", r#"{"build": {"fail": 9}}"#, "injected fault"),
+        (
+            "too long",
+            "[image.bad]\nsource = \"default\"\nbuild.timeout = \"1s\"\ncommands = [\"sleep 300\"]\n",
+            "",
+            "",
+            "longer than 1s",
+        ),
         ("not there", &site.replace("\"old\"", "\"new\""), &repository.login, "", "404"),
         ("password", &site, "site:wrong", "", "401"),
         ("out of date", &site, &repository.login, "", "Release file"),

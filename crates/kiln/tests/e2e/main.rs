@@ -92,6 +92,7 @@ const RECONCILE: &[Scenario] = &[
     ("nodes that are down without an instance", reconcile::down_without_instance),
     ("instances of nodes that are off", reconcile::left_running),
     ("instances that break or stop", reconcile::broken_or_stopped),
+    ("a drain whose reason Slurm has dropped", reconcile::lost_reason),
     ("two instances of one node", reconcile::duplicates),
     ("nodes that get lost", reconcile::lost_on_the_way),
     ("a node that is to stay up", reconcile::kept_up),

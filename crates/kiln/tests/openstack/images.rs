@@ -9,7 +9,10 @@ use crate::stand_in::StandIn;
 
 const IMAGES: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n\n\
     [image.tools]\nsource = \"default\"\nroles = [\"compute\"]\npackages = [\"hello\"]\n\
-    commands = [\"hello >/root/greeting\", \"test -s /root/greeting\"]\n\n\
+    commands = [\"hello >/root/greeting\", \"test -s /root/greeting\"]\n\
+    build = { flavor = \"tiny\", disk = \"2 GiB\", timeout = \"20m\" }\n\
+    [image.tools.properties]\nfirmware = \"uefi\"\nmachine_type = \"q35\"\ndisk_bus = \"scsi\"\nadmin_user = \"debian\"\n\
+    visibility = \"shared\"\nmin_disk = \"3 GiB\"\nother = { hw_rng_model = \"virtio\" }\n\n\
     [image.broken]\nsource = \"default\"\nroles = [\"compute\"]\n\
     packages = [\"no-such-package\"]\n";
 
@@ -25,7 +28,12 @@ fn an_image_is_built() {
     let stood_in = stand_in.end();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(built.status.success(), "{}{}", text(&built.stdout), text(&built.stderr));
-    assert_eq!(stood_in.len(), 2, "one server for each build");
+    let flavors: Vec<&str> = stood_in.iter().map(|server| server.flavor.as_str()).collect();
+    assert_eq!(
+        flavors,
+        ["tiny", "small"],
+        "one server for each build, like the control node unless the file says otherwise"
+    );
 
     // As others see it.
     let images = kilns_images();
@@ -36,6 +44,17 @@ fn an_image_is_built() {
     assert_eq!(shown["status"], "active");
     let properties = &shown["properties"];
     assert_eq!(properties["kiln_image"], "tools");
+    assert_eq!([&shown["visibility"], &shown["min_disk"]], [&Value::from("shared"), &Value::from(3)]);
+    let wanted = [
+        ("hw_firmware_type", "uefi"),
+        ("hw_machine_type", "q35"),
+        ("hw_disk_bus", "scsi"),
+        ("os_admin_user", "debian"),
+        ("hw_rng_model", "virtio"),
+    ];
+    for (name, value) in wanted {
+        assert_eq!(properties[name], value, "{name}");
+    }
     let manifest: Value = serde_json::from_str(properties["kiln_manifest"].as_str().unwrap()).unwrap();
     assert_eq!(properties["kiln_recipe"], manifest["recipe"]);
     assert_eq!(manifest["source"], "image-a");
@@ -61,7 +80,7 @@ fn an_image_is_built() {
 
 /// Those that were built, by the official client.
 fn kilns_images() -> Vec<Value> {
-    let rows = openstack(&["image list --private"]).remove(0);
+    let rows = openstack(&["image list"]).remove(0);
     let ours = |row: &&Value| {
         let name = row["Name"].as_str().unwrap_or_default();
         name.starts_with("tools-") || name.starts_with("broken-")

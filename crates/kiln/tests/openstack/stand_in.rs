@@ -20,7 +20,7 @@ use crate::proxy::pass_on;
 
 pub struct StandIn {
     stop: Arc<AtomicBool>,
-    watch: Option<std::thread::JoinHandle<Vec<String>>>,
+    watch: Option<std::thread::JoinHandle<Vec<Instance>>>,
 }
 
 impl StandIn {
@@ -45,8 +45,8 @@ impl StandIn {
         StandIn { stop, watch: Some(watch) }
     }
 
-    /// With the ids of the servers that were stood in for. Nothing is left then.
-    pub fn end(mut self) -> Vec<String> {
+    /// With the servers that were stood in for. Nothing is left then.
+    pub fn end(mut self) -> Vec<Instance> {
         self.stop.store(true, Ordering::Relaxed);
         self.watch.take().unwrap().join().unwrap()
     }
@@ -59,6 +59,16 @@ impl Drop for StandIn {
             let _ = watch.join();
         }
     }
+}
+
+/// Where the local cloud of these tests is: beside those of the end-to-end suites' lanes.
+pub fn local_root() -> std::path::PathBuf {
+    let root = std::env::var_os("KILN_TEST_ROOT").unwrap_or_else(|| "/var/tmp/kiln-test".into());
+    std::path::PathBuf::from(root).join("openstack")
+}
+
+pub fn local_cloud() -> Cloud {
+    Cloud::local_with(local_root(), env!("CARGO_BIN_EXE_kiln").into())
 }
 
 /// The local cloud's part, and what there is on it.
@@ -79,10 +89,7 @@ impl Room {
             ..Settings::default()
         };
         let remote = Cloud::openstack(&settings).unwrap();
-        // Of its own, beside those of the end-to-end suites' lanes.
-        let root = std::env::var_os("KILN_TEST_ROOT").unwrap_or_else(|| "/var/tmp/kiln-test".into());
-        let root = std::path::PathBuf::from(root).join("openstack");
-        let local = Cloud::local_with(root, env!("CARGO_BIN_EXE_kiln").into());
+        let local = local_cloud();
         // What a run that was cut off has left.
         clear(&local, cluster).await;
         let labels = Labels::from([(labels::CLUSTER.to_string(), cluster.to_string())]);
@@ -112,13 +119,14 @@ impl Room {
             ssh_key: String::new(),
             labels,
             volumes: Vec::new(),
+            disk_gib: None,
         };
         let project = openstack(&["token issue"])[0]["project_id"].as_str().unwrap().to_string();
         Room { cluster, remote, local, wanted, project }
     }
 
-    async fn watch(&self, stop: &AtomicBool) -> kiln_cloud::Result<Vec<String>> {
-        let mut seen: Vec<String> = Vec::new();
+    async fn watch(&self, stop: &AtomicBool) -> kiln_cloud::Result<Vec<Instance>> {
+        let mut seen: Vec<Instance> = Vec::new();
         let mut present: Option<(String, Instance)> = None;
         while !stop.load(Ordering::Relaxed) {
             let servers = self.remote.instances(self.cluster).await?;
@@ -130,13 +138,13 @@ impl Room {
             let is_new = |server: &&Instance| {
                 server.labels.get(labels::ROLE).is_some_and(|role| role == "build")
                     && server.status == InstanceStatus::Active
-                    && !seen.contains(&server.id)
+                    && !seen.iter().any(|one| one.id == server.id)
             };
             if let Some(server) = servers.iter().find(is_new)
                 && present.is_none()
                 && server.public_address.is_some()
             {
-                seen.push(server.id.clone());
+                seen.push(server.clone());
                 present = Some((server.id.clone(), self.boot(server).await?));
             }
             sleep(Duration::from_millis(300)).await;

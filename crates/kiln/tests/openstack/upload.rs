@@ -1,9 +1,11 @@
-//! `kiln image upload`: an exported disk arrives with its manifest, and is an image like one that was built in the cloud.
+//! `kiln image upload`: an exported disk, or an image of the local cloud, arrives with its manifest, and is an image like one that
+//! was built in the cloud.
 
 use serde_json::{Value, json};
 
 use crate::cluster_dir::printed;
 use crate::lab::{Lab, attempt, openstack};
+use crate::stand_in::{local_cloud, local_root};
 
 const GROUPS: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\nimage = \"newer\"\n\n\
     [image.newer]\nprebuilt = \"shipped-24\"\n";
@@ -85,6 +87,55 @@ fn a_disk_arrives_with_its_manifest() {
     for name in ["shipped-22", "shipped-24"] {
         lab.kiln(&["image", "delete", "--yes", "--force", name]);
     }
+    lab.kiln(&["destroy", "--yes"]);
+    assert_eq!(lab.leftovers(), Vec::<String>::new());
+}
+
+/// The plain image is enough: what is built on others is exported in the same way.
+const LOCAL: &str = "[cluster]\nname = \"shipper\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a1\"\n\
+    [image.debian-bookworm]\n[image.debian-bookworm.properties]\nfirmware = \"uefi\"\nmachine_type = \"q35\"\n\
+    other = { hw_rng_model = \"virtio\" }\n";
+
+#[test]
+fn an_image_of_the_local_cloud_arrives() {
+    let mut lab = Lab::new("dock", "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n");
+    lab.undo_with("demo", &["image delete shipped-plain"]);
+    for dir in ["local", "tmp"] {
+        std::fs::create_dir(lab.path(dir)).unwrap();
+    }
+    let temporary = lab.path("tmp");
+    lab.environment.extend([
+        ("KILN_LOCAL_ROOT".to_string(), local_root().display().to_string()),
+        ("TMPDIR".to_string(), temporary.display().to_string()),
+    ]);
+    std::fs::write(lab.path("local/cluster.toml"), LOCAL).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async { local_cloud().source_image("bookworm", &|_| {}).await }).unwrap();
+    let upload = |from: &str, more: &[&str]| {
+        let from = lab.path(from);
+        let words = ["image", "upload", "debian-bookworm", "--from", from.to_str().unwrap()];
+        lab.try_kiln(&[&words, more].concat())
+    };
+    let refused = printed(&upload("cluster.toml", &[]));
+    assert!(refused.contains("is not the file of a local cloud"), "{refused}");
+
+    let done = upload("local/cluster.toml", &["--name", "shipped-plain", "--machine-type", "pc"]);
+    assert!(done.status.success(), "{}", printed(&done));
+    let shown = openstack(&["image show shipped-plain"]).remove(0);
+    assert_eq!([&shown["status"], &shown["disk_format"]], ["active", "qcow2"]);
+    let properties = &shown["properties"];
+    // What the file says, and an option that counts more.
+    let wanted = [("hw_firmware_type", "uefi"), ("hw_rng_model", "virtio"), ("hw_machine_type", "pc")];
+    for (name, value) in wanted {
+        assert_eq!(properties[name], value, "{name}");
+    }
+    let manifest = lab.json(&["image", "show", "shipped-plain"]);
+    assert_eq!(manifest["descent"][0]["image"], "debian-bookworm", "{}", manifest["descent"]);
+    let packages = manifest["packages"].as_array().unwrap();
+    assert!(packages.iter().any(|package| package["name"] == "linux-image-cloud-amd64"), "no kernel");
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "the disk is gone");
+
+    lab.kiln(&["image", "delete", "--yes", "shipped-plain"]);
     lab.kiln(&["destroy", "--yes"]);
     assert_eq!(lab.leftovers(), Vec::<String>::new());
 }

@@ -39,6 +39,8 @@ struct Records {
     operations: BTreeMap<String, (CloudOperation, Timestamp)>,
     known: BTreeMap<String, KnownInstance>,
     pauses: BTreeMap<String, Pause>,
+    /// Why Kiln has drained nodes.
+    drains: BTreeMap<String, String>,
     /// By node: the image it was taken back to, and instead of which.
     pins: HashMap<String, (String, String)>,
     bundles: Option<(BTreeMap<String, String>, Timestamp)>,
@@ -139,6 +141,7 @@ impl Records {
             pauses: pauses
                 .filter_map(|(group, t)| Some((group, Pause { until: t.paused_until?, problem: t.problem })))
                 .collect(),
+            drains: store.drains()?,
             pins: store.pins()?,
             bundles: kiln_wire::bundles(share),
         })
@@ -183,6 +186,7 @@ fn assemble(
             rollout: records.rollouts.get(name).copied(),
             operation: records.operations.get(name).copied(),
             pause: records.pauses.get(&node.group).cloned(),
+            drained_for: records.drains.get(name).cloned(),
             first_seen: instances.iter().map(|i| (i.id.clone(), first_seen(i))).collect(),
             unlisted: cloud.unlisted.remove(name),
             instances,

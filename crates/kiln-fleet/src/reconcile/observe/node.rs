@@ -41,6 +41,8 @@ pub struct NodeObservation {
     /// What Kiln last did to its instance.
     pub operation: Option<(CloudOperation, Timestamp)>,
     pub pause: Option<Pause>,
+    /// Why Kiln last drained it, if nobody has ended that drain or put another in its place.
+    pub drained_for: Option<String>,
 }
 
 /// A group that is left alone for a while.
@@ -155,6 +157,12 @@ impl NodeObservation {
         self.slurm.as_ref().is_some_and(|n| n.state.is_drained() && n.has_reason(&self.pause_reason()))
     }
 
+    /// Kiln has drained it for this, which Slurm does not know any more.
+    pub fn lost_reason(&self) -> Option<&str> {
+        let is_lost = self.slurm.as_ref().is_some_and(Node::has_lost_reason);
+        self.drained_for.as_deref().filter(|_| is_lost)
+    }
+
     /// Why nothing is to be done about this node, whatever its state.
     pub fn reason_to_leave_alone(&self) -> Option<String> {
         if let Some(kind) = self.request {
@@ -167,7 +175,8 @@ impl NodeObservation {
         let who = node.reason_by.as_deref();
         let outlived = self.has_outlived_drain();
         let reason = node.reason.as_deref().unwrap_or("no reason given");
-        if node.state.is_drained() && !self.is_drained_for_pause() && !outlived {
+        let kilns = self.is_drained_for_pause() || self.lost_reason().is_some();
+        if node.state.is_drained() && !kilns && !outlived {
             return Some(format!("drained by {}: {reason}", who.unwrap_or("somebody")));
         }
         if let Some(flag) = node.state.taken_out_by() {

@@ -63,6 +63,12 @@ pub fn pause_over(o: &NodeObservation) -> Option<Diagnosis> {
     Some(diagnosis(text, actions))
 }
 
+pub fn lost_reason(o: &NodeObservation) -> Option<Diagnosis> {
+    let reason = o.lost_reason()?.to_string();
+    let text = format!("Slurm dropped the reason of its drain: {reason}");
+    Some(diagnosis(text, vec![Action::RestoreReason { reason }]))
+}
+
 pub fn outlived_drain(o: &NodeObservation) -> Option<Diagnosis> {
     let text = || format!("Slurm drained it for something on an instance that is gone: {}", o.reason());
     o.has_outlived_drain().then(|| diagnosis(text(), vec![Action::Resume, Action::PowerDown]))

@@ -42,6 +42,10 @@ pub enum Action {
     Drain {
         reason: String,
     },
+    /// Of a drain of Kiln's own, which Slurm has dropped.
+    RestoreReason {
+        reason: String,
+    },
     /// Takes back a drain of Kiln's own, or being down.
     Resume,
     /// A failure is counted for its group; several in a row pause it.
@@ -66,6 +70,7 @@ impl Action {
         match self {
             Action::Down { reason } => format!("set it down in Slurm ({reason})"),
             Action::Drain { reason } => format!("drain it ({reason})"),
+            Action::RestoreReason { .. } => "give its drain the reason back".into(),
             Action::Resume => "put it back into service".into(),
             Action::CountFailure { .. } => "count a failure for its group".into(),
             Action::PowerDown => "let Slurm power it down".into(),
@@ -142,6 +147,13 @@ pub const RULES: &[Rule] = &[
         grace: Grace::Usual,
         does: "reported; nothing is done about the node until the cloud lists the instance, or says that there is none of its id",
         check: Check::Node(conditions::unlisted),
+    },
+    Rule {
+        name: "lost-reason",
+        when: "Kiln drained a node, and Slurm has dropped the reason. Slurm does so when it has given a node up and the node registers after all",
+        grace: Grace::None,
+        does: "given its reason back, so that everybody sees whose drain it is",
+        check: Check::Node(conditions::lost_reason),
     },
     Rule {
         name: "pause-over",

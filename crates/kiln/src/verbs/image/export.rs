@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use kiln_deploy::DiskWanted;
+use kiln_cloud::Image;
+use kiln_deploy::{Deployment, DiskWanted};
 use kiln_image::DiskFormat;
 
 use crate::cluster;
@@ -47,11 +48,7 @@ impl Export {
         };
         let output = std::path::absolute(&self.output)?;
         let exported = cluster::with(context, async |deployment| {
-            let image = match super::find(deployment, &self.image).await {
-                Ok(image) => image,
-                // One that is not Kiln's own, such as a plain system.
-                Err(none) => deployment.cloud.find_image(&self.image).await.map_err(|_| none)?,
-            };
+            let image = find(deployment, &self.image).await?;
             let wanted = DiskWanted { output: &output, format, size: self.size, force: self.force };
             Ok(deployment.export_image(&image, &wanted).await?)
         })?;
@@ -65,6 +62,14 @@ impl Export {
         context.printer.data(format!("size:    {} MiB", exported.disk_bytes >> 20))?;
         context.printer.data(format!("sha256:  {}", exported.sha256))?;
         Ok(Exit::Ok)
+    }
+}
+
+/// Also one that is not Kiln's own, such as a plain system.
+pub async fn find(deployment: &Deployment<'_>, name: &str) -> anyhow::Result<Image> {
+    match super::find(deployment, name).await {
+        Ok(image) => Ok(image),
+        Err(none) => deployment.cloud.find_image(name).await.map_err(|_| none),
     }
 }
 

@@ -1,38 +1,45 @@
 //! `kiln image upload`
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
-use kiln_cloud::{Labels, NewImage};
-use kiln_image::Sidecar;
+use kiln_cloud::{Image, Labels, NewImage};
+use kiln_deploy::{Deployment, DiskWanted};
+use kiln_image::{DiskFormat, Sidecar};
+use kiln_spec::{Firmware, ImageProperties, Visibility};
 
 use crate::cluster;
 use crate::context::Context;
 use crate::error::Advise as _;
 use crate::exit::Exit;
+use crate::input;
 
-/// Upload a disk to the cloud
+/// Upload a disk, or an image of the local cloud, to the cloud
 ///
 /// A disk of `kiln image export` is an image that nodes can run (`prebuilt` in the file): it is uploaded with the manifest
-/// in FILE.kiln.json. Any other is one to build from.
+/// in FILE.kiln.json. Any other is one to build from. With --from, an image of the local cloud is exported and uploaded in one go.
 #[derive(Debug, Args)]
 pub struct Upload {
-    /// A disk in qcow2 or raw format
+    /// A disk in qcow2 or raw format; with --from, an image by name or id, or by its name in that cluster file
+    #[arg(value_name = "FILE|IMAGE")]
     path: PathBuf,
-    /// The image's name in the cloud. Default: the file's name without its ending
+    /// The cluster file of a local cloud that has the image. The properties that it gives the image are used, where no option says otherwise
+    #[arg(long, value_name = "CLUSTER_FILE")]
+    from: Option<PathBuf>,
+    /// The image's name in the cloud. Default: the file's name without its ending; with --from, the name that it has in the local cloud
     #[arg(long)]
     name: Option<String>,
     /// Who may use it. Default: the cloud's, mostly your project alone
     #[arg(long)]
-    visibility: Option<Visibility>,
+    visibility: Option<VisibilityName>,
     /// The smallest disk of a flavor, in GiB. Default: the size of the disk, if it was exported
     #[arg(long, value_name = "GIB")]
     min_disk: Option<u64>,
     /// How it is booted
     #[arg(long)]
-    firmware: Option<Firmware>,
+    firmware: Option<FirmwareName>,
     /// The kind of machine, such as q35
     #[arg(long, value_name = "TYPE")]
     machine_type: Option<String>,
@@ -48,7 +55,7 @@ pub struct Upload {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Visibility {
+enum VisibilityName {
     Private,
     Shared,
     Community,
@@ -56,23 +63,17 @@ enum Visibility {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Firmware {
+enum FirmwareName {
     Bios,
     Uefi,
 }
 
 impl Upload {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let stem = self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        let name = self.name.clone().or(stem).unwrap_or_default();
-        let sidecar =
-            Sidecar::of(&self.path).hint("without that file, the disk is uploaded as one to build from")?;
-        let properties = self.properties(sidecar.as_ref())?;
-        let image = cluster::with(context, async |deployment| {
-            let new = NewImage { name, labels: Labels::new(), properties };
-            context.printer.say(format!("uploading {} as {}", self.path.display(), new.name));
-            Ok(deployment.cloud.upload_image(new, &self.path).await?)
-        })?;
+        let image = match &self.from {
+            Some(from) => self.upload_local(context, from)?,
+            None => self.upload_file(context)?,
+        };
         if context.printer.is_json() {
             context.printer.json(&image)?;
         } else {
@@ -81,32 +82,88 @@ impl Upload {
         Ok(Exit::Ok)
     }
 
-    fn properties(&self, sidecar: Option<&Sidecar>) -> anyhow::Result<BTreeMap<String, String>> {
-        let mut all =
-            sidecar.map(Sidecar::properties).transpose().context("the manifest cannot be written")?;
-        let all = all.get_or_insert_default();
-        let visibility =
-            self.visibility.and_then(|v| v.to_possible_value()).map(|v| v.get_name().to_string());
-        let firmware = self.firmware.and_then(|f| f.to_possible_value()).map(|f| f.get_name().to_string());
-        let min_disk = self.min_disk.or(sidecar.map(Sidecar::min_disk_gib)).map(|gib| gib.to_string());
-        let named = [
-            ("visibility", visibility),
-            ("min_disk", min_disk),
-            ("hw_firmware_type", firmware),
-            ("hw_machine_type", self.machine_type.clone()),
-            ("hw_disk_bus", self.disk_bus.clone()),
-            ("os_admin_user", self.admin_user.clone()),
-        ];
-        all.extend(named.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))));
+    fn upload_file(&self, context: &Context) -> anyhow::Result<Image> {
+        let stem = self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = self.name.clone().or(stem).unwrap_or_default();
+        let sidecar =
+            Sidecar::of(&self.path).hint("without that file, the disk is uploaded as one to build from")?;
+        let properties = self.properties(sidecar.as_ref(), &ImageProperties::default())?;
+        cluster::with(context, async |deployment| {
+            let new = NewImage { name, labels: Labels::new(), properties };
+            context.printer.say(format!("uploading {} as {}", self.path.display(), new.name));
+            Ok(deployment.cloud.upload_image(new, &self.path).await?)
+        })
+    }
+
+    fn upload_local(&self, context: &Context, from: &Path) -> anyhow::Result<Image> {
+        let target = input::spec(context)?;
+        let (local, _) = input::check(from)?.exit(Exit::Usage)?;
+        if !local.cloud.facts().makes_source_images {
+            return Err(anyhow!("{} is not the file of a local cloud", from.display())).exit(Exit::Usage);
+        }
+        cluster::shown(context, async |progress, stop| {
+            let target = Deployment::open(&target, &context.file, progress, stop.clone())?;
+            let local = Deployment::open(&local, from, progress, stop)?;
+            let image = super::export::find(&local, &self.path.to_string_lossy()).await?;
+            let name = self.name.clone().unwrap_or_else(|| image.name.clone());
+            // A cloud that does not answer is told before minutes are spent.
+            match target.cloud.find_image(&name).await {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => {}
+            }
+            let room = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+            let dir = tempfile::Builder::new().prefix("kiln-upload-").tempdir_in(&room);
+            let dir = dir.with_context(|| format!("no directory can be made in {}", room.display()))?;
+            let disk = dir.path().join("disk.qcow2");
+            let wanted = DiskWanted { output: &disk, format: DiskFormat::Qcow2, size: None, force: false };
+            local.export_image(&image, &wanted).await?;
+            let sidecar = Sidecar::of(&disk)?;
+            let in_file = sidecar.as_ref().and_then(|sidecar| local.spec.images.get(&sidecar.image));
+            let told = in_file.map(|image| image.properties.clone()).unwrap_or_default();
+            let properties = self.properties(sidecar.as_ref(), &told)?;
+            let new = NewImage { name, labels: Labels::new(), properties };
+            context.printer.say(format!("uploading {} as {}", image.name, new.name));
+            Ok(target.cloud.upload_image(new, &disk).await?)
+        })
+    }
+
+    /// `told` is what the file says of the image; options count more.
+    fn properties(
+        &self,
+        sidecar: Option<&Sidecar>,
+        told: &ImageProperties,
+    ) -> anyhow::Result<BTreeMap<String, String>> {
+        let own = sidecar.map(Sidecar::properties).transpose().context("the manifest cannot be written")?;
+        let options = ImageProperties {
+            firmware: self.firmware.map(|firmware| match firmware {
+                FirmwareName::Bios => Firmware::Bios,
+                FirmwareName::Uefi => Firmware::Uefi,
+            }),
+            machine_type: self.machine_type.clone(),
+            disk_bus: self.disk_bus.clone(),
+            admin_user: self.admin_user.clone(),
+            visibility: self.visibility.map(|visibility| match visibility {
+                VisibilityName::Private => Visibility::Private,
+                VisibilityName::Shared => Visibility::Shared,
+                VisibilityName::Community => Visibility::Community,
+                VisibilityName::Public => Visibility::Public,
+            }),
+            min_disk_gib: self.min_disk.or(told.min_disk_gib).or(sidecar.map(Sidecar::min_disk_gib)),
+            other: BTreeMap::new(),
+        };
+        let mut all = own.unwrap_or_default();
+        all.extend(told.in_cloud());
+        let mut given = options.in_cloud();
         for (name, value) in &self.properties {
             if name.starts_with("kiln_") {
                 return Err(anyhow!("property {name} is Kiln's own")).exit(Exit::Usage);
             }
-            if all.insert(name.clone(), value.clone()).is_some() {
+            if given.insert(name.clone(), value.clone()).is_some() {
                 return Err(anyhow!("property {name} is given twice")).exit(Exit::Usage);
             }
         }
-        Ok(std::mem::take(all))
+        all.extend(given);
+        Ok(all)
     }
 }
 

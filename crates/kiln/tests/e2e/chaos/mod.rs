@@ -378,6 +378,10 @@ impl Campaign<'_> {
         let states = ["sinfo", "-h", "-N", "-p", "standard,burst", "-o", "%N %t %E"];
         until("all nodes are in service", || {
             let shown = self.lab.on("control", &states);
+            // A rollout may have ended with a node that did not come back, which came back later: its reason says what to do.
+            if shown.contains(" kiln: rollout ") {
+                self.lab.try_kiln(&["rebuild"]);
+            }
             shown.lines().all(|line| line.ends_with(" none") && line.contains(" idle"))
         });
         until("what is off has no instance, and what is on has one", || {
