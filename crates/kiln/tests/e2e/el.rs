@@ -188,7 +188,8 @@ fn locked(lab: &Lab, scene: &Scene, first: &str) {
     scene.publish("1", &later(&["munge", "slurm"]));
     let gone = "no package source has munge 0.5.13-13.el9, slurm 22.05.9-1.el9";
     refused(lab, login, &["--locked"], &["looking for the packages of the lock", gone]);
-    scene.publish("1", &[&COMPUTE[..], &later(&["munge", "slurm"])].concat());
+    let newer = later(&["munge", "slurm"]).into_iter().filter(|rpm| rpm.version.starts_with("99"));
+    scene.publish("1", &COMPUTE.into_iter().chain(newer).collect::<Vec<_>>());
     let second = built(&build(lab, login, &["--locked"]));
     let packages = |name: &str| lab.json(&["image", "show", name])["packages"].clone();
     assert_eq!(packages(&second), packages(first));

@@ -25,7 +25,20 @@ fn run(command: &mut Command) -> String {
 pub fn publish(dir: &Path, packages: &[Rpm], home: &Path) {
     let _ = fs::remove_dir_all(dir);
     let scratch = tempfile::tempdir().expect("a directory");
-    let files = build(packages, scratch.path());
+    // A spec file has a name once.
+    let mut files = Vec::new();
+    let mut rest = packages.to_vec();
+    for round in 0.. {
+        if rest.is_empty() {
+            break;
+        }
+        let mut names = std::collections::BTreeSet::new();
+        let (now, later): (Vec<Rpm>, Vec<Rpm>) = rest.into_iter().partition(|rpm| names.insert(rpm.name));
+        let within = scratch.path().join(format!("{round}"));
+        fs::create_dir(&within).expect("a directory");
+        files.extend(build(&now, &within));
+        rest = later;
+    }
     let names: Vec<_> = files.iter().map(|file| file.file_name().expect("a name").to_owned()).collect();
     run(Command::new("rpmsign")
         .args(["--define", "__gpg /usr/bin/gpg", "--define", "_gpg_name tests@example.org", "--addsign"])
