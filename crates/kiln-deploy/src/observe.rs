@@ -10,6 +10,7 @@ use kiln_slurm::Release;
 use kiln_spec::ImageSource;
 use kiln_wire::labels;
 
+use crate::accounting::Accounts;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::node_of;
@@ -38,6 +39,8 @@ pub struct Observed {
     pub attached: BTreeMap<String, Volume>,
     /// The Slurm of the control node by its own word, where its image does not say: it may be gone from the cloud.
     pub releases: BTreeMap<String, Release>,
+    /// What the control node says of its accounts, where the file has a slurmdbd elsewhere.
+    pub accounts: Accounts,
     /// What Slurm says of the nodes that are to go.
     pub slurm: SlurmView,
 }
@@ -112,6 +115,7 @@ impl Deployment<'_> {
             flavors,
             attached,
             releases: BTreeMap::new(),
+            accounts: Accounts::default(),
             slurm: SlurmView::NotAsked,
         })
     }
