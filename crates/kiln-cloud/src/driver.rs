@@ -102,8 +102,8 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
     }
 
     fn layers(&self, _image: &str) -> impl Future<Output = Result<Layers>> + Send {
-        ready(Err(Error::unsupported("only images of the local cloud can be exported")
-            .with_hint("images of other clouds are disks already; the cloud's own tools download them")))
+        ready(Err(Error::unsupported("only images of the local cloud can be looked into and exported")
+            .with_hint("images of other clouds are disks; the cloud's own tools download them")))
     }
 
     fn delete_image(&self, id: &str) -> impl Future<Output = Result<()>> + Send;

@@ -1,9 +1,9 @@
-//! A disk from an image of the local cloud.
+//! What is in an image of the local cloud, and a disk from it.
 
 use std::path::Path;
 
 use kiln_cloud::Image;
-use kiln_image::{DiskFormat, Export, Exported, Manifest, Recipe, check_export};
+use kiln_image::{DiskFormat, Export, Exported, Fault, Manifest, Recipe, check_export, inspect};
 use kiln_wire::labels::image as property;
 
 use crate::deployment::Deployment;
@@ -22,6 +22,13 @@ pub struct DiskWanted<'a> {
 }
 
 impl Deployment<'_> {
+    /// What is in an image and must not be, or is missing.
+    pub async fn inspect_image(&self, image: &Image) -> Result<Vec<Fault>> {
+        let layers = self.cloud.layers(&image.id).await?;
+        let manifest = Manifest::of(image).ok_or_else(|| Error::ImageNotBuilt(image.name.clone()))?;
+        Ok(inspect(&layers, manifest.family(), &self.stop).await?)
+    }
+
     /// What the image lacks to boot by itself is added in an image on top of it, which is kept for the next export.
     pub async fn export_image(&self, image: &Image, wanted: &DiskWanted<'_>) -> Result<Exported> {
         // Asked first, because not every cloud has them.

@@ -29,6 +29,8 @@ pub struct Family {
     /// The Slurm that each release of the system brings.
     slurm: &'static [(&'static str, Release)],
     pub installed: Packages,
+    /// What the package manager may leave in an image and must not, as patterns, with what it is.
+    pub traces: &'static [(&'static str, &'static str)],
     pub bootstrap: Bootstrap,
 }
 

@@ -4,7 +4,7 @@ use kiln_cloud::{Cloud, Image};
 use kiln_wire::Format as _;
 use kiln_wire::labels::image as property;
 
-use crate::manifest::Manifest;
+use crate::manifest::{Ancestor, Manifest};
 use crate::recipe::Recipe;
 
 /// Every image that Kiln built, uploaded or left half made, newest first.
@@ -57,6 +57,37 @@ fn stands_since(image: &Image, digest: &str) -> Option<jiff::Timestamp> {
 /// The property that makes an image stand for a recipe from now on.
 pub fn promotion(digest: &str) -> (String, String) {
     (property::STANDS_FOR.to_string(), format!("{digest} {}", jiff::Timestamp::now()))
+}
+
+/// The images that one with this manifest was built on, the nearest first. Manifests of old name only the nearest, so
+/// the others are found as far as they are there.
+pub fn descent(images: &[Image], manifest: &Manifest) -> Vec<Ancestor> {
+    if !manifest.descent.is_empty() {
+        return manifest.descent.clone();
+    }
+    let source = images.iter().find(|image| image.name == manifest.source);
+    // An image is younger than its source, so this ends. Names could be given twice.
+    let below: Vec<Image> =
+        images.iter().filter(|i| source.is_some_and(|s| i.created < s.created)).cloned().collect();
+    match source {
+        Some(image) => line(&below, image),
+        None => {
+            vec![Ancestor { image: manifest.source.clone(), recipe: None, built: None, software: Vec::new() }]
+        }
+    }
+}
+
+/// An image and those that it was built on.
+pub fn line(images: &[Image], image: &Image) -> Vec<Ancestor> {
+    let manifest = Manifest::of(image);
+    let first = Ancestor {
+        image: image.name.clone(),
+        recipe: manifest.as_ref().map(|m| m.recipe.clone()),
+        built: manifest.as_ref().map(|m| m.built),
+        software: manifest.as_ref().map(|m| m.software.clone()).unwrap_or_default(),
+    };
+    let below = manifest.map(|manifest| descent(images, &manifest)).unwrap_or_default();
+    [first].into_iter().chain(below).collect()
 }
 
 pub fn is_test(image: &Image) -> bool {

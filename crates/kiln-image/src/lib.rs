@@ -4,6 +4,7 @@ mod build;
 mod catalog;
 mod difference;
 mod disk;
+mod inspect;
 mod lock;
 mod locked;
 mod login;
@@ -15,13 +16,16 @@ mod sequence;
 mod steps;
 
 pub use build::{BuildError, Builder, instance_name};
-pub use catalog::{built_image, images_of_kiln, is_of_kiln, is_test, origin, promotion, standing};
+pub use catalog::{
+    built_image, descent, images_of_kiln, is_of_kiln, is_test, line, origin, promotion, standing,
+};
 pub use difference::{Change, Difference};
 pub use disk::{DiskFormat, Export, ExportError, Exported, Sidecar, SidecarError, check as check_export};
+pub use inspect::{Fault, inspect};
 pub use lock::{Lock, LockError, LockFile, LockedPackage};
-pub use manifest::{Manifest, Package};
+pub use manifest::{Ancestor, Manifest, Package};
 pub use progress::{Event, Progress, State};
-pub use recipe::{Recipe, Source};
+pub use recipe::{AddedSoftware, Recipe, Source};
 pub use sbom::Sbom;
 
 /// A script that installs the binary from its standard input; its argument is the SHA-256.

@@ -19,9 +19,30 @@ pub struct Manifest {
     /// Name of the family of systems that the packages are of.
     #[serde(default = "first_family")]
     pub family: String,
+    /// What it added to its source: roles and sets of software. Absent in manifests of old.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub software: Vec<String>,
+    /// The images that it was built on, the nearest first; the last is a plain one. Absent in manifests of old.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub descent: Vec<Ancestor>,
     pub built: jiff::Timestamp,
     pub kiln: String,
     pub packages: Vec<Package>,
+}
+
+/// An image that another one was built on, also when it is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ancestor {
+    /// Its name in the cloud that it was built in.
+    pub image: String,
+    /// The digest of its recipe, if Kiln has built it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub built: Option<jiff::Timestamp>,
+    /// What it added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub software: Vec<String>,
 }
 
 impl Format for Manifest {
@@ -89,6 +110,8 @@ pub(crate) fn test_manifest(packages: &str) -> Manifest {
         recipe: "r".into(),
         source: "bookworm".into(),
         source_digest: None,
+        software: Vec::new(),
+        descent: Vec::new(),
         family: "debian".into(),
         built: jiff::Timestamp::UNIX_EPOCH,
         kiln: "1".into(),
@@ -111,6 +134,8 @@ mod tests {
             recipe: "r".into(),
             source: "bookworm".into(),
             source_digest: Some(Manifest::digest_of(&packages)),
+            software: Vec::new(),
+            descent: Vec::new(),
             family: "debian".into(),
             built: jiff::Timestamp::UNIX_EPOCH,
             kiln: "1".into(),

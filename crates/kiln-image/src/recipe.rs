@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use kiln_cloud::Image;
 use kiln_distro::Family;
-use kiln_site::{ServiceUser, services};
+use kiln_site::{ServiceUser, services, software};
 use kiln_slurm::Release;
-use kiln_spec::{ImageSource, ImageSpec, Role, SYSTEM_SOURCES, SourceSpec, Spec, System};
+use kiln_spec::{
+    ExtraFile, ImageSoftware, ImageSource, ImageSpec, Role, SYSTEM_SOURCES, SourceSpec, Spec, System,
+};
 use kiln_wire::labels::image as property;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -20,8 +22,15 @@ const SEQUENCE: u32 = 2;
 pub struct Recipe {
     pub name: String,
     pub source: Source,
+    /// What it adds to its source, in the words of the file: roles, then sets of software.
+    pub software: Vec<AddedSoftware>,
     pub packages: Vec<String>,
+    /// Written after the packages are installed.
+    pub files: Vec<ExtraFile>,
+    /// Run after the files are written, in order.
     pub commands: Vec<String>,
+    /// Of Kiln's own sets of software: units that the image has disabled, like those of Kiln's services.
+    pub disabled: Vec<String>,
     /// Whether packages come from the repositories of the source image.
     pub system_sources: bool,
     /// Other repositories, in the order of the file.
@@ -31,6 +40,13 @@ pub struct Recipe {
     pub lock: Option<Lock>,
     /// The source as it is, with what a disk needs to boot, and nothing else.
     pub bootable: bool,
+}
+
+/// Software that an image adds under one name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AddedSoftware {
+    pub name: String,
+    pub packages: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -69,11 +85,18 @@ impl Recipe {
             },
         };
         let (system_sources, sources) = sources_of(spec, image);
+        let family = source.family();
+        let added = added(spec, family, image);
+        let of_site = || image.software.iter().filter_map(|set| spec.software.get(set.name()));
+        let commands = of_site().flat_map(|set| &set.commands).chain(&image.commands);
         Some(Recipe {
             name: name.to_string(),
-            packages: packages(spec, source.family(), image),
+            packages: packages(spec, family, image, &added),
+            software: added,
+            files: of_site().flat_map(|set| set.files.clone()).collect(),
+            commands: commands.cloned().collect(),
+            disabled: disabled(family, image),
             source,
-            commands: image.commands.clone(),
             system_sources,
             sources,
             lock: None,
@@ -99,9 +122,12 @@ impl Recipe {
         let packages = services::packages_of_clouds(source.family(), &roles);
         Recipe {
             name: format!("{}-disk", name.unwrap_or(&image.name)),
+            software: Vec::new(),
             packages: packages.into_iter().map(String::from).collect(),
             source,
+            files: Vec::new(),
             commands: Vec::new(),
+            disabled: Vec::new(),
             system_sources,
             sources,
             lock: None,
@@ -142,6 +168,12 @@ impl Recipe {
             // Of old, so that images of recipes which are the same as ever are still known.
             "mirror": null,
         });
+        if !self.files.is_empty() {
+            content["files"] = serde_json::json!(self.files);
+        }
+        if !self.disabled.is_empty() {
+            content["disabled"] = serde_json::json!(self.disabled);
+        }
         if !self.system_sources || !self.sources.is_empty() {
             content["sources"] = serde_json::json!({
                 "system": self.system_sources,
@@ -155,6 +187,12 @@ impl Recipe {
             content["bootable"] = self.family().steps.bootable.script.into();
         }
         hex::encode(Sha256::digest(content.to_string()))
+    }
+
+    /// The software of the file that a package is for, if it is not for a role or named by the image itself.
+    pub fn wanted_by(&self, package: &str) -> Option<&str> {
+        let has = |software: &&AddedSoftware| software.packages.iter().any(|name| name == package);
+        self.software.iter().find(has).map(|software| software.name.as_str())
     }
 
     /// The digest of the same recipe without any lock: what the image of the file is known by.
@@ -194,13 +232,41 @@ fn source_content(source: &SourceSpec) -> serde_json::Value {
     })
 }
 
-fn packages(spec: &Spec, family: &Family, image: &ImageSpec) -> Vec<String> {
+fn packages(spec: &Spec, family: &Family, image: &ImageSpec, added: &[AddedSoftware]) -> Vec<String> {
     let mut all: BTreeSet<&str> = services::packages(spec, family, &image.roles, &roles_below(spec, image));
     for role in &image.roles {
         all.extend(spec.roles.of(*role).packages.iter().map(String::as_str));
     }
+    all.extend(added.iter().flat_map(|set| &set.packages).map(String::as_str));
     all.extend(image.packages.iter().map(String::as_str));
     all.into_iter().map(String::from).collect()
+}
+
+/// Roles that the image below has not, and the sets of software.
+fn added(spec: &Spec, family: &Family, image: &ImageSpec) -> Vec<AddedSoftware> {
+    let below = roles_below(spec, image);
+    let roles = image.roles.iter().filter(|role| !below.contains(role));
+    let roles = roles.map(|role| AddedSoftware { name: role.as_str().to_string(), packages: Vec::new() });
+    let sets = image.software.iter().map(|set| {
+        let packages = match set {
+            ImageSoftware::Kiln(set) => {
+                software::packages(*set, family).into_iter().map(String::from).collect()
+            }
+            ImageSoftware::Site(name) => {
+                spec.software.get(name).map(|set| set.packages.clone()).unwrap_or_default()
+            }
+        };
+        AddedSoftware { name: set.name().to_string(), packages }
+    });
+    roles.chain(sets).collect()
+}
+
+fn disabled(family: &Family, image: &ImageSpec) -> Vec<String> {
+    let units = image.software.iter().flat_map(|set| match set {
+        ImageSoftware::Kiln(set) => software::units(*set, family),
+        ImageSoftware::Site(_) => Vec::new(),
+    });
+    units.map(String::from).collect()
 }
 
 /// The roles whose software is in the image that this one is built on, or in those below it.
@@ -265,6 +331,74 @@ mod tests {
         assert_eq!(disk(Some("default")), format!("default-disk: {compute} nfs-kernel-server"));
         assert_eq!(disk(Some("other")), format!("other-disk: {compute} nfs-kernel-server"));
         assert_eq!(disk(None), "debian-bookworm-disk: ");
+    }
+
+    #[test]
+    fn sets_of_software_bring_packages_sources_files_and_commands() {
+        let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[image.default]\n\
+                    [image.top]\nsource = \"default\"\nsoftware = [\"mpi\", \"monitoring\", \"site\"]\ncommands = [\"last\"]\n\
+                    [image.peak]\nsource = \"top\"\n[image.bare]\nsource = \"top\"\nsources = [\"system\"]\n\
+                    [image.lean]\nsoftware = [\"compute\", \"chrony\"]\n\
+                    [image.more]\nsource = \"lean\"\nsoftware = [\"login\"]\n\
+                    [software.site]\npackages = [\"htop\"]\nsources = [\"a\"]\ncommands = [\"first\"]\n\
+                    file = [{ path = \"/etc/a\", content = \"b\" }]\n\
+                    [source.a]\naddress = \"http://a.example.org\"\n\
+                    [compute.standard]\nnodes = \"standard-[0-1]\"\n";
+        let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let of = |name: &str| Recipe::of(&spec, name).unwrap();
+        let names = |recipe: &Recipe| {
+            recipe.software.iter().map(|set| set.name.clone()).collect::<Vec<_>>().join(" ")
+        };
+        // The image below has the software of the roles.
+        let top = of("top");
+        assert_eq!(names(&top), "mpi monitoring site");
+        assert_eq!(
+            top.packages.join(" "),
+            "htop libopenmpi-dev libpam-slurm libpmix2 openmpi-bin prometheus prometheus-node-exporter"
+        );
+        assert_eq!(top.commands, ["first", "last"]);
+        assert_eq!(top.disabled, ["prometheus-node-exporter.service", "prometheus.service"]);
+        assert!(top.system_sources && top.sources[0].name == "a" && top.files[0].path == "/etc/a");
+        assert_eq!((top.wanted_by("htop"), top.wanted_by("libpam-slurm")), (Some("site"), None));
+        // What is built upon it has the sources of its software, unless it says which it has.
+        assert_eq!((of("peak").sources.len(), of("bare").sources.len()), (1, 0));
+        assert!(of("peak").files.is_empty() && of("peak").commands.is_empty());
+        let lean = of("lean");
+        assert_eq!(names(&lean), "compute chrony");
+        let packages = lean.packages.join(" ");
+        assert!(
+            packages.contains("chrony") && packages.contains("slurmd") && !packages.contains("slurmctld")
+        );
+        // A role's software is added to an extra image.
+        assert_eq!(names(&of("more")), "login");
+        assert!(of("more").packages.contains(&"less".to_string()));
+    }
+
+    #[test]
+    fn the_digest_has_what_software_brings() {
+        let software = "[software.a]\npackages = [\"htop\"]\n";
+        let with = |more: &str| digest(&format!("{software}{more}"), "software = [\"a\"]");
+        let others = ["", "commands = [\"x\"]", "file = [{ path = \"/etc/a\", content = \"b\" }]"].map(with);
+        assert_eq!(others.iter().collect::<BTreeSet<_>>().len(), 3);
+        // It matters what is in, not under which name.
+        assert_eq!(others[0], digest("", "packages = [\"htop\"]"));
+        assert_ne!(
+            digest("", "software = [\"sssd\"]"),
+            digest("", "packages = [\"libnss-sss\", \"libpam-sss\", \"sssd-ldap\", \"sssd-tools\"]")
+        );
+    }
+
+    /// Images that were built before stay those of their recipes.
+    #[test]
+    fn digests_of_old_stay() {
+        assert_eq!(
+            digest("", "source = \"trixie\""),
+            "a311c34b59dfe06b2957eba8ab4a3fa82cdc23371fffdda7c15609901c9dc1f7"
+        );
+        assert_eq!(
+            digest("", "packages = [\"htop\"]\nroles = [\"control\", \"compute\"]"),
+            "bcff6afb8a0249b7a37b2d177f5e9430f7258028371262e5ce21792aad383244"
+        );
     }
 
     fn digest(sources: &str, list: &str) -> String {

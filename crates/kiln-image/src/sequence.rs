@@ -1,6 +1,6 @@
 //! The steps of a build: build instance, sources, update, install, clean, shut down, image.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use kiln_wire::labels::image as property;
 use kiln_wire::{Identity, UserData};
 
 use crate::build::{BuildError, BuildNetwork, Builder, ROLE, instance_name};
-use crate::catalog::promotion;
+use crate::catalog::{images_of_kiln, line, promotion};
 use crate::login::Login;
 use crate::manifest::{Manifest, Package};
 use crate::recipe::Recipe;
@@ -69,6 +69,7 @@ impl<'b> Sequence<'b> {
         }
         self.begin("services", steps::SETTLE_SERVICES.says);
         let (enabled, disabled) = services::units_of_image(family);
+        let disabled = disabled.into_iter().chain(recipe.disabled.iter().map(String::as_str));
         let units: Vec<&str> = enabled.into_iter().chain(["--"]).chain(disabled).collect();
         self.step(&host, &steps::SETTLE_SERVICES, &units, b"").await?;
         let packages = self.packages(&host).await?;
@@ -88,6 +89,8 @@ impl<'b> Sequence<'b> {
             source: source.name.clone(),
             source_digest: Some(Manifest::digest_of(&before)),
             family: family.name.to_string(),
+            software: recipe.software.iter().map(|software| software.name.clone()).collect(),
+            descent: line(&images_of_kiln(builder.cloud).await?, source),
             built: jiff::Timestamp::now(),
             kiln: env!("CARGO_PKG_VERSION").to_string(),
             packages,
@@ -120,13 +123,38 @@ impl<'b> Sequence<'b> {
         let wanted: Vec<&str> = recipe.packages.iter().map(String::as_str).collect();
         if !wanted.is_empty() {
             self.begin("install", family.steps.install.says);
-            self.step(host, &family.steps.install, &wanted, b"").await?;
+            let installed = self.step(host, &family.steps.install, &wanted, b"").await;
+            installed.map_err(|error| self.name_software(error))?;
+        }
+        if !recipe.files.is_empty() {
+            self.begin("files", "writing files");
+        }
+        for file in &recipe.files {
+            let mode = format!("{:04o}", file.mode);
+            let owner = format!("{}:{}", file.owner, file.group);
+            let says = format!("writing {}", file.path);
+            let arguments = [file.path.as_str(), &mode, &owner];
+            self.script(host, &says, steps::WRITE_FILE.script, &arguments, file.content.as_bytes()).await?;
         }
         for command in &recipe.commands {
             self.begin("command", &format!("running: {command}"));
             self.script(host, "a command of the file", command, &[], b"").await?;
         }
         Ok(())
+    }
+
+    /// Which software of the file has the packages that the package manager speaks of.
+    fn name_software(&self, error: BuildError) -> BuildError {
+        let BuildError::Step { step, message } = error else { return error };
+        let is_of_name =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | ':' | '=' | '~');
+        let words = message.split(|c: char| !is_of_name(c)).map(|word| word.trim_end_matches(['.', ':']));
+        let words: BTreeSet<&str> = words.collect();
+        let named = words.into_iter().filter_map(|word| {
+            self.recipe.wanted_by(word).map(|software| format!("{word} is of the software {software}"))
+        });
+        let message = [message.clone()].into_iter().chain(named).collect::<Vec<_>>().join("\n");
+        BuildError::Step { step, message }
     }
 
     async fn boot(&mut self, source: &Image, within: BuildNetwork) -> Result<(String, Host), BuildError> {
@@ -232,7 +260,7 @@ impl<'b> Sequence<'b> {
     }
 
     async fn write(&self, host: &Host, file: &SourceFile) -> Result<(), BuildError> {
-        self.step(host, &steps::WRITE_FILE, &[&file.path, file.mode], &file.content).await
+        self.step(host, &steps::WRITE_FILE, &[&file.path, file.mode, "root:root"], &file.content).await
     }
 
     async fn wait_stopped(&self, id: &str) -> Result<(), BuildError> {

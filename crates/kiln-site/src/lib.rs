@@ -6,6 +6,7 @@ mod secret;
 mod service_users;
 pub mod services;
 mod slurm_conf;
+pub mod software;
 mod volumes;
 
 use std::collections::HashMap;

@@ -9,7 +9,7 @@ use crate::tables::image::UsualImage;
 use crate::tables::{
     AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup,
     MergedImage, MergedPartition, MergedRebuild, PulpTable, ReconcileTable, RolesTable, SlurmTable,
-    SourceTable, UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
+    SoftwareTable, SourceTable, UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
 };
 use crate::written::{At, Named, Text};
 
@@ -20,6 +20,7 @@ pub(crate) struct Merged {
     pub concurrency: At<i64>,
     pub cloud: CloudTable,
     pub images: Vec<MergedImage>,
+    pub software: Named<SoftwareTable>,
     pub sources: Named<SourceTable>,
     pub pulp: Option<PulpTable>,
     pub control: ControlTable,
@@ -87,6 +88,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         concurrency: cluster.concurrency,
         cloud: file.cloud.unwrap_or_default(),
         images,
+        software: file.software.unwrap_or_default(),
         sources: file.source.unwrap_or_default(),
         pulp: file.pulp,
         control,

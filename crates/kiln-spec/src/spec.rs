@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::CloudSpec;
-use crate::System;
+use crate::{CloudSpec, Software, System};
 
 /// One cluster, as the user described it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -19,6 +18,8 @@ pub struct Spec {
     pub cloud: CloudSpec,
     /// By name. Every `image` of a node names one of these.
     pub images: BTreeMap<String, ImageSpec>,
+    /// By name: the site's sets of software.
+    pub software: BTreeMap<String, SoftwareSpec>,
     /// By name. Images name these.
     pub sources: BTreeMap<String, SourceSpec>,
     pub pulp: Option<PulpSpec>,
@@ -65,12 +66,44 @@ pub struct ImageSpec {
     pub source: ImageSource,
     /// Roles whose software goes in. A fat image has all three.
     pub roles: Vec<Role>,
+    /// Sets of software, besides that of the roles, in the order of the file.
+    pub software: Vec<ImageSoftware>,
     /// Installed on top of the roles' own packages.
     pub packages: Vec<String>,
     /// Run as root at the end of the build, in order.
     pub commands: Vec<String>,
-    /// What packages come from: names of [`Spec::sources`], and [`SYSTEM_SOURCES`].
+    /// What packages come from, those of the sets of software too: names of [`Spec::sources`], and [`SYSTEM_SOURCES`].
     pub sources: Vec<String>,
+}
+
+/// A set of software that an image has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImageSoftware {
+    Kiln(Software),
+    /// Name of one of [`Spec::software`].
+    Site(String),
+}
+
+impl ImageSoftware {
+    pub fn name(&self) -> &str {
+        match self {
+            ImageSoftware::Kiln(set) => set.name(),
+            ImageSoftware::Site(name) => name,
+        }
+    }
+}
+
+/// A set of software of the site's.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SoftwareSpec {
+    pub name: String,
+    pub packages: Vec<String>,
+    /// Names of [`Spec::sources`], and [`SYSTEM_SOURCES`].
+    pub sources: Vec<String>,
+    pub files: Vec<ExtraFile>,
+    /// Run as root after the files are written, in order.
+    pub commands: Vec<String>,
 }
 
 /// Among the sources of an image: the repositories that the source image has itself.
@@ -164,6 +197,10 @@ impl Role {
             Role::Login => "login",
             Role::Compute => "compute",
         }
+    }
+
+    pub fn of(name: &str) -> Option<Role> {
+        Role::ALL.into_iter().find(|role| role.as_str() == name)
     }
 }
 

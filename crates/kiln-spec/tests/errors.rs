@@ -101,6 +101,10 @@ tables! {
     image_lacks_role: "[image.default]\nroles = [\"login\", \"compute\"]\n";
     source_settings: "[source.system]\naddress = \"mirror.example.org\"\n[source.a]\naddress = \"http://me:word@a.example.org\"\ncredentials = \"me:word\"\nkey = \"none.asc\"\n[source.b]\naddress = \"http://b.example.org/{snapshot}\"\ncomponents = [\"main\"]\n[source.c]\naddress = \"http://c.example.org\"\nsnapshot = \"../x\"\nsuites = [\"a b\"]\nkeep = true\ncredentials = \"env:C\"\n[source.d]\nsuites = [\"x\"]\n";
     image_settings: "[image.default]\nroles = [\"computer\"]\npackages = [\"Htop\", \"a b\"]\ncommands = [\"\"]\nsources = []\n[image.trixie]\n[image.a]\nsources = [\"system\", \"sit\"]\n[image.b]\nsources = 7\n[source.site]\naddress = \"http://site.example.org\"\n";
+    software_settings: "[software.mpi]\n[software.\"a b\"]\npackages = [\"Htop\"]\nsources = [\"sit\"]\ncommands = [\"\"]\n\
+        [software.one]\nfile = [{ path = \"/etc/a\", content = \"\", mode = \"9\" }, { path = \"/tmp/x\", content = \"\" }, { path = \"/etc/slurm/slurm.conf\", content = \"\" }]\n\
+        [software.two]\nfile = [{ path = \"/etc/a\", content = \"\" }]\n\
+        [image.default]\nsoftware = [\"one\", \"two\", \"appptainer\", \"gpu\"]\n[image.b]\nprebuilt = \"fat\"\nsoftware = [\"mpi\"]\n";
     override_not_in_group: "[compute.standard.override.\"standard-[1-2]\"]\nflavor = \"large\"\n";
     override_twice: "[compute.standard.override.\"standard-[0-1]\"]\nflavor = \"large\"\n[compute.standard.override.standard-1]\nflavor = \"small\"\n";
     override_bad_hostlist: "[compute.standard.override.\"standard-[1-\"]\nflavor = \"large\"\n";

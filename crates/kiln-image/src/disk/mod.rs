@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use kiln_cloud::Image;
+use kiln_cloud::{Image, Layers};
 use kiln_wire::{Format as _, Version};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -141,6 +141,26 @@ pub fn check(output: &Path, force: bool) -> Result<(), ExportError> {
         return Err(ExportError::Exists(output.to_path_buf()));
     }
     Ok(())
+}
+
+/// Looks at the layers as one tree, which is gone afterwards. Whoever looks must not change any file.
+pub(crate) async fn stacked<T: Send + 'static>(
+    layers: &Layers,
+    stop: &CancellationToken,
+    look: impl FnOnce(&Path) -> T + Send + 'static,
+) -> Result<T, ExportError> {
+    let work = Scratch::new(&layers.scratch)?;
+    let (root, from, stop) = (work.path().join("root"), layers.directories.clone(), stop.clone());
+    let looked = tokio::task::spawn_blocking(move || {
+        tree::merge(&from, &root, &stop)?;
+        io::Result::Ok(look(&root))
+    });
+    match looked.await {
+        Ok(Ok(seen)) => Ok(seen),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => Err(ExportError::Stopped),
+        Ok(Err(source)) => Err(did("stack the layers of the image")(source)),
+        Err(panicked) => Err(did("stack the layers of the image")(io::Error::other(panicked))),
+    }
 }
 
 impl Export<'_> {

@@ -96,6 +96,8 @@ mod tests {
                 recipe: "r".into(),
                 source: "s".into(),
                 source_digest: None,
+                software: Vec::new(),
+                descent: Vec::new(),
                 family: "debian".into(),
                 built: jiff::Timestamp::UNIX_EPOCH,
                 kiln: "0".into(),

@@ -5,7 +5,8 @@ verb=enable
 for unit; do
     if [ "$unit" = -- ]; then
         verb=disable
-    elif [ -e "/usr/lib/systemd/system/$unit" ]; then
+    # Some services come with a script of old only.
+    elif [ -e "/usr/lib/systemd/system/$unit" ] || [ -e "/etc/init.d/${unit%.service}" ]; then
         systemctl --quiet "$verb" "$unit"
     fi
 done

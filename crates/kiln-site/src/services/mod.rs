@@ -122,6 +122,11 @@ fn all() -> Vec<&'static Service> {
     lists.filter(|service| names.insert(service.name)).collect()
 }
 
+/// What a service of this name needs on nodes of a role.
+pub(crate) fn software_of(name: &str, role: Role) -> &'static [&'static str] {
+    of(role).iter().find(|service| service.name == name).map_or(&[], |service| (service.software)(role))
+}
+
 /// The packages that an image for nodes of these roles needs. Of a role that is `present` already, because the image is built
 /// on one for nodes of that role, only what not every cluster has: the other may have been made for a cluster without.
 pub fn packages(spec: &Spec, family: &Family, roles: &[Role], present: &[Role]) -> BTreeSet<&'static str> {

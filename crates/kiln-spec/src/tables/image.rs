@@ -11,7 +11,7 @@ use crate::validate::{names, unknown};
 use crate::words::{and_list, or_list};
 use crate::written::table::table;
 use crate::written::{At, List, Named, Text};
-use crate::{ImageSource, ImageSpec, Role, SYSTEM_SOURCES, System};
+use crate::{ImageSoftware, ImageSource, ImageSpec, Role, SYSTEM_SOURCES, Software, System};
 
 table! {
     /// An image: a root disk with all software and no cluster configuration.
@@ -22,6 +22,8 @@ table! {
         "prebuilt" => prebuilt: Text;
         /// Roles whose software is installed. An image that is built upon another one has that image's software already; the software of roles that the other lacks is added.
         "roles" => roles: List<At<Role>>, otherwise "those of the image that it is built upon, or all three";
+        /// Sets of software to add: Kiln's own (`apptainer`, `chrony`, `directory`, `monitoring`, `mpi`, `nvidia`, `sssd`), those of tables `[software.NAME]`, and names of roles, which mean the same as in `roles`.
+        "software" => software: List<Text>;
         /// Debian packages to add. `NAME=VERSION` pins a version.
         "packages" => packages: List<Text>;
         /// Shell commands that run as root at the end of the build, in order. The build fails if one of them fails.
@@ -112,8 +114,10 @@ pub(crate) fn validate(merged: &Merged, findings: &mut Findings<'_>) -> BTreeMap
         .collect();
     report_cycles(merged, findings);
     check_sources(merged, findings);
-    inherit(merged, &mut images, |table| table.roles.is_some(), |image| &mut image.roles);
+    check_software(merged, findings);
+    inherit(merged, &mut images, names_roles, |image| &mut image.roles);
     inherit(merged, &mut images, |table| table.sources.is_some(), |image| &mut image.sources);
+    add_sources_of_software(merged, &mut images);
     images
 }
 
@@ -127,7 +131,8 @@ fn one(
     let source = source(image, names, elsewhere, findings);
     let mut roles: Vec<Role> =
         table.roles.iter().flat_map(|list| &list.value).map(|role| role.value).collect();
-    if table.roles.is_none() {
+    roles.extend(named_software(table).filter_map(|name| Role::of(&name.value)));
+    if !names_roles(table) {
         roles = Role::ALL.to_vec();
     }
     roles.sort_unstable();
@@ -136,9 +141,97 @@ fn one(
         name: image.name.value.clone(),
         source,
         roles,
+        software: software(table),
         packages: role::packages(table.packages.as_ref(), findings),
         commands: role::commands(table.commands.as_ref(), findings),
         sources: table.sources.as_ref().map_or_else(|| vec![SYSTEM_SOURCES.to_string()], names_of),
+    }
+}
+
+fn named_software(table: &ImageTable) -> impl Iterator<Item = &Text> {
+    table.software.iter().flat_map(|list| &list.value)
+}
+
+/// A role's name means the same in both lists.
+fn names_roles(table: &ImageTable) -> bool {
+    table.roles.is_some() || named_software(table).any(|name| Role::of(&name.value).is_some())
+}
+
+/// Each once, besides the roles.
+fn software(table: &ImageTable) -> Vec<ImageSoftware> {
+    let mut sets: Vec<ImageSoftware> = Vec::new();
+    for name in named_software(table).map(|name| &name.value).filter(|name| Role::of(name).is_none()) {
+        let set = Software::of(name).map_or_else(|| ImageSoftware::Site(name.clone()), ImageSoftware::Kiln);
+        if !sets.contains(&set) {
+            sets.push(set);
+        }
+    }
+    sets
+}
+
+/// Those of the file, of Kiln, and of the roles.
+fn check_software(merged: &Merged, findings: &mut Findings<'_>) {
+    let own = merged.software.iter().map(|(name, _)| name.value.as_str());
+    let roles = Role::ALL.map(Role::as_str);
+    let known: Vec<&str> = own.chain(Software::ALL.map(Software::name)).chain(roles).collect();
+    for image in &merged.images {
+        for name in named_software(&image.table).filter(|name| !known.contains(&name.value.as_str())) {
+            unknown("software", name, &known, findings);
+        }
+        check_files(merged, image, findings);
+    }
+}
+
+/// Sets of one image must not write the same file.
+fn check_files(merged: &Merged, image: &MergedImage, findings: &mut Findings<'_>) {
+    let mut seen: BTreeMap<&str, (&str, &Text)> = BTreeMap::new();
+    for name in named_software(&image.table) {
+        let tables = merged.software.iter().filter(|(set, _)| set.value == name.value);
+        for path in tables.flat_map(|(_, table)| &table.file.value).filter_map(|file| file.path.as_ref()) {
+            let Some((other, first)) = seen.insert(&path.value, (&name.value, path)) else { continue };
+            if other != name.value {
+                let message = format!(
+                    "image `{}` has software `{other}` and `{}`, which both write `{}`",
+                    image.name.value, name.value, path.value
+                );
+                (findings.error("duplicate-file", path.span.clone(), message))
+                    .expected("each file in one of them")
+                    .related(first.span.clone(), "first here");
+            }
+        }
+    }
+}
+
+/// An image has the sources of its software in addition to its own, and also those of the images below where it has their
+/// sources. Else a repository that nodes are to keep would be lost on the way.
+fn add_sources_of_software(merged: &Merged, images: &mut BTreeMap<String, ImageSpec>) {
+    let said = |name: &str| merged.images.iter().any(|i| i.name.value == name && i.table.sources.is_some());
+    let mut added: Vec<(String, Vec<String>)> = Vec::new();
+    for name in images.keys() {
+        let mut sources: Vec<String> = Vec::new();
+        let mut at = Some(name);
+        // A cycle was reported elsewhere; here it must only not go on for ever.
+        for _ in 0..images.len() {
+            let Some(image) = at.and_then(|name| images.get(name)) else { break };
+            let tables = merged.software.iter().filter(|(set, _)| {
+                image.software.iter().any(|s| matches!(s, ImageSoftware::Site(name) if *name == set.value))
+            });
+            sources.extend(tables.flat_map(|(_, table)| names_of(&table.sources)));
+            at = match &image.source {
+                ImageSource::Image(parent) if !said(&image.name) => Some(parent),
+                _ => None,
+            };
+        }
+        added.push((name.clone(), sources));
+    }
+    for (name, sources) in added {
+        if let Some(image) = images.get_mut(&name) {
+            for source in sources {
+                if !image.sources.contains(&source) {
+                    image.sources.push(source);
+                }
+            }
+        }
     }
 }
 
@@ -207,6 +300,7 @@ fn check_prebuilt(image: &MergedImage, prebuilt: &Text, findings: &mut Findings<
     let table = &image.table;
     let others = [
         image.written.then(|| ("source", image.source.span.clone())),
+        table.software.as_ref().map(|list| ("software", list.span.clone())),
         table.packages.as_ref().map(|list| ("packages", list.span.clone())),
         table.commands.as_ref().map(|list| ("commands", list.span.clone())),
         table.sources.as_ref().map(|list| ("sources", list.span.clone())),
@@ -219,21 +313,25 @@ fn check_prebuilt(image: &MergedImage, prebuilt: &Text, findings: &mut Findings<
     }
 }
 
-fn names_of(list: &List<Text>) -> Vec<String> {
+pub(crate) fn names_of(list: &List<Text>) -> Vec<String> {
     list.value.iter().map(|name| name.value.clone()).collect()
 }
 
 fn check_sources(merged: &Merged, findings: &mut Findings<'_>) {
-    let own = merged.sources.iter().map(|(name, _)| name.value.as_str());
-    let known: Vec<&str> = own.chain([SYSTEM_SOURCES]).collect();
     for list in merged.images.iter().filter_map(|image| image.table.sources.as_ref()) {
         if list.value.is_empty() {
             (findings.error("bad-image", list.span.clone(), "packages must come from somewhere"))
                 .expected(format!("names of sources, such as [\"{SYSTEM_SOURCES}\"]"));
         }
-        for name in list.value.iter().filter(|name| !known.contains(&name.value.as_str())) {
-            unknown("source", name, &known, findings);
-        }
+        check_source_names(merged, list, findings);
+    }
+}
+
+pub(crate) fn check_source_names(merged: &Merged, list: &List<Text>, findings: &mut Findings<'_>) {
+    let own = merged.sources.iter().map(|(name, _)| name.value.as_str());
+    let known: Vec<&str> = own.chain([SYSTEM_SOURCES]).collect();
+    for name in list.value.iter().filter(|name| !known.contains(&name.value.as_str())) {
+        unknown("source", name, &known, findings);
     }
 }
 

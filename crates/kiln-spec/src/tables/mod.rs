@@ -15,6 +15,7 @@ pub(crate) mod rebuild;
 pub(crate) mod reconcile;
 pub(crate) mod role;
 pub(crate) mod slurm;
+pub(crate) mod software;
 pub(crate) mod source;
 pub(crate) mod user;
 pub(crate) mod user_group;
@@ -35,6 +36,7 @@ pub(crate) use rebuild::{MergedRebuild, RebuildTable};
 pub(crate) use reconcile::ReconcileTable;
 pub(crate) use role::RolesTable;
 pub(crate) use slurm::SlurmTable;
+pub(crate) use software::SoftwareTable;
 pub(crate) use source::SourceTable;
 pub(crate) use user::UserTable;
 pub(crate) use user_group::UserGroupTable;
@@ -52,6 +54,8 @@ table! {
         "cloud" => cloud: CloudTable, required;
         /// Images, by name.
         "image" => image: Named<ImageTable>, otherwise "one image named `default`, from Debian bookworm";
+        /// Sets of software of the site's, which images have under one name.
+        "software" => software: Named<SoftwareTable>;
         /// Repositories that packages come from while images are built, by name.
         "source" => source: Named<SourceTable>;
         /// A Pulp server, which has snapshots of repositories.

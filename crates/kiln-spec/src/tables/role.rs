@@ -34,7 +34,7 @@ table! {
 }
 
 table! {
-    /// A file on the nodes of a role.
+    /// A file.
     FileTable {
         /// Absolute path.
         "path" => path: Text, required;
@@ -63,7 +63,7 @@ fn extras(role: Role, written: Option<&ExtrasTable>, findings: &mut Findings<'_>
     };
     Extras {
         packages: packages(Some(&written.packages), findings),
-        files: files(role, &written.file, findings),
+        files: files(&written.file, |path, findings| own_files::check(path, role, findings), findings),
         commands: commands(Some(&written.commands), findings),
     }
 }
@@ -115,13 +115,18 @@ pub(crate) fn commands(written: Option<&List<Text>>, findings: &mut Findings<'_>
     list.value.iter().map(|command| command.value.clone()).collect()
 }
 
-fn files(role: Role, written: &List<FileTable>, findings: &mut Findings<'_>) -> Vec<ExtraFile> {
+/// `is_own` reports paths that are not the site's.
+pub(crate) fn files(
+    written: &List<FileTable>,
+    is_own: impl Fn(&Text, &mut Findings<'_>),
+    findings: &mut Findings<'_>,
+) -> Vec<ExtraFile> {
     let mut seen: BTreeMap<&str, &Text> = BTreeMap::new();
     let mut files = Vec::new();
     for table in &written.value {
         if let Some(path) = &table.path {
             if check_path(path, findings) {
-                own_files::check(path, role, findings);
+                is_own(path, findings);
             }
             if let Some(first) = seen.insert(&path.value, path) {
                 (findings.error(
@@ -129,7 +134,7 @@ fn files(role: Role, written: &List<FileTable>, findings: &mut Findings<'_>) -> 
                     path.span.clone(),
                     format!("`{}` is written twice", path.value),
                 ))
-                .expected("each file once per role")
+                .expected("each file once")
                 .related(first.span.clone(), "first here");
             }
         }

@@ -13,8 +13,8 @@ use crate::diagnostic::Findings;
 use crate::merge::Merged;
 use crate::parse::Files;
 use crate::tables::{
-    accounting, backup, cluster, image, partition, pulp, rebuild, reconcile, role, slurm, source, user,
-    user_group, volumes,
+    accounting, backup, cluster, image, partition, pulp, rebuild, reconcile, role, slurm, software, source,
+    user, user_group, volumes,
 };
 use crate::{ControlSpec, Spec, Volumes};
 
@@ -24,6 +24,7 @@ pub(crate) fn unknown(kind: &str, name: &crate::written::Text, known: &[&str], f
         match kind {
             "image" => "unknown-image",
             "source" => "unknown-source",
+            "software" => "unknown-software",
             _ => "unknown-group",
         },
         name.span.clone(),
@@ -47,6 +48,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
     let cloud = crate::cloud::validate(&merged.cloud, subnet, findings);
     let pulp = pulp::validate(merged.pulp.as_ref(), findings);
     let sources = source::validate(&merged.sources, pulp.as_ref(), files, findings);
+    let software = software::validate(&merged, findings);
     let images = image::validate(&merged, findings);
     let (login, compute) = nodes::groups(&merged, findings);
     network::check_addresses(&merged, subnet, &login, &compute, findings);
@@ -73,6 +75,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
         domain: merged.domain?.value,
         cloud,
         images,
+        software,
         sources,
         pulp,
         control: ControlSpec {

@@ -83,6 +83,21 @@ pub(crate) fn check(path: &Text, role: Role, findings: &mut Findings<'_>) {
     }
 }
 
+/// What the end of a build removes, or what is not on the disk at all.
+const NOT_IN_IMAGES: [&str; 8] =
+    ["/tmp/", "/var/tmp/", "/var/log/", "/run/", "/root/.ssh/", "/dev/", "/proc/", "/sys/"];
+
+/// A file of an image. What Kiln writes when it configures a node takes the place of it.
+pub(crate) fn check_of_image(path: &Text, findings: &mut Findings<'_>) {
+    if let Some(gone) = NOT_IN_IMAGES.iter().find(|directory| covers(directory, &path.value)) {
+        let message = format!("`{}` would not be in the image: builds leave {gone} empty", path.value);
+        findings.error("own-file", path.span.clone(), message).expected("another path");
+    } else if let Some((_, _, Rule::Never(hint))) = OWN.iter().find(|(own, _, _)| covers(own, &path.value)) {
+        let message = format!("`{}` is set by Kiln and cannot be changed", path.value);
+        findings.error("own-file", path.span.clone(), message).expected("another path").hint(*hint);
+    }
+}
+
 fn covers(own: &str, path: &str) -> bool {
     match own.strip_suffix('/') {
         Some(directory) => {

@@ -2,6 +2,7 @@
 //! build takes seconds.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -64,6 +65,16 @@ fn installed(lab: &Lab, image: &str, package: &str) -> Option<String> {
     found["version"].as_str().map(String::from)
 }
 
+/// What is wrong with an image, and that the exit code says it too.
+fn faults(lab: &Lab, image: &str, exit: Option<i32>) -> Vec<String> {
+    let output = lab.try_kiln(&["--json", "image", "check", image]);
+    assert_eq!(output.status.code(), exit, "{}", printed(&output));
+    let checked: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let faults = checked["faults"].as_array().expect("faults").clone();
+    let text = |value: &Value| value.as_str().expect("text").to_string();
+    faults.iter().map(|fault| format!("{}: {}", text(&fault["path"]), text(&fault["what"]))).collect()
+}
+
 const TOOL: Package =
     Package { name: "kiln-test-tool", version: "1.0", file: ("/usr/share/kiln-test/tool", "of-the-site") };
 
@@ -102,6 +113,10 @@ pub fn sources(lab: &mut Lab) {
     );
     assert!(!asked.iter().any(|line| line.contains("Translation")), "{asked:?}");
 
+    // What clusters are raised from, and what is built upon it.
+    for image in ["default", &name] {
+        assert_eq!(faults(lab, image, Some(0)), Vec::<String>::new());
+    }
     // Nodes have the system's sources, out of use; neither the site's nor the password, anywhere.
     let layers = layers(&name);
     let top = layers.last().expect("a layer");
@@ -119,7 +134,8 @@ pub fn sources(lab: &mut Lab) {
     repository.publish("open", "stable", &[TOOL]);
     let more = format!(
         "{tables}[source.kept]\naddress = \"{}/open\"\nsuites = [\"stable\"]\nkey = \"site.asc\"\nkeep = true\n\
-         snapshot = \"20260101T000000Z\"\n[image.more]\nsource = \"site\"\nsources = [\"kept\"]\n",
+         snapshot = \"20260101T000000Z\"\n[image.more]\nsource = \"site\"\nsources = [\"kept\"]\n\
+         commands = [\"printf -- '-----BEGIN PRIVATE KEY-----' >/etc/left.pem\", \"sed -i s/64030/64039/ /etc/passwd\"]\n",
         repository.address
     );
     repository.publish("open/20260101T000000Z", "stable", &[TOOL]);
@@ -130,6 +146,9 @@ pub fn sources(lab: &mut Lab) {
         kept.contains("Check-Valid-Until: no") && kept.contains("/etc/apt/keyrings/kiln-kept.asc"),
         "{kept}"
     );
+    // What a command leaves is found.
+    let left = ["/etc/left.pem: a private key", "/etc/passwd: slurm: not there with its fixed number"];
+    assert_eq!(faults(lab, &more, Some(1)), left);
     for name in [more, name] {
         lab.kiln(&["image", "delete", &name, "--yes"]);
     }
@@ -139,6 +158,79 @@ pub fn sources(lab: &mut Lab) {
 
 fn layers_top(image: &str) -> PathBuf {
     layers(image).pop().expect("a layer")
+}
+
+/// From a plain image upwards: a role, another role with a set of the site's and one of Kiln's, and a third image upon both.
+pub fn software(lab: &mut Lab) {
+    let repository = Repository::new();
+    repository.publish("open/20260101T000000Z", "stable", &[TOOL]);
+    fs::write(lab.path("site.asc"), repository.key()).expect("the key");
+    let tables = format!(
+        "[source.site]\naddress = \"{}/open\"\nsnapshot = \"20260101T000000Z\"\nsuites = [\"stable\"]\n\
+         key = \"site.asc\"\nkeep = true\n\
+         [software.tools]\npackages = [\"kiln-test-tool\"]\nsources = [\"site\"]\n\
+         commands = [\"cp -p /etc/kiln-test.conf /etc/kiln-test.copy\"]\n\
+         [[software.tools.file]]\npath = \"/etc/kiln-test.conf\"\ncontent = \"of the set\\n\"\nmode = \"0640\"\n\
+         group = \"slurm\"\n\
+         [image.bottom]\nsource = \"trixie\"\nroles = [\"login\"]\n\
+         [image.middle]\nsource = \"bottom\"\nsoftware = [\"compute\", \"tools\", \"directory\"]\n\
+         [image.top]\nsource = \"middle\"\nsoftware = [\"chrony\"]\n\
+         commands = [\"test -x /usr/sbin/slurmd && test -e /etc/kiln-test.copy\"]\n",
+        repository.address
+    );
+    // A word that is no set's is told before anything is done.
+    with_tables(lab, &tables.replace("\"tools\", \"dir", "\"tols\", \"dir"));
+    let refused = printed(&lab.try_kiln(&["image", "build", "top"]));
+    assert!(refused.contains("there is no software `tols`") && refused.contains("`tools`?"), "{refused}");
+
+    with_tables(lab, &tables);
+    let before = lab.json(&["image", "list"]);
+    let (top, _) = build(lab, &repository, "top");
+    let (middle, _) = build(lab, &repository, "middle");
+    let (bottom, _) = build(lab, &repository, "bottom");
+    let has = |image: &str, packages: &[&str]| packages.iter().all(|p| installed(lab, image, p).is_some());
+    assert!(has(&bottom, &["less", "slurm-client"]) && !has(&bottom, &["slurmd"]), "{bottom}");
+    assert!(has(&middle, &["slurmd", TOOL.name, "slapd"]) && !has(&middle, &["chrony"]), "{middle}");
+    assert!(has(&top, &["less", "slurmd", TOOL.name, "slapd", "chrony"]), "{top}");
+    // What clusters are raised from has the software of every role.
+    assert!(has("default", &["less", "slurmd", "slurmctld", "slurmdbd"]));
+
+    let layer = layers_top(&middle);
+    let copy = layer.join("etc/kiln-test.copy");
+    assert_eq!(read(&copy), "of the set\n");
+    let about = fs::metadata(&copy).expect("the file");
+    assert_eq!(about.mode() & 0o7777, 0o640);
+    let groups = read(&layers_top(&bottom).join("etc/group"));
+    assert!(groups.contains(&format!("slurm:x:{}:", about.gid())), "{} in {groups}", about.gid());
+    // A server that nobody has configured does not start.
+    let starts = |name: &str| name.ends_with("slapd") && name.starts_with('S') || name == "slapd.service";
+    let systemd = layer.join("etc/systemd/system/multi-user.target.wants");
+    for dir in [systemd, layer.join("etc/rc2.d"), layer.join("etc/rc3.d")] {
+        let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let wrong: Vec<_> = names.filter(|name| starts(&name.to_string_lossy())).collect();
+        assert!(wrong.is_empty(), "{wrong:?}");
+    }
+    // Nodes of the image on top keep the repository of the software below.
+    assert!(layers_top(&top).join("etc/apt/sources.list.d/kiln-site.sources").exists());
+
+    // The line of descent stays when the images below are gone.
+    for name in [&middle, &bottom] {
+        lab.kiln(&["image", "delete", name, "--yes"]);
+    }
+    let shown = lab.json(&["image", "show", &top]);
+    let line: Vec<String> = (shown["descent"].as_array().expect("a descent").iter())
+        .map(|ancestor| format!("{} {}", ancestor["image"].as_str().unwrap_or("?"), ancestor["software"]))
+        .collect();
+    let wanted = [
+        format!("{middle} [\"compute\",\"tools\",\"directory\"]"),
+        format!("{bottom} [\"login\"]"),
+        "debian-trixie null".to_string(),
+    ];
+    assert_eq!(line, wanted);
+    assert_eq!(shown["software"], serde_json::json!(["chrony"]));
+    lab.kiln(&["image", "delete", &top, "--yes"]);
+    assert_eq!(lab.json(&["image", "list"]), before);
+    lab.write_file(&lab.example());
 }
 
 /// Each failure says what went wrong, and leaves no instance, network or image.
@@ -164,6 +256,35 @@ pub fn failures(lab: &mut Lab) {
         ("not there", &site.replace("\"old\"", "\"new\""), &repository.login, "", "404"),
         ("password", &site, "site:wrong", "", "401"),
         ("out of date", &site, &repository.login, "", "Release file"),
+        (
+            "package",
+            "[image.bad]\nsource = \"default\"\nsoftware = [\"odd\"]\n[software.odd]\npackages = [\"no-such-package\"]\n",
+            "",
+            "",
+            "no-such-package is of the software odd",
+        ),
+        (
+            "file",
+            "[image.bad]\nsource = \"default\"\nsoftware = [\"odd\"]\n[software.odd]\n\
+             file = [{ path = \"/etc/odd\", content = \"\", owner = \"nobody-knows\" }]\n",
+            "",
+            "",
+            "writing /etc/odd",
+        ),
+        (
+            "services",
+            "[image.bad]\nsource = \"default\"\ncommands = [\"rm /usr/local/bin/kiln\"]\n",
+            "",
+            "",
+            "disabling services",
+        ),
+        (
+            "clean",
+            "[image.bad]\nsource = \"default\"\ncommands = [\"mkdir /var/tmp/m && mount -t tmpfs m /var/tmp/m\"]\n",
+            "",
+            "",
+            "cleaning",
+        ),
         ("command", "[image.bad]\nsource = \"default\"\ncommands = [\"echo odd; exit 3\"]\n", "", "", "odd"),
         ("cut off", "[image.bad]\nsource = \"default\"\ncommands = [\"kill -9 $PPID\"]\n", "", "", "SSH"),
         (

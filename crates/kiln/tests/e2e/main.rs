@@ -166,6 +166,7 @@ const BACKUP_LOST: &[Scenario] = &[
 /// Without a cluster.
 const IMAGE_BUILDS: &[Scenario] = &[
     ("packages from a site's own repository", image_builds::sources),
+    ("sets of software, and images upon images", image_builds::software),
     ("a build that fails leaves nothing", image_builds::failures),
 ];
 
@@ -304,17 +305,16 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// A campaign on another release, which runs only when it is named.
-const CHAOS_TRIXIE: Suite =
-    Suite { name: "chaos-trixie", debian: "trixie", lane: "newer", scenarios: &[CHAOS] };
-
-/// What takes long under emulation: runs only when it is named.
-const DISKS: Suite = Suite {
-    name: "disk-trixie",
-    debian: "trixie",
-    lane: "newer",
-    scenarios: &[DISK, &[("the disk boots by EFI and reads its config drive", disk::boots_by_efi)]],
-};
+/// What takes long: runs only when it is named, or all of it as `long`.
+const LONG: &[Suite] = &[
+    Suite { name: "chaos-trixie", debian: "trixie", lane: "newer", scenarios: &[CHAOS] },
+    Suite {
+        name: "disk-trixie",
+        debian: "trixie",
+        lane: "elastic",
+        scenarios: &[DISK, &[("the disk boots by EFI and reads its config drive", disk::boots_by_efi)]],
+    },
+];
 
 /// For daily work: runs only when it is named.
 const QUICK: Suite = Suite {
@@ -331,6 +331,9 @@ fn main() -> ExitCode {
     {
         return run_all(all().filter(|s| s.lane == lane && wanted.contains(&s.name.into())));
     }
+    if arguments == ["long"] {
+        return lanes::run(LONG.iter());
+    }
     let names: Vec<&String> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
     if let Some(unknown) = names.iter().find(|name| !all().any(|s| s.name == **name)) {
         let known: Vec<&str> = all().map(|s| s.name).collect();
@@ -344,7 +347,7 @@ fn main() -> ExitCode {
 }
 
 fn all() -> impl Iterator<Item = &'static Suite> {
-    SUITES.iter().chain([&CHAOS_TRIXIE, &DISKS, &QUICK])
+    SUITES.iter().chain(LONG).chain([&QUICK])
 }
 
 fn run_all<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {

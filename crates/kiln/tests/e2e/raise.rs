@@ -85,6 +85,7 @@ pub fn commands(lab: &mut Lab) {
     let packages = manifest["packages"].as_array().expect("packages");
     assert!(packages.iter().any(|p| p["name"] == "slurmctld"), "slurmctld is not in the manifest");
     assert_eq!(manifest["recipe"].as_str().map(str::len), Some(64));
+    assert!(lab.kiln(&["image", "check", &name]).contains("clean and complete"));
     // An unchanged recipe is not built again.
     let built = lab.json(&["image", "build"]);
     assert_eq!(built[0]["id"], lab.host("control")["image_id"]);

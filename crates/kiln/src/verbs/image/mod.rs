@@ -1,5 +1,6 @@
 //! `kiln image`
 
+mod check;
 mod diff;
 mod export;
 mod list;
@@ -24,12 +25,13 @@ use crate::context::Context;
 use crate::error::Advise as _;
 use crate::exit::Exit;
 
-/// Build, list, compare, promote, export and delete node images
+/// Build, list, check, compare, promote, export and delete node images
 #[derive(Debug, Subcommand)]
 pub enum Image {
     Build(Build),
     List(list::List),
     Show(show::Show),
+    Check(check::Check),
     Diff(diff::Diff),
     Sbom(sbom::Sbom),
     Lock(lock::Lock),
@@ -83,6 +85,7 @@ impl Image {
             Image::Build(verb) => verb.run(context),
             Image::List(verb) => verb.run(context),
             Image::Show(verb) => verb.run(context),
+            Image::Check(verb) => verb.run(context),
             Image::Diff(verb) => verb.run(context),
             Image::Sbom(verb) => verb.run(context),
             Image::Lock(verb) => verb.run(context),

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use kiln_deploy::{in_file, nodes_by_image};
-use kiln_image::{Manifest, images_of_kiln};
+use kiln_image::{Ancestor, Manifest, descent, images_of_kiln};
 use kiln_spec::hostlist;
 use serde::Serialize;
 
@@ -29,8 +29,6 @@ struct Shown {
     id: String,
     name: String,
     size_bytes: u64,
-    /// The images that it was built on, the nearest first; the last is a system, or an image of the cloud.
-    descent: Vec<String>,
     slurm: Option<String>,
     /// Images of the file that it stands for now.
     in_file: Vec<String>,
@@ -45,11 +43,11 @@ impl Show {
         let shown = cluster::with(context, async |deployment| {
             let images = images_of_kiln(&deployment.cloud).await?;
             let image = find_in(deployment, &images, &self.image)?;
-            let manifest = manifest_of(&image)?;
+            let mut manifest = manifest_of(&image)?;
+            manifest.descent = descent(&images, &manifest);
             let observed = deployment.observe().await?;
             let nodes = nodes_by_image(&observed).remove(image.id.as_str()).unwrap_or_default();
             Ok(Shown {
-                descent: descent(&images, &manifest),
                 slurm: manifest.slurm().map(|release| release.to_string()),
                 in_file: in_file(deployment.spec, &images, &image).into_iter().map(String::from).collect(),
                 nodes: nodes.into_iter().map(String::from).collect(),
@@ -73,7 +71,8 @@ fn print(context: &Context, shown: &Shown, packages: bool) -> anyhow::Result<Exi
         ("image", shown.name.clone()),
         ("id", shown.id.clone()),
         ("recipe", shown.manifest.recipe.clone()),
-        ("built on", shown.descent.join(", on ")),
+        ("software", shown.manifest.software.join(", ")),
+        ("built on", built_on(&shown.manifest.descent)),
         ("built", shown.manifest.built.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()),
         ("kiln", shown.manifest.kiln.clone()),
         ("slurm", shown.slurm.clone().unwrap_or_default()),
@@ -95,15 +94,11 @@ fn print(context: &Context, shown: &Shown, packages: bool) -> anyhow::Result<Exi
     Ok(Exit::Ok)
 }
 
-/// As far as the images are there.
-fn descent(images: &[kiln_cloud::Image], manifest: &Manifest) -> Vec<String> {
-    let mut all = vec![manifest.source.clone()];
-    // An image cannot be older than its source, so this ends; names could still be given twice.
-    while all.len() < images.len() + 1
-        && let Some(source) = all.last()
-        && let Some(next) = images.iter().find(|image| image.name == *source).and_then(Manifest::of)
-    {
-        all.push(next.source);
-    }
-    all
+/// Each with what it added.
+fn built_on(descent: &[Ancestor]) -> String {
+    let one = |ancestor: &Ancestor| match ancestor.software.as_slice() {
+        [] => ancestor.image.clone(),
+        software => format!("{} ({})", ancestor.image, software.join(", ")),
+    };
+    descent.iter().map(one).collect::<Vec<_>>().join(", on ")
 }
