@@ -39,7 +39,7 @@ impl Deployment<'_> {
         let kiln = self.kiln_bytes()?;
         let digest = hex::encode(Sha256::digest(&kiln));
         self.install_kiln(&control.ssh, &control.host, &kiln, &digest, false).await?;
-        control.script(ANSWERS, &self.slurms_units()).await?;
+        control.script(ANSWERS, &self.slurms_units_to_start()).await?;
         // What starts now would not be in the backup.
         if !self.spec.compute.is_empty() && control.reservation_begun(Reservation::Upgrade).await?.is_none() {
             control.reserve(Reservation::Upgrade, "now").await?;
@@ -58,9 +58,16 @@ impl Deployment<'_> {
         units
     }
 
+    /// slurmdbd first.
+    fn slurms_units_to_start(&self) -> Vec<&'static str> {
+        let mut units = self.slurms_units();
+        units.reverse();
+        units
+    }
+
     /// Slurm goes on with what it had.
     async fn as_before(&self, control: &OnControl) -> Result<()> {
-        control.script(ANSWERS, &self.slurms_units()).await?;
+        control.script(ANSWERS, &self.slurms_units_to_start()).await?;
         if control.reservation_begun(Reservation::Upgrade).await?.is_some() {
             control.unreserve(Reservation::Upgrade).await?;
         }
