@@ -2,7 +2,7 @@
 //!
 //! Exponential backoff with full jitter (a random wait between nothing and a ceiling that doubles), which
 //! spreads out callers that failed together. A cloud that names its own delay is believed. A time budget
-//! bounds the whole: when the next wait would pass it, the last error is returned.
+//! bounds the whole: when the next wait would pass it, the last error is returned. Within [`once`] nothing is tried again.
 
 use std::future::Future;
 use std::time::Duration;
@@ -58,6 +58,15 @@ impl Policy {
     }
 }
 
+tokio::task_local! {
+    static ONCE: ();
+}
+
+/// Within `operation` every attempt is the only one: for a caller who has to look again before the next.
+pub async fn once<T>(operation: impl Future<Output = T>) -> T {
+    ONCE.scope((), operation).await
+}
+
 /// Calls `operation` until it succeeds, fails for good, or the budget is spent. It is told the number of the
 /// attempt, from 0: a second attempt may meet the effects of a first whose answer was lost.
 pub async fn retry<T, F, O>(policy: &Policy, mut operation: F) -> Result<T>
@@ -72,9 +81,8 @@ where
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
-        let Some(wait) = policy.wait_after(&error, attempt, start.elapsed(), rand::random::<f64>()) else {
-            return Err(error);
-        };
+        let wait = policy.wait_after(&error, attempt, start.elapsed(), rand::random::<f64>());
+        let Some(wait) = wait.filter(|_| ONCE.try_with(|()| ()).is_err()) else { return Err(error) };
         tracing::debug!(attempt, ?wait, %error, "trying again");
         sleep(wait).await;
         attempt += 1;
@@ -129,6 +137,17 @@ mod tests {
     async fn it_tries_until_it_works() {
         let result = retry(&POLICY, |n| async move { if n < 3 { Err(transient()) } else { Ok(n) } }).await;
         assert_eq!(result.unwrap(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_who_looks_again_gets_the_first_error() {
+        let mut attempts = 0;
+        let operation = retry(&POLICY, |n| {
+            attempts = n + 1;
+            async { Err::<(), _>(transient()) }
+        });
+        assert!(once(operation).await.is_err());
+        assert_eq!(attempts, 1);
     }
 
     #[tokio::test(start_paused = true)]

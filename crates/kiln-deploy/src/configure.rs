@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kiln_cloud::{Instance, InstanceStatus};
+use kiln_cloud::{Instance, InstanceStatus, Kind, Labels};
 use kiln_image::Event;
 use kiln_site::{Inventory, NodeKeys, Secrets, Site, site};
 use kiln_slurm::parse_nodes;
 use kiln_spec::{Role, Spec};
 use kiln_ssh::{Host, Ssh};
-use kiln_wire::{ApplyReport, BackupList, Bundle, Format as _};
+use kiln_wire::{ApplyReport, BackupList, Bundle, Format as _, labels};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -58,6 +58,7 @@ struct Inputs {
 struct Task<'a> {
     site: &'a Site<'a>,
     inputs: &'a Inputs,
+    observed: &'a Observed,
     /// The resource before which to stop.
     before: Option<&'a str>,
     dry_run: bool,
@@ -88,7 +89,7 @@ impl Deployment<'_> {
         let whole = self.with_spec(&leaving.spec);
         let inputs = whole.inputs(&observed, kept).await?;
         let site = site(whole.spec, &inputs.inventory, &inputs.secrets);
-        let task = Task { site: &site, inputs: &inputs, before, dry_run: false };
+        let task = Task { site: &site, inputs: &inputs, observed: &observed, before, dry_run: false };
         self.grant().await?;
         let control = whole.hosts(&observed, std::iter::once(self.spec.control.node.as_str()))?.remove(0);
         whole.configure_node(&task, control).await.map(drop)
@@ -122,7 +123,8 @@ impl Deployment<'_> {
         let inputs = self.inputs(observed, None).await?;
         self.check_accounts(&self.on_control(observed)?).await?;
         let site = site(self.spec, &inputs.inventory, &inputs.secrets);
-        let (ssh, task) = (&inputs.ssh, Task { site: &site, inputs: &inputs, before: None, dry_run });
+        let (ssh, task) =
+            (&inputs.ssh, Task { site: &site, inputs: &inputs, observed, before: None, dry_run });
         if !dry_run {
             self.grant().await?;
         }
@@ -226,6 +228,17 @@ impl Deployment<'_> {
         }
     }
 
+    /// On the volume of the state, for a control node that has to be created again.
+    async fn note_release(&self, task: &Task<'_>) -> Result<()> {
+        let Some(volume) = task.observed.state_volume(self.spec) else { return Ok(()) };
+        let release = task.inputs.inventory.release.to_string();
+        if volume.labels.get(labels::SLURM) == Some(&release) {
+            return Ok(());
+        }
+        let label = Labels::from([(labels::SLURM.to_string(), release)]);
+        Ok(self.cloud.label(Kind::Volume, &volume.id, label).await?)
+    }
+
     async fn configure_node(&self, task: &Task<'_>, host: Host) -> Result<ApplyReport> {
         self.check_stop()?;
         let inputs = task.inputs;
@@ -234,6 +247,9 @@ impl Deployment<'_> {
             task.site.bundle(&host.name, keys).ok_or_else(|| Error::UnknownNode(host.name.clone()))?;
         self.install_kiln(&inputs.ssh, &host, &inputs.kiln, &inputs.kiln_digest, task.dry_run).await?;
         (self.progress)(Event::working(&host.name, "configuring"));
+        if bundle.role == Role::Control.as_str() && task.before.is_none() && !task.dry_run {
+            self.note_release(task).await?;
+        }
         let report = push(task, &host, &bundle).await?;
         if task.before.is_some() {
             return Ok(report);

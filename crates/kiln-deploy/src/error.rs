@@ -39,6 +39,11 @@ pub enum Error {
     NoSlurm(String),
     #[error("{node} runs Slurm {present}; Slurm {future} cannot take over its database and state")]
     SlurmConversion { node: String, present: Release, future: Release },
+    #[error(
+        "{node} is gone or broken and cannot get Slurm {future} now: its data is of Slurm {present}, which has to make the \
+         backup before an upgrade"
+    )]
+    UpgradeWithoutControl { node: String, present: Release, future: Release },
     #[error("{group} has Slurm {release}, which does not work with Slurm {control} on the control node")]
     SlurmDistance { group: String, release: Release, control: Release },
     #[error("the {cloud} cloud has no flavor {flavor}; it has {known}")]
@@ -374,6 +379,12 @@ impl Error {
                     newest.unwrap_or_default()
                 ))
             }
+            Error::UpgradeWithoutControl { present, future, .. } if future < present => Some(
+                "Slurm does not go back to an older release; put the image's source back in the file".into(),
+            ),
+            Error::UpgradeWithoutControl { .. } => Some(
+                "put the old source of the image back in the file and run `kiln up`; then upgrade".into(),
+            ),
             Error::SlurmDistance { release, control, .. } if release > control => Some(
                 "the control node must be as new as the newest of the others: give it the newer image first"
                     .into(),

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use kiln_cloud::{Flavor, Image, Instance, InstanceStatus, Network, SecurityGroup, Volume};
 use kiln_image::{Manifest, is_of_kiln};
+use kiln_site::{Purpose, volume_name};
 use kiln_slurm::Release;
-use kiln_spec::ImageSource;
+use kiln_spec::{ImageSource, Spec};
 use kiln_wire::labels;
 
 use crate::accounting::Accounts;
@@ -55,6 +56,15 @@ impl Observed {
         all.map(|i| (node_of(i), i)).collect()
     }
 
+    /// The volume of the cluster's state, if it has one.
+    pub fn state_volume(&self, spec: &Spec) -> Option<&Volume> {
+        if spec.volumes.state == kiln_spec::Volume::None {
+            return None;
+        }
+        let name = volume_name(spec, Purpose::State);
+        self.volumes.iter().find(|volume| volume.name == name).or_else(|| self.attached.get(&name))
+    }
+
     pub fn image_name(&self, id: &str) -> String {
         self.images.iter().find(|i| i.id == id).map_or_else(|| id.to_string(), |i| i.name.clone())
     }
@@ -80,8 +90,9 @@ impl Deployment<'_> {
             None => None,
         };
         // Networks and instances of an image build belong to the builder.
-        let of_nodes =
-            |labels: &kiln_cloud::Labels| labels.get(labels::ROLE).is_none_or(|role| role != "build");
+        let of_nodes = |labels: &kiln_cloud::Labels| {
+            labels.get(labels::ROLE).is_none_or(|role| role != labels::BUILD_ROLE)
+        };
         // A network that the file names comes first: the cluster uses that one.
         let networks: Vec<Network> =
             network.into_iter().chain(networks.into_iter().filter(|n| of_nodes(&n.labels))).collect();

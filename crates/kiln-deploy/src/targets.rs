@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use kiln_cloud::Image;
-use kiln_image::{Builder, Event, LockFile, Recipe, Source, built_image, images_of_kiln, standing};
+use kiln_image::{Ask, Builder, Event, LockFile, Recipe, Source, built_image, images_of_kiln, standing};
 use kiln_spec::{Credentials, ImageSource, SourceSpec, Spec, hostlist};
 use kiln_wire::SecretText;
 use sha2::{Digest as _, Sha256};
@@ -36,6 +36,8 @@ pub struct BuildOptions {
     /// Although its recipe has been built before.
     pub force: bool,
     pub keep_on_failure: bool,
+    /// Asked what to do about a step that has failed.
+    pub ask: Option<Ask>,
     /// To stand for its recipe only when it is promoted.
     pub test: bool,
     /// Just the packages of this lock file, which is at this path.
@@ -91,6 +93,7 @@ impl Deployment<'_> {
             kiln: &kiln,
             credentials: &|reference| credentials(reference, self.file_dir()),
             keep_on_failure: how.keep_on_failure,
+            ask: how.ask.as_ref(),
             test: how.test,
             packages_dir: how.packages.as_deref(),
             progress: self.progress,

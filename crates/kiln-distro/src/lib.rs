@@ -72,6 +72,8 @@ pub struct Steps {
     /// separated by tabs. Argument: the directory with kept packages, or an empty one.
     pub lock: Step,
     pub update: Step,
+    /// A program, run by `sh`: what asks for a reboot after the update, a line each.
+    pub reboot_for: &'static str,
     /// Arguments: the packages.
     pub install: Step,
     /// Gathers the files of all installed packages. Argument: the directory.

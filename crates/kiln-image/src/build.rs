@@ -9,6 +9,7 @@ use kiln_ssh::Ssh;
 use kiln_wire::{SecretText, labels};
 use tokio_util::sync::CancellationToken;
 
+use crate::ask::Ask;
 use crate::catalog::{built_image, images_of_kiln};
 use crate::login::Login;
 use crate::progress::{Event, Progress};
@@ -40,6 +41,8 @@ pub struct Builder<'a> {
     /// Finds the `USER:PASSWORD` of a package source, or says why it cannot.
     pub credentials: &'a (dyn Fn(&Credentials) -> Result<SecretText, String> + Send + Sync),
     pub keep_on_failure: bool,
+    /// Asked what to do about a step that has failed. `None`: the build fails.
+    pub ask: Option<&'a Ask>,
     /// The image is to stand for its recipe only when it is promoted.
     pub test: bool,
     /// Below it, a directory for each image: packages are kept there, and taken from there where a lock is followed.
@@ -90,7 +93,7 @@ impl BuildError {
     }
 }
 
-pub(crate) const ROLE: &str = "build";
+pub(crate) const ROLE: &str = labels::BUILD_ROLE;
 
 /// The network and security group of the build instance.
 pub(crate) struct BuildNetwork {

@@ -1,5 +1,6 @@
 //! Image recipes and the build sequence, over any cloud.
 
+mod ask;
 mod build;
 mod catalog;
 mod difference;
@@ -15,6 +16,7 @@ mod sbom;
 mod sequence;
 mod steps;
 
+pub use ask::{Ask, Choice, Question};
 pub use build::{BuildError, Builder, instance_name};
 pub use catalog::{
     built_image, descent, images_of_kiln, is_of_kiln, is_test, line, origin, promotion, standing,

@@ -11,12 +11,16 @@ use kiln_ssh::Host;
 use kiln_wire::labels::image as property;
 use kiln_wire::{Identity, UserData};
 
+use crate::ask::{Choice, Question};
 use crate::build::{BuildError, BuildNetwork, Builder, ROLE, instance_name};
 use crate::catalog::{images_of_kiln, line, promotion};
 use crate::login::Login;
 use crate::manifest::{Manifest, Package};
 use crate::recipe::Recipe;
 use crate::steps;
+
+/// For a machine to boot and answer.
+const SSH_LIMIT: Duration = Duration::from_secs(300);
 
 /// One build, from its instance to its image.
 pub(crate) struct Sequence<'b> {
@@ -65,7 +69,7 @@ impl<'b> Sequence<'b> {
             self.step(&host, &family.steps.bootable, &packages, b"").await?;
         } else {
             self.apply_lock(&host, &before).await?;
-            self.install(&host).await?;
+            self.install(&id, &host).await?;
         }
         self.begin("services", steps::SETTLE_SERVICES.says);
         let (enabled, disabled) = services::units_of_image(family);
@@ -111,10 +115,11 @@ impl<'b> Sequence<'b> {
     }
 
     /// What a recipe adds to its source.
-    async fn install(&mut self, host: &Host) -> Result<(), BuildError> {
+    async fn install(&mut self, id: &str, host: &Host) -> Result<(), BuildError> {
         let (recipe, family) = (self.recipe, self.family);
         self.begin("update", family.steps.update.says);
         self.step(host, &family.steps.update, &[], b"").await?;
+        self.reboot_if_needed(id, host).await?;
         // Before the packages, which would give them numbers of their own.
         self.begin("users", steps::MAKE_SERVICE_USERS.says);
         let users: Vec<String> = ServiceUser::ALL.map(|user| format!("{}:{}", user.name, user.id)).to_vec();
@@ -201,9 +206,38 @@ impl<'b> Sequence<'b> {
             .ok_or_else(|| kiln_cloud::Error::failed("the build instance has no address"))?;
         let host = Host::new(name, address);
         self.begin("ssh", "waiting for SSH");
-        let answer = builder.ssh.wait_output(&host, &["true"], Duration::from_secs(120));
+        let answer = builder.ssh.wait_output(&host, &["true"], SSH_LIMIT);
         builder.unless_stopped(answer).await??;
         Ok((instance.id, host))
+    }
+
+    /// A new kernel or C library is in use only then. What is built for the running kernel needs it.
+    async fn reboot_if_needed(&mut self, id: &str, host: &Host) -> Result<(), BuildError> {
+        const BOOT: &[&str] = &["cat", "/proc/sys/kernel/random/boot_id"];
+        let builder = self.builder;
+        let asking = ["sh", "-c", self.family.steps.reboot_for];
+        let reasons = builder.unless_stopped(builder.ssh.run(host, &asking, b"")).await??;
+        let reasons: Vec<&str> = reasons.lines().filter(|line| !line.is_empty()).collect();
+        if reasons.is_empty() {
+            return Ok(());
+        }
+        self.begin("reboot", &format!("rebooting for {}", reasons.join(", ")));
+        let before = builder.unless_stopped(builder.ssh.run(host, BOOT, b"")).await??;
+        builder.cloud.reboot(id, false).await?;
+        let deadline = Instant::now() + SSH_LIMIT;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let now = builder.unless_stopped(builder.ssh.wait_output(host, BOOT, left)).await?;
+            // A connection to the system that goes down breaks.
+            if now.is_ok_and(|now| now.status == 0 && now.stdout != before) {
+                break;
+            }
+            if left.is_zero() {
+                return Err(kiln_cloud::Error::failed("the build instance did not reboot").into());
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        self.write_credentials(host).await
     }
 
     async fn packages(&self, host: &Host) -> Result<Vec<Package>, BuildError> {
@@ -283,7 +317,31 @@ impl<'b> Sequence<'b> {
         self.script(host, step.says, step.script, arguments, stdin).await
     }
 
+    /// Until it succeeds, or nobody wants to try again.
     async fn script(
+        &self,
+        host: &Host,
+        says: &str,
+        script: &str,
+        arguments: &[&str],
+        stdin: &[u8],
+    ) -> Result<(), BuildError> {
+        let builder = self.builder;
+        loop {
+            let outcome = self.try_script(host, says, script, arguments, stdin).await;
+            let (Err(error), Some(ask)) = (&outcome, builder.ask) else { return outcome };
+            if matches!(error, BuildError::Stopped) {
+                return outcome;
+            }
+            let question = Question { failure: error.to_string(), host: host.clone() };
+            if builder.unless_stopped(ask.choose(question)).await? == Choice::Abort {
+                return outcome;
+            }
+            builder.say(&self.recipe.name, &format!("again: {says}"));
+        }
+    }
+
+    async fn try_script(
         &self,
         host: &Host,
         says: &str,

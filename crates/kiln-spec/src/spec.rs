@@ -332,6 +332,12 @@ impl Partition {
         let value = |name: &str| self.config.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
         value("Priority").or_else(|| value("PriorityTier")).and_then(|(_, tier)| tier.parse().ok())
     }
+
+    /// What the file gives its jobs towards their priority. `Priority` sets it too.
+    pub fn priority_factor(&self) -> Option<u64> {
+        let value = |name: &str| self.config.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+        value("Priority").or_else(|| value("PriorityJobFactor")).and_then(|(_, factor)| factor.parse().ok())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -115,6 +115,7 @@ tables! {
     user_groups: "[user.alice]\nuid = 52250\ngroups = [\"physics\", \"beta\", \"team355\", \"bob\", \"a b\"]\n[user.bob]\nuid = 2002\n[user.carol]\nuid = 2003\n[user_group.slurm]\ngid = 2004\n[user_group.x]\ngid = 2002\n[user_group.y]\ngid = 7\n[user_group.carol]\ngid = 2004\n[user_group.z]\n";
     ssh_keys: "[user.alice]\nuid = 2001\nssh_keys = [\n  \"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5H\",\n  \"ssh-ed2551 AAAA\",\n  'from=\"10.0.0.0/8 ssh-ed25519 AAAA',\n  'command=\"a b\" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE5H',\n  'no-pty',\n  \"ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIE5H4qOYcgAdZgHuEXeN5Vz5KJV6hLh0xCRfpM0T5Bdr\",\n  \"-----BEGIN OPENSSH PRIVATE KEY-----\",\n  \"\",\n]\n";
     slurm_without_partition_factor: "[slurm.config]\nprioritytype = \"priority/basic\"\nPriorityWeightPartition = 0\n";
+    slurm_weights: "[slurm.config]\nPriorityWeightPartition = 1\nPriorityWeightAge = 60000\nPriorityWeightTRES = \"cpu=5000,mem=532\"\n";
     slurm_without_kilns_priority: "[slurm.config]\nPriorityType = false\n";
     slurm_owned_keys: "[slurm.config]\nclustername = \"x\"\nRebootProgram = \"/bin/true\"\n[partition.p]\ngroups = [\"standard\"]\nconfig = { Nodes = \"ALL\" }\n";
     slurm_duplicate_key: "[slurm.config]\nReturnToService = 2\nreturntoservice = 1\n";

@@ -6,11 +6,11 @@ pub const CLUSTER: &str = "kiln_cluster";
 pub const ID: &str = "kiln_id";
 pub const NODE: &str = "kiln_node";
 pub const ROLE: &str = "kiln_role";
+/// The role of an instance that builds an image, and of what is made for it.
+pub const BUILD_ROLE: &str = "build";
 pub const GROUP: &str = "kiln_group";
 /// The image a node should have, where Slurm is to move it there.
 pub const TARGET_IMAGE: &str = "kiln_target_image";
-/// On the control node while an upgrade of Slurm is half done: how far it is, what it has noted, and the image to go back to.
-pub const UPGRADE: &str = "kiln_upgrade";
 /// The image Kiln last gave an instance, for clouds that cannot say it: the root disk is a volume there.
 pub const IMAGE: &str = "kiln_image";
 
@@ -25,6 +25,13 @@ pub const CONTROL_ADDRESS: &str = "kiln_control_address";
 
 /// On the volume of the share, which outlives every instance: whether the cluster sleeps.
 pub const SLEEP: &str = "kiln_sleep";
+
+/// On the volume of the state, which outlives the control node, while an upgrade of Slurm is half done: how far it is, what
+/// it has noted, and the image to go back to.
+pub const UPGRADE: &str = "kiln_upgrade";
+
+/// On the volume of the state: the release of the Slurm that writes there.
+pub const SLURM: &str = "kiln_slurm";
 
 /// Properties of images.
 pub mod image {

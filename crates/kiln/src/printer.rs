@@ -1,5 +1,6 @@
 //! All output goes through here: data to standard output, messages to standard error.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
@@ -44,7 +45,7 @@ impl Printer {
 
     /// What the user asked for, to standard output. A newline is added.
     pub fn data(&self, text: impl fmt::Display) -> Result<(), OutputError> {
-        self.raw(format!("{text}\n"))
+        self.foreign(&format!("{text}\n"))
     }
 
     /// As [`Printer::data`], but the text is written as it is.
@@ -57,7 +58,7 @@ impl Printer {
 
     /// As [`Printer::raw`], for what comes from a node: unchanged into a file or a pipe, harmless to a terminal.
     pub fn foreign(&self, text: &str) -> Result<(), OutputError> {
-        if io::stdout().is_terminal() { self.raw(harmless(text)) } else { self.raw(text) }
+        self.raw(shown(text, &io::stdout()))
     }
 
     /// Data as indented JSON, to standard output.
@@ -68,7 +69,8 @@ impl Printer {
     /// A message about what is going on or was done. Not meant for scripts.
     pub fn say(&self, text: impl fmt::Display) {
         if !self.quiet {
-            self.to_stderr(format!("{text}\n"));
+            let text = text.to_string();
+            self.to_stderr(format!("{}\n", shown(&text, &io::stderr())));
         }
     }
 
@@ -77,7 +79,8 @@ impl Printer {
         if self.json {
             self.to_stderr(format!("{}\n", serde_json::json!({ "warning": text.to_string() })));
         } else {
-            self.to_stderr(format!("{YELLOW}warning{YELLOW:#}: {text}\n"));
+            let text = text.to_string();
+            self.to_stderr(format!("{YELLOW}warning{YELLOW:#}: {}\n", shown(&text, &io::stderr())));
         }
     }
 
@@ -97,6 +100,11 @@ impl Printer {
     }
 
     /// For work that takes a while.
+    /// The same without anything that is updated in place: there will be questions in between.
+    pub fn without_bars(&self) -> Printer {
+        Printer { bars: None, ..self.clone() }
+    }
+
     pub fn progress(&self) -> Progress {
         if self.quiet { Progress::quiet() } else { Progress::new(self.bars.clone()) }
     }
@@ -124,6 +132,11 @@ impl Printer {
     }
 }
 
+/// Names of jobs and reasons are any user's text.
+fn shown<'t>(text: &'t str, to: &impl IsTerminal) -> Cow<'t, str> {
+    if to.is_terminal() { harmless(text) } else { Cow::Borrowed(text) }
+}
+
 #[derive(Debug)]
 pub struct OutputError(io::Error);
 
@@ -143,4 +156,18 @@ pub fn output_was_closed(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<OutputError>()
         .is_some_and(|OutputError(cause)| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_users_text_does_nothing_to_a_terminal() {
+        let terminal = std::fs::File::open("/dev/ptmx").expect("a terminal");
+        let job = "job 7 of alice (\u{1b}]0;title\u{7})";
+        assert_eq!(shown(job, &terminal), "job 7 of alice (\\x1b]0;title\\x07)");
+        let file = std::fs::File::open("/dev/null").expect("a file");
+        assert_eq!(shown(job, &file), job);
+    }
 }

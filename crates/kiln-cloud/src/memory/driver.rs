@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Memory;
 use super::world::World;
+use crate::retry::{Policy, retry};
 use crate::{
     Error, Flavor, Image, Instance, InstanceStatus, Kind, Labels, Network, NewImage, NewInstance, NewNetwork,
     NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume, VolumeStatus,
@@ -39,6 +40,11 @@ impl Driver {
             tokio::time::sleep(LOOK_EVERY).await;
         }
         self.0.world().fault(call)
+    }
+
+    /// As [`Driver::begin`], with the patience that the other drivers have.
+    async fn begin_patiently(&self, call: &str, about: &str) -> Result<()> {
+        retry(&Policy::LOCAL, |_| self.begin(call, about)).await
     }
 
     fn with_status(&self, id: &str, status: InstanceStatus) -> Result<Instance> {
@@ -100,12 +106,12 @@ impl crate::driver::Driver for Driver {
     }
 
     async fn rebuild(&self, id: &str, new: Rebuild) -> Result<Instance> {
-        self.begin("rebuild", &format!("{id} {}", new.image)).await?;
+        self.begin_patiently("rebuild", &format!("{id} {}", new.image)).await?;
         self.0.world().rebuild(id, new)
     }
 
     async fn reboot(&self, id: &str, _hard: bool) -> Result<Instance> {
-        self.begin("reboot", id).await?;
+        self.begin_patiently("reboot", id).await?;
         self.0.world().get(id)
     }
 
@@ -115,7 +121,7 @@ impl crate::driver::Driver for Driver {
     }
 
     async fn start(&self, id: &str) -> Result<Instance> {
-        self.begin("start", id).await?;
+        self.begin_patiently("start", id).await?;
         self.with_status(id, InstanceStatus::Active)
     }
 

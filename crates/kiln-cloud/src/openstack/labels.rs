@@ -36,7 +36,7 @@ pub fn of_cluster(cluster: &str) -> Labels {
 /// Every description that a resource of the cluster may have: for a node or for a build.
 pub fn descriptions(cluster: &str) -> [String; 2] {
     let mut build = of_cluster(cluster);
-    build.insert(labels::ROLE.into(), "build".into());
+    build.insert(labels::ROLE.into(), labels::BUILD_ROLE.into());
     [describe(&of_cluster(cluster)), describe(&build)]
 }
 

@@ -54,7 +54,9 @@ impl Driver {
                 instance.address = ports.iter().find(own).and_then(Port::address);
             }
         }
-        let outside = |i: &Instance| i.labels.get(labels::ROLE).is_some_and(|r| r == "login" || r == "build");
+        let outside = |i: &Instance| {
+            i.labels.get(labels::ROLE).is_some_and(|r| r == "login" || r == labels::BUILD_ROLE)
+        };
         if instances.iter().any(|i| i.public_address.is_none() && outside(i)) {
             let floating = self.floating_of(cluster).await?;
             for instance in instances.iter_mut().filter(|i| i.public_address.is_none()) {
@@ -70,7 +72,11 @@ impl Driver {
 
     pub(super) async fn server(&self, id: &str) -> Result<Server> {
         let path = format!("/servers/{}", checked("instance", id)?);
-        missing(self.client.get(Compute, &path, "server").await, "instance", id)
+        let server: Server = missing(self.client.get(Compute, &path, "server").await, "instance", id)?;
+        if server.is_out_of_reach() {
+            return Err(Error::unanswered(format!("the cell of server {id} does not answer")));
+        }
+        Ok(server)
     }
 
     /// Nova does not say what a root volume was made from, so it is noted.

@@ -262,5 +262,5 @@ impl Driver {
 
 /// Whether it belongs to the build of an image, and holds nothing of a cluster's.
 fn of_build(labels: &Labels) -> bool {
-    labels.get(labels::ROLE).is_some_and(|role| role == "build")
+    labels.get(labels::ROLE).is_some_and(|role| role == labels::BUILD_ROLE)
 }

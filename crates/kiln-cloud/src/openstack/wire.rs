@@ -12,6 +12,7 @@ use crate::{Instance, InstanceStatus, Labels, Volume, VolumeStatus};
 #[derive(Debug, Deserialize)]
 pub struct Server {
     pub id: String,
+    #[serde(default)]
     pub name: String,
     pub status: String,
     #[serde(rename = "OS-EXT-STS:task_state", default)]
@@ -73,6 +74,11 @@ fn utc<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, 
 }
 
 impl Server {
+    /// All that Nova says of a server whose cell does not answer: that there is one.
+    pub fn is_out_of_reach(&self) -> bool {
+        self.status == "UNKNOWN" && self.metadata.is_empty()
+    }
+
     pub fn is_on_volume(&self) -> bool {
         self.image.get("id").is_none()
     }
@@ -261,6 +267,17 @@ mod tests {
         for (status, task, expected) in rows {
             assert_eq!(server(status, task, "").status(), expected, "{status} {task:?}");
         }
+    }
+
+    /// From API version 2.69 on, Nova lists the servers of a cell that does not answer, with what it knows elsewhere.
+    #[test]
+    fn a_server_of_a_cell_that_is_down_is_out_of_reach() {
+        let text = r#"{"created":"2018-06-29T15:07:29Z","id":"bcc6c6dd-3d0a-4633-9586-60878fd68edb","links":[],
+            "status":"UNKNOWN","tenant_id":"940f47b984034c7f8f9624ab28f5643c"}"#;
+        let server: Server = serde_json::from_str(text).unwrap();
+        assert!(server.is_out_of_reach());
+        assert!(!self::server("UNKNOWN", None, r#","metadata":{"kiln_cluster":"c"}"#).is_out_of_reach());
+        assert!(!self::server("ACTIVE", None, "").is_out_of_reach());
     }
 
     #[test]

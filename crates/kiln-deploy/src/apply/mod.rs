@@ -39,6 +39,7 @@ impl Deployment<'_> {
     pub async fn apply(&self, plan: &Plan) -> Result<()> {
         self.secrets.ensure()?;
         plan.check_images()?;
+        self.mark_lost(plan).await?;
         let mut made = Made::default();
         for stage in Stage::ALL {
             if stage == Stage::Control {

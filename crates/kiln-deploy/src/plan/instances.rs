@@ -64,7 +64,8 @@ impl Need {
             }
             NeedKind::Start => Action::StartInstances { group, instances: existing() },
             NeedKind::Rebuild { from } => {
-                let rebuilt = members.iter().filter_map(|(node, i)| Some(rebuilt_node(inputs, node, (*i)?)));
+                let rebuilt =
+                    members.iter().filter_map(|(node, i)| Some(rebuilt_node(inputs, node, &(*i)?.id)));
                 let instances = Instances(rebuilt.collect());
                 Action::RebuildInstances {
                     group,

@@ -56,13 +56,13 @@ pub fn new_node(inputs: &Inputs<'_>, node: &Node<'_>) -> NewNode {
     }
 }
 
-pub fn rebuilt_node(inputs: &Inputs<'_>, node: &Node<'_>, instance: &Instance) -> RebuiltNode {
+pub fn rebuilt_node(inputs: &Inputs<'_>, node: &Node<'_>, id: &str) -> RebuiltNode {
     let Inputs { spec, observed, targets, .. } = inputs;
     let image_id = image_id(targets, node);
     let control = (node.role == Role::Control).then(|| hosts(spec, observed, std::iter::once(node.name)));
     RebuiltNode {
         node: node.name.to_string(),
-        id: instance.id.clone(),
+        id: id.to_string(),
         labels: labels(spec, node, &image_id),
         share: inputs.share_of(node),
         image_id,

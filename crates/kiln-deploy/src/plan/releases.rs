@@ -4,16 +4,18 @@
 use kiln_image::{Manifest, Recipe};
 use kiln_slurm::Release;
 use kiln_spec::{Node, Role, Spec};
+use kiln_wire::labels;
 
 use super::node::group_label;
-use super::upgrade::is_way_back;
+use super::upgrade::{is_way_back, well};
 use crate::error::{Error, Result};
 use crate::observe::Observed;
 use crate::targets::Targets;
+use crate::upgrade::Open;
 
 pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
     let Some(control) = spec.nodes().find(|node| node.role == Role::Control) else { return Ok(()) };
-    let present = present(&control, observed);
+    let present = of_control(spec, observed);
     observed.accounts.check_place(spec)?;
     // What is not known is not judged: an image that was not made by Kiln, a node that does not answer.
     let Some(future) = target(spec, &control, observed, targets).or(present) else { return Ok(()) };
@@ -26,6 +28,16 @@ pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> 
     }
     if let Some(present) = present {
         observed.accounts.check_release(spec, present, future)?;
+    }
+    // A step needs the old Slurm: it makes the backup, and is what can be gone back to.
+    if let Some(present) = present
+        && !future.has_major_of(present)
+        && observed.state_volume(spec).is_some()
+        && well(observed, control.name).is_none()
+        && Open::of(spec, observed).is_none()
+    {
+        let node = control.name.to_string();
+        return Err(Error::UpgradeWithoutControl { node, present, future });
     }
     for node in spec.nodes().filter(|node| node.role != Role::Control) {
         let target = target(spec, &node, observed, targets);
@@ -67,10 +79,11 @@ pub fn check_together(spec: &Spec, observed: &Observed, targets: &Targets) -> Re
     Ok(())
 }
 
-/// What the control node runs now.
+/// What the control node runs now. Of one that is gone the volume of its state still tells.
 pub fn of_control(spec: &Spec, observed: &Observed) -> Option<Release> {
     let control = spec.nodes().find(|node| node.role == Role::Control)?;
-    present(&control, observed)
+    let noted = || observed.state_volume(spec)?.labels.get(labels::SLURM)?.parse().ok();
+    present(&control, observed).or_else(noted)
 }
 
 /// What the control node is to run.

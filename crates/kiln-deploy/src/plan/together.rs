@@ -35,7 +35,7 @@ pub fn all_at_once(mut plan: Plan, spec: &Spec, observed: &Observed, targets: &T
             deleted.entry(group_label(&node)).or_default().push(existing_node(node.name, instance));
         } else if !matches!(instance.status, InstanceStatus::Error { .. }) {
             let group = rebuilt.entry((group_label(&node), from, to)).or_default();
-            group.push(rebuilt_node(&inputs, &node, instance));
+            group.push(rebuilt_node(&inputs, &node, &instance.id));
         }
     }
     plan.actions.extend(deleted.into_iter().map(|(group, nodes)| Action::DeleteInstances {

@@ -3,11 +3,11 @@
 
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_slurm::Release;
-use kiln_spec::{Node, Role, Spec, Volume};
+use kiln_spec::{Role, Spec, Volume};
 use serde::Serialize;
 
-use super::action::{Action, Instances, RebuiltNode};
-use super::node::{Inputs, rebuilt_node};
+use super::action::{Action, Instances, NewNode, RebuiltNode};
+use super::node::{Inputs, new_node, rebuilt_node};
 use super::{Plan, releases};
 use crate::observe::Observed;
 use crate::targets::Targets;
@@ -36,6 +36,8 @@ pub struct ControlUpgrade {
     pub to_image: String,
     /// Id of the image to go back to.
     pub old_image: String,
+    /// The control node is gone or broken: a new one is created with the old image first.
+    pub lost: bool,
     #[serde(skip)]
     pub open: Option<Open>,
     /// The control node as it is rebuilt: with the new image, or on the way back with the old one.
@@ -45,7 +47,16 @@ pub struct ControlUpgrade {
 
 /// `plan` with the control node's rebuild in this way, where its Slurm changes.
 pub fn with_upgrade(mut plan: Plan, spec: &Spec, observed: &Observed, targets: &Targets) -> Plan {
-    let Some(upgrade) = upgrade(spec, observed, targets) else { return plan };
+    let Some((upgrade, created)) = upgrade(spec, observed, targets) else { return plan };
+    for action in &mut plan.actions {
+        if let Action::CreateInstances { group, image, instances } = action
+            && group == "control"
+            && let Some(created) = &created
+        {
+            image.clone_from(&upgrade.from_image);
+            *instances = Instances(vec![created.clone()]);
+        }
+    }
     let is_rebuild =
         |action: &Action| matches!(action, Action::RebuildInstances { group, .. } if group == "control");
     let at = plan.actions.iter().position(is_rebuild);
@@ -54,20 +65,23 @@ pub fn with_upgrade(mut plan: Plan, spec: &Spec, observed: &Observed, targets: &
     plan
 }
 
-fn upgrade(spec: &Spec, observed: &Observed, targets: &Targets) -> Option<ControlUpgrade> {
+/// The step, and the control node as it is created for it, where there is none.
+fn upgrade(spec: &Spec, observed: &Observed, targets: &Targets) -> Option<(ControlUpgrade, Option<NewNode>)> {
     // Without a volume for it the state goes with the root disk anyway.
     if spec.volumes.state == Volume::None {
         return None;
     }
-    let (control, instance) = control(spec, observed)?;
+    let control = spec.nodes().find(|node| node.role == Role::Control)?;
+    let instance = well(observed, control.name);
+    let lost = instance.is_none();
     let (present, future) = (releases::of_control(spec, observed), releases::future(spec, observed, targets));
-    let open = Open::of(instance);
+    let open = Open::of(spec, observed);
     let (begins, from, to, old_image) = if let Some(open) = &open {
         let from = open.release()?;
-        let is_back = instance.image.as_ref() == Some(&open.image);
+        let is_back = instance.is_some_and(|i| i.image.as_ref() == Some(&open.image));
         let begins = if future.is_some_and(|future| future.has_major_of(from)) {
             Begins::OldWanted
-        } else if open.phase == Phase::Back {
+        } else if open.phase == Phase::Back || lost {
             Begins::FailedBefore
         } else if is_back {
             Begins::AtTheStart
@@ -81,7 +95,7 @@ fn upgrade(spec: &Spec, observed: &Observed, targets: &Targets) -> Option<Contro
         if future.has_major_of(present) {
             return None;
         }
-        (Begins::AtTheStart, present, Some(future), instance.image.clone()?)
+        (Begins::AtTheStart, present, Some(future), instance?.image.clone()?)
     };
     let mut targets = targets.clone();
     if matches!(begins, Begins::FailedBefore | Begins::OldWanted) {
@@ -89,23 +103,26 @@ fn upgrade(spec: &Spec, observed: &Observed, targets: &Targets) -> Option<Contro
     }
     let to_image = targets.get(control.image).and_then(Option::as_deref).unwrap_or(control.image);
     let to_image = observed.image_name(to_image);
-    let rebuilt = rebuilt_node(&Inputs::new(spec, observed, &targets), &control, instance);
+    let inputs = Inputs::new(spec, observed, &targets);
+    let id = instance.map(|instance| instance.id.as_str()).unwrap_or_default();
+    let instances = Instances(vec![rebuilt_node(&inputs, &control, id)]);
+    let created = lost.then(|| new_node(&inputs, &control));
     let from_image = observed.image_name(&old_image);
-    let instances = Instances(vec![rebuilt]);
-    Some(ControlUpgrade { begins, from, to, from_image, to_image, old_image, open, instances })
+    Some((
+        ControlUpgrade { begins, from, to, from_image, to_image, old_image, lost, open, instances },
+        created,
+    ))
 }
 
-/// The node, and its instance if it is not broken: a broken one is recreated.
-fn control<'a>(spec: &'a Spec, observed: &'a Observed) -> Option<(Node<'a>, &'a Instance)> {
-    let control = spec.nodes().find(|node| node.role == Role::Control)?;
-    let instance = observed.nodes().get(control.name).copied()?;
-    (!matches!(instance.status, InstanceStatus::Error { .. })).then_some((control, instance))
+/// The node's instance, if it is not broken: a broken one is recreated.
+pub fn well<'a>(observed: &'a Observed, node: &str) -> Option<&'a Instance> {
+    let instance = observed.nodes().get(node).copied()?;
+    (!matches!(instance.status, InstanceStatus::Error { .. })).then_some(instance)
 }
 
 /// Whether `future` is the release before a step that is half done: its data was kept, so that it can come back.
 pub fn is_way_back(spec: &Spec, observed: &Observed, future: Release) -> bool {
-    let open = control(spec, observed).and_then(|(_, instance)| Open::of(instance));
-    open.and_then(|open| open.release()).is_some_and(|old| old.has_major_of(future))
+    Open::of(spec, observed).and_then(|open| open.release()).is_some_and(|old| old.has_major_of(future))
 }
 
 impl std::fmt::Display for ControlUpgrade {
@@ -123,6 +140,11 @@ impl std::fmt::Display for ControlUpgrade {
                 f,
                 "~ control: upgrade Slurm {from} -> {to}, half done: go on with {to_image}, convert, compare queue and accounts; \
                  if that fails, put image {from_image} and the backup back"
+            ),
+            _ if self.lost => write!(
+                f,
+                "~ control: upgrade Slurm {from} -> {to}, half done when {control} was lost: go back to Slurm {from} on the \
+                 new {control}, put the backup back"
             ),
             Begins::FailedBefore | Begins::OldWanted => write!(
                 f,

@@ -1,4 +1,4 @@
 # Arguments: the packages.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
-exec apt-get -q -y --no-install-recommends -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Options::=--force-confold -o Acquire::Retries=3 install -- "$@"
+apt -q -y --no-install-recommends -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Options::=--force-confold -o Acquire::Retries=3 install -- "$@"

@@ -62,11 +62,21 @@ pub const DEBIAN: Family = Family {
     },
     steps: Steps {
         lock: Step { says: "looking for the packages of the lock", script: include_str!("lock.sh") },
-        update: Step { says: "updating packages", script: include_str!("update.sh") },
-        install: Step { says: "installing packages", script: include_str!("install.sh") },
+        update: Step {
+            says: "updating packages",
+            script: concat!(include_str!("apt.sh"), include_str!("update.sh")),
+        },
+        reboot_for: "cat /run/kiln-reboot-for; [ ! -e /run/reboot-required ] || echo the system",
+        install: Step {
+            says: "installing packages",
+            script: concat!(include_str!("apt.sh"), include_str!("install.sh")),
+        },
         keep: Step { says: "gathering packages", script: include_str!("keep-packages.sh") },
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
-        bootable: Step { says: "installing kernel and boot loader", script: include_str!("bootable.sh") },
+        bootable: Step {
+            says: "installing kernel and boot loader",
+            script: concat!(include_str!("apt.sh"), include_str!("bootable.sh")),
+        },
     },
     slurm: &[
         ("bookworm", Release::new(22, 5, 8)),
@@ -187,6 +197,45 @@ mod tests {
             .unwrap();
         let lines = String::from_utf8(output.stdout).unwrap();
         assert_eq!(lines, "a\t1\tamd64\t0a\nb\t2:3-4\tall\t0b\nown\t1\tall\t-\n");
+    }
+
+    /// With an apt-get that has one package to fetch: what it has fetched.
+    fn installed_with(store: &std::path::Path) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let archives = path("archives");
+        std::fs::create_dir(&archives).unwrap();
+        let sum = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881";
+        let apt = format!(
+            "#!/bin/sh\ncase \"$*\" in *print-uris*) echo \"'http://a/x_1_all.deb' x_1_all.deb 1 SHA256:{sum}\"; exit;; esac\n\
+             [ -e {archives}/x_1_all.deb ] || {{ printf x >{archives}/x_1_all.deb; echo x >>{}; }}\n",
+            path("fetched")
+        );
+        std::fs::write(path("apt-get"), apt).unwrap();
+        std::process::Command::new("chmod").args(["755", &path("apt-get")]).status().unwrap();
+        let script = include_str!("apt.sh")
+            .replace("/run/kiln-packages", &store.display().to_string())
+            .replace("/var/cache/apt/archives", &archives);
+        let status = std::process::Command::new("sh")
+            .args(["-c", &format!("set -eu\n{script}\napt install x")])
+            .env("PATH", format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap()))
+            .status();
+        assert!(status.unwrap().success());
+        std::fs::read_to_string(path("fetched")).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_package_is_fetched_once_unless_what_was_stored_is_another() {
+        let store = tempfile::tempdir().unwrap();
+        assert_eq!(installed_with(store.path()), "x\n");
+        assert_eq!(installed_with(store.path()), "");
+        let stored = std::fs::read_dir(store.path()).unwrap().next().unwrap().unwrap().path();
+        std::fs::write(&stored, "y").unwrap();
+        assert_eq!(installed_with(store.path()), "x\n");
+        assert_eq!(std::fs::read_to_string(stored).unwrap(), "x");
+        // A cloud that has no such directory.
+        let none = store.path().join("none");
+        assert_eq!((installed_with(&none), none.exists()), ("x\n".to_string(), false));
     }
 
     #[test]

@@ -5,4 +5,8 @@ chmod 755 /usr/sbin/policy-rc.d
 export DEBIAN_FRONTEND=noninteractive
 # A source that does not answer is an error, not a warning.
 apt-get -q -o Acquire::Retries=3 --error-on=any update
-apt-get -q -y -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Options::=--force-confold -o Acquire::Retries=3 dist-upgrade
+# What a running system has of these is the old one until it reboots.
+basic() { dpkg-query --show --showformat='${Package} ${Version}\n' libc6 'linux-image-*' 2>/dev/null | LC_ALL=C sort; }
+basic >/run/kiln-before-update
+apt -q -y -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Options::=--force-confold -o Acquire::Retries=3 dist-upgrade
+basic | LC_ALL=C comm -13 /run/kiln-before-update - >/run/kiln-reboot-for

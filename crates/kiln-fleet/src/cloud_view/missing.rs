@@ -64,6 +64,10 @@ pub async fn ask_for(
                 missing.found.push(instance);
                 (!is_going).then_some(Unlisted::There)
             }
+            // Every instance of Kiln has some: the cloud does not know all that it should.
+            Ok(Ok(instance)) if instance.labels.is_empty() => {
+                Some(Unlisted::NoAnswer("the cloud shows it without its labels".into()))
+            }
             Ok(Err(error)) if !error.is_not_found() => Some(Unlisted::NoAnswer(chain(&error))),
             Err(_) => Some(Unlisted::NoAnswer(format!("no answer within {} s", SOON.as_secs()))),
             // No such instance, or no longer one of this cluster.

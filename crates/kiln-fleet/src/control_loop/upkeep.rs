@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::hooks::spool;
-use crate::store::Store;
+use crate::store::{ClockWatch, Store, now};
 
 const PRUNE_EVERY: Duration = Duration::from_secs(3600);
 
@@ -34,8 +34,14 @@ impl Spools {
 /// Moves requests from the spools into the store and drops old ones, until `stop`.
 pub async fn keep(store: Arc<Store>, spools: Spools, every: Duration, stop: CancellationToken) {
     let mut pruned: Option<Instant> = None;
+    let mut clock = ClockWatch::default();
     while !stop.is_cancelled() {
         spools.pick_up(&store);
+        if clock.was_set_back(now())
+            && let Err(error) = store.catch_up()
+        {
+            tracing::error!(error = error.chain(), "cannot correct times that are yet to come");
+        }
         if pruned.is_none_or(|at| at.elapsed() > PRUNE_EVERY) {
             pruned = Some(Instant::now());
             if let Err(error) = store.prune() {

@@ -159,7 +159,7 @@ impl Executor {
         self.refuse(&waiting, &no_room).await
     }
 
-    /// Gives requests up that the cloud has no room for at present. Jobs that want their nodes cannot start: what was, or is
+    /// Gives requests up that the cloud has no room for at present, or whose instances it cannot build. Jobs that want their nodes cannot start: what was, or is
     /// about to be, created for them alone is taken back, and does not wait for nothing.
     pub async fn refuse(&self, requests: &[Request], problem: &str) -> Result<()> {
         if !self.fail(requests, problem).await? {

@@ -155,12 +155,8 @@ impl Power {
             self.tasks
                 .spawn(names(&requests), async move { executor.done(&requests, outcome, &addresses).await });
         }
-        for ((_, problem), requests) in failed {
-            let executor = executor.clone();
-            self.tasks
-                .spawn(names(&requests), async move { executor.fail(&requests, &problem).await.map(drop) });
-        }
-        for (problem, requests) in refused.into_values() {
+        let failed = failed.into_iter().map(|((_, problem), requests)| (problem, requests));
+        for (problem, requests) in failed.chain(refused.into_values()) {
             let executor = executor.clone();
             self.tasks.spawn(names(&requests), async move { executor.refuse(&requests, &problem).await });
         }

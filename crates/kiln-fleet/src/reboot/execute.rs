@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_cloud::retry::once;
 use kiln_cloud::{Instance, Rebuild};
 use kiln_slurm::{BOOT_TIME_ROUNDING, Slurm};
 use kiln_wire::labels;
@@ -147,6 +148,7 @@ impl Executor {
             {
                 return Ok(Outcome::CalledOff(why));
             }
+            // What the cloud does not take now is asked again after another look at Slurm, not by the driver.
             match (action, &instance) {
                 (Action::Wait, _) => self.pause(POLL).await,
                 (Action::Finish(outcome), _) => return Ok(Outcome::Done(outcome)),
@@ -154,17 +156,17 @@ impl Executor {
                 (Action::Fail(problem), _) => return Ok(Outcome::Failed(problem)),
                 (Action::Rebuild { image }, Some(instance)) => {
                     self.begin(request, CloudOperation::Rebuild, &image)?;
-                    fleet.cloud.rebuild(&instance.id, rebuild(node, instance, image)).await?;
+                    once(fleet.cloud.rebuild(&instance.id, rebuild(node, instance, image))).await?;
                     begun = Some(CloudOperation::Rebuild);
                 }
                 (Action::Reboot, Some(instance)) => {
                     self.begin(request, CloudOperation::Reboot, "")?;
-                    fleet.cloud.reboot(&instance.id, true).await?;
+                    once(fleet.cloud.reboot(&instance.id, true)).await?;
                     begun = Some(CloudOperation::Reboot);
                 }
                 (Action::Start, Some(instance)) => {
                     self.begin(request, CloudOperation::Start, "")?;
-                    fleet.cloud.start(&instance.id).await?;
+                    once(fleet.cloud.start(&instance.id)).await?;
                     begun = Some(CloudOperation::Start);
                 }
                 // The plan asks nothing of an instance that is not there.

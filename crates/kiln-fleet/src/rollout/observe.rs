@@ -10,7 +10,7 @@ use kiln_wire::rollout::Rollout;
 use crate::cloud_view::{CloudView, image_of};
 use crate::error::Result;
 use crate::fleet::Fleet;
-use crate::store::{Request, Store};
+use crate::store::{KnownInstance, Request, Store};
 
 /// Of a node whose instance was deleted by somebody else.
 pub const GONE: &str = "its instance is gone; `kiln up` recreates it";
@@ -21,8 +21,8 @@ pub struct NodeObservation {
     /// Why nothing can be said about its instance, if so.
     pub doubt: Option<String>,
     pub image: Option<String>,
-    /// When the instance was created; `None`: there is none.
-    pub created: Option<Timestamp>,
+    /// When the instance was first seen, by this host's clock; `None`: there is none.
+    pub first_seen: Option<Timestamp>,
     /// The instance runs, and no build is going on.
     pub active: bool,
     /// A build is going on.
@@ -48,6 +48,7 @@ pub enum JobObservation {
 /// Everything that was observed in one round.
 pub struct Observation {
     cloud: CloudView,
+    known: BTreeMap<String, KnownInstance>,
     nodes: BTreeMap<String, Node>,
     requests: BTreeMap<String, Request>,
     pub jobs: Vec<Job>,
@@ -70,7 +71,9 @@ impl Observation {
         let requests = store.latest_requests()?.into_iter().map(|r| (r.node.clone(), r)).collect();
         let nodes = slurm.nodes().await?;
         let cloud = CloudView::read(store, fleet).await?;
-        Ok(Observation { cloud, nodes, requests, jobs })
+        // With those that were seen just now.
+        let known = store.known_instances()?;
+        Ok(Observation { cloud, known, nodes, requests, jobs })
     }
 
     /// Of each node of a rollout.
@@ -93,7 +96,8 @@ impl Observation {
                 NodeObservation {
                     doubt: self.cloud.doubt(&node.node).filter(|_| instance.is_none()),
                     image: instance.and_then(image_of).map(String::from),
-                    created: instance.map(|i| i.created),
+                    first_seen: instance
+                        .map(|i| self.known.get(&i.id).map_or(i.created, |known| known.first_seen)),
                     active: status == Some(&InstanceStatus::Active),
                     building: matches!(status, Some(InstanceStatus::Building | InstanceStatus::Rebuilding)),
                     request: self.requests.get(&node.node).cloned(),

@@ -3,6 +3,7 @@
 //! The daemon and administrators' commands open it, each in its own process. Every method is one
 //! transaction; what it returned is on the disk.
 
+mod clock;
 mod cloud_operations;
 mod events;
 mod failures;
@@ -22,6 +23,7 @@ use tokio::sync::watch;
 
 use crate::error::{Error, Result};
 
+pub use clock::ClockWatch;
 pub use findings::FindingRecord;
 pub use instances::KnownInstance;
 pub use requests::{CloudOperation, NewRequest, PowerTimes, Request, RequestKind, RequestState};

@@ -122,11 +122,7 @@ pub struct PowerTimes {
 }
 
 /// No request is postponed for longer.
-const LONGEST_POSTPONEMENT: Duration = Duration::from_secs(2 * 3600);
-
-/// The time of the next try has come, or it is so far away that the clock must have been set back since. `?1` is now,
-/// `?2` the latest time that a request can be postponed to, and more.
-const DUE: &str = "(next_try <= ?1 OR next_try > ?2)";
+pub(super) const LONGEST_POSTPONEMENT: Duration = Duration::from_secs(2 * 3600);
 
 const COLUMNS: &str =
     "id, kind, node, image, received, state, attempts, error, next_try, deed, began, finished, jobs";
@@ -171,13 +167,12 @@ impl Store {
         }
         let mut connection = self.lock();
         let at = millis(now());
-        let too_late = millis(now() + 2 * LONGEST_POSTPONEMENT);
         // Most of the time nothing waits, and finding that out must cost no write.
         let waiting: bool = connection
             .prepare(&format!(
-                "SELECT EXISTS (SELECT 1 FROM requests WHERE state = 'queued' AND {DUE} AND NOT {POWER})"
+                "SELECT EXISTS (SELECT 1 FROM requests WHERE state = 'queued' AND next_try <= ?1 AND NOT {POWER})"
             ))?
-            .query_row(params![at, too_late], |row| row.get(0))?;
+            .query_row(params![at], |row| row.get(0))?;
         if !waiting {
             return Ok(Vec::new());
         }
@@ -185,13 +180,13 @@ impl Store {
         let claimed = {
             let mut statement = transaction.prepare(&format!(
                 "UPDATE requests SET state = 'working', attempts = attempts + 1 WHERE id IN (
-                     SELECT min(id) FROM requests AS r WHERE state = 'queued' AND {DUE}
+                     SELECT min(id) FROM requests AS r WHERE state = 'queued' AND next_try <= ?1
                      AND NOT {POWER} AND NOT EXISTS (SELECT 1 FROM requests WHERE node = r.node AND state = 'working')
-                     GROUP BY node ORDER BY 1 LIMIT ?3)
+                     GROUP BY node ORDER BY 1 LIMIT ?2)
                  RETURNING {COLUMNS}"
             ))?;
-            let rows = statement
-                .query_map(params![at, too_late, i64::try_from(most).unwrap_or(i64::MAX)], row_values)?;
+            let rows =
+                statement.query_map(params![at, i64::try_from(most).unwrap_or(i64::MAX)], row_values)?;
             rows.collect::<rusqlite::Result<Vec<_>>>()?
         };
         transaction.commit()?;
@@ -392,6 +387,7 @@ mod tests {
         assert!(store.claim(1).unwrap().is_empty());
         let in_a_year = millis(now() + Duration::from_secs(365 * 86400));
         store.lock().execute("UPDATE requests SET next_try = ?", [in_a_year]).unwrap();
+        store.catch_up().unwrap();
         assert_eq!(store.claim(1).unwrap().len(), 1);
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_cloud::Error;
+use kiln_cloud::{Error, InstanceStatus};
 use kiln_fleet::hooks;
 use kiln_fleet::store::{CloudOperation, NewRequest, RequestKind, RequestState};
 use kiln_wire::labels;
@@ -124,6 +124,45 @@ async fn what_was_made_for_a_job_that_cannot_start_is_taken_back() {
     assert!(event("e-0").unwrap().why.ends_with("no room for all nodes of job 7"));
     assert_eq!(event("e-1").unwrap().outcome, "left alone: a job has the node");
     assert_eq!(event("e-3"), None, "job 8 has all its nodes");
+    lab.stop().await;
+}
+
+/// Control's clock was a year ahead when Slurm asked, and was set right while kilnd was away.
+#[tokio::test]
+async fn a_request_from_the_future_is_carried_out() {
+    let mut lab = lab(1);
+    let in_a_year = jiff::Timestamp::now() + Duration::from_secs(365 * 86400);
+    lab.store.enqueue(&[NewRequest::new(RequestKind::Resume, "e-0", in_a_year)]).unwrap();
+    lab.slurm.node("e-0", UP, "None");
+    lab.start();
+    assert_eq!(lab.settled("e-0").await.state, RequestState::Done);
+    assert!(lab.cloud.has("e-0"));
+    lab.stop().await;
+}
+
+/// As OpenStack says it: the instance is accepted, and no host is found for it later.
+#[tokio::test]
+async fn what_was_made_for_a_job_is_taken_back_when_one_node_cannot_be_built() {
+    let mut lab = lab(2);
+    lab.cloud.build_time(Duration::from_secs(600));
+    let file = lab.path("resume.json");
+    std::fs::write(&file, r#"{"jobs":[{"job_id":7,"nodes":"e-[0-1]"}],"all_nodes":"e-[0-1]"}"#).unwrap();
+    lab.call(|paths| hooks::resume(paths, "e-[0-1]", Some(&file)));
+    lab.start();
+    let told = |node: &str, state: &str| {
+        let all = lab.slurm.calls("scontrol update");
+        all.iter().any(|call| call.contains(&format!("nodename={node} state={state}")))
+    };
+    let creations = || lab.cloud.calls().iter().filter(|call| call.starts_with("create")).count();
+    for n in 1..=2 {
+        until("both have an instance", || creations() == n && lab.cloud.has("e-0") && lab.cloud.has("e-1"))
+            .await;
+        lab.cloud.change("e-1", |i| i.status = InstanceStatus::Error { reason: "No valid host".into() });
+    }
+    until("it is given up", || told("e-1", "down")).await;
+    // What Slurm makes of it: the job waits again.
+    lab.slurm.node("e-0", "IDLE+CLOUD+POWERING_UP", "None");
+    until("the other one is powered down", || told("e-0", "POWER_DOWN_FORCE")).await;
     lab.stop().await;
 }
 

@@ -198,7 +198,14 @@ async fn an_instance_that_a_list_lacks_is_asked_for_by_its_id() {
     let open = lab.store.open_requests().unwrap();
     assert!(open[0].error.as_ref().unwrap().contains("does not say whether it is gone"), "{open:?}");
     assert!(lab.slurm.calls("scontrol update").is_empty() && lab.cloud.calls().is_empty());
+    // It shows what it knows without that cell: no labels.
+    let labels = lab.cloud.instance("n-0").labels;
+    lab.cloud.change("n-0", |instance| instance.labels.clear());
     lab.cloud.heal("show");
+    let error = || lab.store.open_requests().unwrap().first().and_then(|request| request.error.clone());
+    until("it is put off again", || error().is_some_and(|e| e.contains("without its labels"))).await;
+    assert!(lab.slurm.calls("scontrol update").is_empty() && lab.cloud.calls().is_empty());
+    lab.cloud.change("n-0", |instance| instance.labels = labels);
     assert_eq!(lab.settled("n-0").await.state, RequestState::Done);
     assert_eq!(lab.cloud.calls(), ["rebuild n-0 new"]);
     lab.stop().await;

@@ -203,6 +203,32 @@ async fn a_node_that_is_drained_meanwhile_is_skipped() {
     }
 }
 
+/// The cloud's clock is another than control's: which instance is older than a rollout is told by control's alone.
+#[tokio::test]
+async fn a_rollout_does_not_believe_the_clouds_clock() {
+    for shift in [-3600, 3600] {
+        let mut lab = Lab::new();
+        lab.fleet_file("new", r#","elastic":{"g":{"places":[]}}"#);
+        let by_the_cloud = || jiff::Timestamp::now() + jiff::SignedDuration::from_secs(shift);
+        lab.cloud.change("n-0", |instance| instance.created = by_the_cloud());
+        lab.start();
+        let id = begin(&lab, Options { nodes: vec!["n-0".into()], ..Options::default() }).await;
+        let step = || report(&lab.store, id).unwrap().rollout.nodes[0].step.clone();
+        until("Slurm is asked to power it down", || {
+            step() == NodeStep::Done || !lab.slurm.calls("scontrol update").is_empty()
+        })
+        .await;
+        assert_ne!(step(), NodeStep::Done, "its old instance is still there: {shift}");
+        // It goes, and another comes at once.
+        let old = lab.cloud.instance("n-0");
+        lab.cloud.lose("n-0");
+        let new = kiln_cloud::Instance { id: "another".into(), created: by_the_cloud(), ..old };
+        lab.cloud.put("another", |instance| *instance = new);
+        assert_eq!(ended(&lab, id).await.done, 1, "{shift}");
+        lab.stop().await;
+    }
+}
+
 /// Kiln had drained it when the rollout began; before its turn an administrator resumed it, and a job runs there.
 #[tokio::test]
 async fn a_node_that_is_resumed_meanwhile_is_rebuilt_through_slurm() {

@@ -255,7 +255,7 @@ fn partition_lines(spec: &Spec, inventory: &Inventory) -> Vec<String> {
         if let Some(seconds) = power::suspend_time(spec, partition) {
             let _ = write!(line, " SuspendTime={seconds}");
         }
-        // A node's root is root there and no further. The partitions of rebuild jobs are RootOnly.
+        // A node's root is root there and no further.
         if !partition.config.keys().any(|key| key.eq_ignore_ascii_case("DisableRootJobs")) {
             line.push_str(" DisableRootJobs=YES");
         }
@@ -265,9 +265,10 @@ fn partition_lines(spec: &Spec, inventory: &Inventory) -> Vec<String> {
         line
     });
     let tier = rebuild_tier(spec).map(|tier| format!(" PriorityTier={tier}")).unwrap_or_default();
+    // Kiln submits as `slurm`, which RootOnly admits; root of a node is kept out by DisableRootJobs.
     let rebuilds = spec.rebuild.iter().map(|partition| {
         format!(
-            "PartitionName={} Nodes={} Default=NO Hidden=YES RootOnly=YES DisableRootJobs=NO PreemptMode=OFF \
+            "PartitionName={} Nodes={} Default=NO Hidden=YES RootOnly=YES DisableRootJobs=YES PreemptMode=OFF \
              OverSubscribe=EXCLUSIVE PriorityJobFactor=65533{tier} MaxTime={} State=UP",
             partition.name,
             nodes_of(&partition.groups),

@@ -121,6 +121,38 @@ fn check_rebuild_needs(written: &SlurmTable, findings: &mut Findings<'_>) {
     }
 }
 
+/// The factor of a rebuild partition. `PriorityFlags=NO_NORMAL_PART` leaves factors as they are.
+const REBUILD_FACTOR: u64 = 65533;
+const DEFAULT_PARTITION_WEIGHT: u64 = 1000;
+
+/// A user job has at most one of each other weight, and the factor of its own partition.
+fn check_weights(written: &SlurmTable, partitions: &[Partition], findings: &mut Findings<'_>) {
+    let weights = written.config.iter().filter_map(|(key, At { value, span })| {
+        let name = key.value.to_ascii_lowercase();
+        let ConfigValue::Set(text) = value else { return None };
+        Some((name.strip_prefix("priorityweight")?.to_string(), weight(text), key, span))
+    });
+    let (own, others): (Vec<_>, Vec<_>) = weights.partition(|(name, ..)| name == "partition");
+    let own = own.first().map_or(DEFAULT_PARTITION_WEIGHT, |(_, weight, ..)| *weight);
+    let of_users = partitions.iter().filter_map(Partition::priority_factor).max().unwrap_or(1);
+    let ahead = own.saturating_mul(REBUILD_FACTOR.saturating_sub(of_users));
+    let sum = others.iter().fold(0u64, |sum, (_, weight, ..)| sum.saturating_add(*weight));
+    let Some((_, _, key, span)) = others.iter().max_by_key(|(_, weight, ..)| *weight) else { return };
+    // One of 0 is reported by itself.
+    if own > 0 && sum >= ahead {
+        let message = format!("with this {} rebuild jobs would wait behind user jobs", key.value);
+        (findings.error("breaks-rebuild", (*span).clone(), message))
+            .expected(format!("PriorityWeight parameters below {ahead} in sum"))
+            .hint("a higher PriorityWeightPartition leaves more room for the others");
+    }
+}
+
+/// `1000`, or of several resources `cpu=1000,mem=2000`. What is no number counts nothing: Slurm refuses it.
+fn weight(text: &str) -> u64 {
+    let numbers = text.split(',').map(|part| part.rsplit('=').next().unwrap_or_default().trim());
+    numbers.filter_map(|number| number.parse::<u64>().ok()).fold(0, u64::saturating_add)
+}
+
 /// With preemption a tier for rebuild jobs would let them end user jobs, so they have none, and may wait behind those that have.
 fn warn_preemption(
     written: &SlurmTable,
@@ -162,6 +194,7 @@ pub(crate) fn validate(
     let entries = &written.config;
     if rebuilds {
         check_rebuild_needs(written, findings);
+        check_weights(written, partitions, findings);
     }
     for (key, _) in entries {
         warn_if_unknown(key, findings);

@@ -2,8 +2,10 @@
 //! build takes seconds.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -78,15 +80,22 @@ fn faults(lab: &Lab, image: &str, exit: Option<i32>) -> Vec<String> {
 const TOOL: Package =
     Package { name: "kiln-test-tool", version: "1.0", file: ("/usr/share/kiln-test/tool", "of-the-site") };
 
+/// What a running system uses until it reboots.
+const OLD_KERNEL: Package =
+    Package { name: "linux-image-kiln-test", version: "1.0", file: ("/usr/share/kiln-test/kernel", "1.0") };
+const NEW_KERNEL: Package =
+    Package { name: "linux-image-kiln-test", version: "2.0", file: ("/usr/share/kiln-test/kernel", "2.0") };
+
 /// From a snapshot that is signed, out of date, without translations, and closed to those without a password.
 pub fn sources(lab: &mut Lab) {
     let repository = Repository::new();
-    repository.publish("closed/20260101T000000Z", "stable", &[TOOL]);
+    repository.publish("closed/20260101T000000Z", "stable", &[TOOL, OLD_KERNEL]);
     fs::write(lab.path("site.asc"), repository.key()).expect("the key");
     let tables = format!(
         "[source.site]\naddress = \"{}/closed\"\nsnapshot = \"20260101T000000Z\"\nsuites = [\"stable\"]\n\
          key = \"site.asc\"\ncredentials = \"env:{VARIABLE}\"\n\
-         [image.site]\nsource = \"default\"\nsources = [\"site\"]\npackages = [\"kiln-test-tool\"]\n",
+         [image.site]\nsource = \"default\"\nsources = [\"site\"]\n\
+         packages = [\"kiln-test-tool\", \"linux-image-kiln-test\"]\n",
         repository.address
     );
     with_tables(lab, &tables);
@@ -106,6 +115,7 @@ pub fn sources(lab: &mut Lab) {
             "{step}: {said}"
         );
     }
+    assert!(!said.contains("reboot"), "{said}");
     let asked = repository.asked();
     assert!(
         asked.iter().any(|line| line == "200 /closed/20260101T000000Z/dists/stable/InRelease"),
@@ -135,12 +145,15 @@ pub fn sources(lab: &mut Lab) {
     let more = format!(
         "{tables}[source.kept]\naddress = \"{}/open\"\nsuites = [\"stable\"]\nkey = \"site.asc\"\nkeep = true\n\
          snapshot = \"20260101T000000Z\"\n[image.more]\nsource = \"site\"\nsources = [\"kept\"]\n\
-         commands = [\"printf -- '-----BEGIN PRIVATE KEY-----' >/etc/left.pem\", \"sed -i s/64030/64039/ /etc/passwd\"]\n",
+         commands = [\"test ! -e /run/kiln-reboot-for\", \"printf -- '-----BEGIN PRIVATE KEY-----' >/etc/left.pem\", \"sed -i s/64030/64039/ /etc/passwd\"]\n",
         repository.address
     );
-    repository.publish("open/20260101T000000Z", "stable", &[TOOL]);
+    repository.publish("open/20260101T000000Z", "stable", &[TOOL, NEW_KERNEL]);
     with_tables(lab, &more);
-    let (more, _) = build(lab, &repository, "more");
+    let (more, said) = build(lab, &repository, "more");
+    assert!(said.contains("rebooting for linux-image-kiln-test 2.0"), "{said}");
+    assert!(said.lines().any(|line| line.contains("built in") && line.contains("reboot ")), "{said}");
+    assert_eq!(installed(lab, &more, NEW_KERNEL.name).as_deref(), Some("2.0"));
     let kept = read(&layers_top(&more).join("etc/apt/sources.list.d/kiln-kept.sources"));
     assert!(
         kept.contains("Check-Valid-Until: no") && kept.contains("/etc/apt/keyrings/kiln-kept.asc"),
@@ -154,6 +167,68 @@ pub fn sources(lab: &mut Lab) {
     }
     assert_eq!(lab.json(&["image", "list"]), before);
     lab.write_file(&lab.example());
+}
+
+/// A step that fails is mended by hand, and runs again. Packages that a build has downloaded before are not downloaded again.
+pub fn mended(lab: &mut Lab) {
+    let repository = Repository::new();
+    repository.publish_current("open", "stable", &[TOOL]);
+    fs::write(lab.path("site.asc"), repository.key()).expect("the key");
+    with_tables(
+        lab,
+        &format!(
+            "[source.open]\naddress = \"{}/open\"\nsuites = [\"stable\"]\nkey = \"site.asc\"\n\
+             [image.mended]\nsource = \"default\"\nsources = [\"open\"]\npackages = [\"kiln-test-tool\"]\n\
+             commands = [\"test -e /run/mended\"]\n",
+            repository.address
+        ),
+    );
+    let before = lab.json(&["image", "list"]);
+    let fetched = || repository.asked().iter().filter(|line| line.contains("pool/")).count();
+    // Another build of this machine has fetched it from elsewhere, if that scenario ran.
+    let _ = fs::remove_dir_all(cloud_root().join("packages"));
+    let aborted = at_terminal(lab, &["image", "build", "mended", "--keep-on-failure"], &["a\n"]);
+    assert!(aborted.contains("a command of the file: exit 1") && aborted.contains("is kept"), "{aborted}");
+    assert_eq!(fetched(), 1);
+    let mend = ["s\n", "touch /run/mended; exit\n", "r\n"];
+    let said = at_terminal(lab, &["image", "build", "mended", "--keep-on-failure"], &mend);
+    assert!(said.contains("again: a command of the file") && said.contains("built in"), "{said}");
+    assert_eq!(fetched(), 1, "{:?}", repository.asked());
+
+    lab.kiln(&["image", "delete", "mended", "--yes"]);
+    assert_eq!(lab.json(&["image", "list"]), before);
+    lab.write_file(&lab.example());
+}
+
+/// Runs `kiln` on a terminal, where somebody types these, each when there is a question or a shell.
+fn at_terminal(lab: &Lab, arguments: &[&str], typed: &[&str]) -> String {
+    let kiln = lab.kiln_command(arguments);
+    let words = std::iter::once(kiln.get_program()).chain(kiln.get_args());
+    let line: Vec<String> = words.map(|word| kiln_ssh::quote(&word.to_string_lossy())).collect();
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--flush", "--command", &line.join(" "), "/dev/null"]);
+    command.envs(kiln.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(dir) = kiln.get_current_dir() {
+        command.current_dir(dir);
+    }
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script runs");
+    let mut input = child.stdin.take().expect("standard input");
+    let mut output = child.stdout.take().expect("standard output");
+    let (mut said, mut answered) = (String::new(), 0);
+    let mut typed = typed.iter();
+    let mut part = [0_u8; 4096];
+    while let Ok(length @ 1..) = output.read(&mut part) {
+        said.push_str(&String::from_utf8_lossy(&part[..length]));
+        let new = &said[answered..];
+        if (new.contains("a to abort: ") || new.contains(":~# "))
+            && let Some(answer) = typed.next()
+        {
+            answered = said.len();
+            input.write_all(answer.as_bytes()).expect("typed");
+        }
+    }
+    child.wait().expect("it ends");
+    said
 }
 
 fn layers_top(image: &str) -> PathBuf {

@@ -166,6 +166,7 @@ const BACKUP_LOST: &[Scenario] = &[
 /// Without a cluster.
 const IMAGE_BUILDS: &[Scenario] = &[
     ("packages from a site's own repository", image_builds::sources),
+    ("a step that fails is mended, and packages are fetched once", image_builds::mended),
     ("sets of software, and images upon images", image_builds::software),
     ("a build that fails leaves nothing", image_builds::failures),
 ];

@@ -96,6 +96,7 @@ const DEVICES: &[(&str, bool)] = &[
 const NO_HOMES: &[(&str, bool)] = &[("ls /home/guest", false), ("touch /home/guest/x", false)];
 const HOMES: &[(&str, bool)] = &[("touch /home/guest/rights", true), ("rm /home/guest/rights", true)];
 const NO_ROOT_JOBS: &[(&str, bool)] = &[("run --uid=0 true", false), ("run true", true)];
+const NO_JOBS_OF_ROOT: &[(&str, bool)] = &[("run true", false), ("run --partition=rebuild true", false)];
 const NO_OTHERS_JOBS: &[(&str, bool)] = &[("run --uid=2002 true", false)];
 const SLURMCTLD: &[(&str, bool)] = &[("kill -0 $(pidof slurmctld)", true)];
 const NO_TRIGGER: &[(&str, bool)] = &[("trigger", false), ("scontrol ping", true)];
@@ -250,8 +251,8 @@ pub const ROWS: &[Row] = &[
             cell("no", NO_ROOT_JOBS),
             cell("no", NO_ROOT_JOBS),
             cell("through slurmctld", SLURMCTLD),
-            cell("refused in user partitions", &[("run true", false)]),
-            cell("refused in user partitions", &[("run true", false)]),
+            cell("refused", NO_JOBS_OF_ROOT),
+            cell("refused", NO_JOBS_OF_ROOT),
         ],
     },
     Row {

@@ -15,6 +15,7 @@ use super::{Daemon, lock, networks, store};
 use crate::local::plan::{self, Bind, BootPlan, Port};
 use crate::local::{cgroup, executable, names, port, sys};
 use crate::{Error, Result};
+use kiln_wire::labels;
 
 /// How long the inside may take to shut down before it is cut off.
 const GRACE: Duration = Duration::from_secs(30);
@@ -125,6 +126,12 @@ impl Daemon {
                 to: format!("/mnt/volumes/{}", volume.name),
                 read_only: attachment.read_only,
             });
+        }
+        // Packages that a build has downloaded are there for the next one. Nothing of it is in an image: it is mounted.
+        if record.labels.get(labels::ROLE).is_some_and(|role| role == labels::BUILD_ROLE) {
+            let packages = self.root.join("packages");
+            store::make_dir(&packages)?;
+            binds.push(Bind { from: packages, to: "/run/kiln-packages".into(), read_only: false });
         }
         let hangs = self.fault("boot").and_then(|()| self.fault(&format!("boot {}", record.name))).is_err();
         let owner = self.name_on_host();

@@ -14,7 +14,7 @@ use crate::bundles::KeptImages;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::on_control::{OnControl, Reservation};
-use crate::plan::{ControlUpgrade, RebuiltNode};
+use crate::plan::ControlUpgrade;
 use crate::upgrade::seen::directory_for;
 
 /// Starts the daemons where they do not run: an earlier run may have been cut off after it had stopped them.
@@ -75,10 +75,10 @@ impl Deployment<'_> {
     }
 
     /// Gives up a step for which the control node was not rebuilt yet.
-    pub(super) async fn abandon(&self, node: &RebuiltNode, open: &Open) -> Result<()> {
+    pub(super) async fn abandon(&self, open: &Open) -> Result<()> {
         let control = self.on_control(&self.observe().await?)?;
         self.as_before(&control).await?;
-        self.close_step(&control, node, open).await
+        self.close_step(&control, open).await
     }
 
     async fn prepare(&self, control: &OnControl, upgrade: &ControlUpgrade) -> Result<Open> {
@@ -96,8 +96,7 @@ impl Deployment<'_> {
         control.write(&format!("{directory}/backup"), made.path.to_string_lossy().as_bytes()).await?;
         self.check_stop()?;
         let open = Open { phase: Phase::Going, directory, image: upgrade.old_image.clone() };
-        let instance = upgrade.instances.0.first().map(|node| node.id.as_str()).unwrap_or_default();
-        self.cloud.add_labels(instance, open.label()).await?;
+        self.mark_step(open.label()).await?;
         Ok(open)
     }
 

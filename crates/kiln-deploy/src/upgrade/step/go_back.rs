@@ -26,13 +26,13 @@ const ASK_LIMIT: Duration = Duration::from_secs(60);
 impl Deployment<'_> {
     pub(super) async fn step_back(&self, node: &RebuiltNode, open: &Open, made: &Made) -> Result<()> {
         let open = &Open { phase: Phase::Back, ..open.clone() };
-        self.cloud.add_labels(&node.id, open.label()).await?;
+        self.mark_step(open.label()).await?;
         let lost = if has_old_image(&self.cloud.instance(&node.id).await?, open) {
             Vec::new()
         } else {
             self.leave_new(open).await
         };
-        self.rebuild_control(node, &open.image, open, made).await?;
+        self.rebuild_control(node, &open.image, made).await?;
         if self.spec.accounting.is_none() {
             let mariadb = Family::of_image(self.spec, &self.spec.control.image).unit("mariadb.service");
             self.configure_control(Some(&format!("service:{mariadb}")), None).await?;
@@ -51,7 +51,7 @@ impl Deployment<'_> {
         for line in differences.into_iter().chain(lost) {
             (self.progress)(Event::failed("upgrade", line));
         }
-        self.close_step(&control, node, open).await?;
+        self.close_step(&control, open).await?;
         (self.progress)(Event::done("upgrade", format!("Slurm {} is back", old(open))));
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! control node alone is rebuilt, its data is converted and compared. Jobs go on running meanwhile; none starts, so that
 //! none is lost on a way back. Whatever fails, the old image and the backup are put back.
 //!
-//! A label of the control node's instance tells that a step is open, so that one that was cut off goes on, or back.
+//! A label of the state's volume tells that a step is open, so that one that was cut off goes on, or back.
 
 mod begin;
 mod conversion;
@@ -13,10 +13,10 @@ mod whole;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use kiln_cloud::{Instance, InstanceStatus, Rebuild};
+use kiln_cloud::{Instance, InstanceStatus, Kind, Labels, Rebuild};
 use kiln_image::Event;
+use kiln_site::{Purpose, volume_name};
 use kiln_slurm::JobState;
-use kiln_spec::Role;
 use tokio::time::sleep;
 
 pub use open::{Open, Phase};
@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::nodes::node_of;
 use crate::observe::Observed;
 use crate::on_control::{OnControl, Reservation};
-use crate::plan::{Begins, ControlUpgrade, RebuiltNode};
+use crate::plan::{Action, Begins, ControlUpgrade, Plan, RebuiltNode, Ref, Resource};
 use whole::{Whole, parse_ended};
 
 const WHOLE: &str = include_str!("../scripts/whole.sh");
@@ -40,7 +40,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 impl Deployment<'_> {
     pub(crate) async fn upgrade_control(&self, upgrade: &ControlUpgrade, made: &Made) -> Result<()> {
-        let Some(node) = upgrade.instances.0.first() else { return Ok(()) };
+        let Some(planned) = upgrade.instances.0.first() else { return Ok(()) };
+        let mut node = planned.clone();
+        if upgrade.lost {
+            node.id = made.id(&Ref::Made(Resource::Instance(node.node.clone())))?;
+        }
+        let node = &node;
         let open = match (upgrade.begins, &upgrade.open) {
             (Begins::FailedBefore | Begins::OldWanted, Some(open)) => {
                 return self.finish_going_back(upgrade, node, open, made).await;
@@ -58,7 +63,7 @@ impl Deployment<'_> {
             Ok(()) => Ok(()),
             Err(Error::Stopped) => Err(Error::Stopped),
             Err(error) if self.is_untouched(node, &open).await => {
-                self.abandon(node, &open).await.map_err(|source| back_failed(&open, source))?;
+                self.abandon(&open).await.map_err(|source| back_failed(&open, source))?;
                 Err(Error::UpgradeNotBegun(Box::new(error)))
             }
             Err(error) => {
@@ -78,12 +83,15 @@ impl Deployment<'_> {
         open: &Open,
         made: &Made,
     ) -> Result<()> {
-        if open.phase == Phase::Going && self.is_untouched(node, open).await {
-            return self.abandon(node, open).await;
+        if open.phase == Phase::Going && !upgrade.lost && self.is_untouched(node, open).await {
+            return self.abandon(open).await;
         }
         self.step_back(node, open, made).await.map_err(|source| back_failed(open, source))?;
         match upgrade.begins {
             Begins::OldWanted => Ok(()),
+            _ if upgrade.lost => {
+                Err(undone(upgrade, Error::NotReady(format!("{} was lost meanwhile", node.node))))
+            }
             _ => Err(undone(upgrade, Error::NotReady(self.noted_reason(open).await))),
         }
     }
@@ -103,7 +111,7 @@ impl Deployment<'_> {
         made: &Made,
     ) -> Result<()> {
         let image = made.id(&node.image_id)?;
-        self.rebuild_control(node, &image, open, made).await?;
+        self.rebuild_control(node, &image, made).await?;
         if self.spec.accounting.is_none() {
             self.configure_control(Some(self.first_daemon()), None).await?;
             let control = self.on_control(&self.observe().await?)?;
@@ -125,7 +133,7 @@ impl Deployment<'_> {
                 to(upgrade)
             ),
         ));
-        self.close_step(&control, node, open).await
+        self.close_step(&control, open).await
     }
 
     /// Everything of the control node's bundle but Slurm's daemons is applied before this resource.
@@ -137,14 +145,13 @@ impl Deployment<'_> {
     }
 
     /// The control node alone, unless it has this image already.
-    async fn rebuild_control(&self, node: &RebuiltNode, image: &str, open: &Open, made: &Made) -> Result<()> {
+    async fn rebuild_control(&self, node: &RebuiltNode, image: &str, made: &Made) -> Result<()> {
         let instance = self.cloud.instance(&node.id).await?;
         if instance.image.as_deref() != Some(image) {
             self.check_stop()?;
             (self.progress)(Event::working(&node.node, "rebuilding"));
             let mut labels = made.labels(&node.labels)?;
             labels.extend(self.id_label()?);
-            labels.extend(open.label());
             let rebuild = Rebuild {
                 image: image.to_string(),
                 user_data: self.user_data(&node.node, None)?,
@@ -258,27 +265,36 @@ impl Deployment<'_> {
     }
 
     /// Jobs start again, and nothing is open any more.
-    async fn close_step(&self, control: &OnControl, node: &RebuiltNode, open: &Open) -> Result<()> {
+    async fn close_step(&self, control: &OnControl, open: &Open) -> Result<()> {
         if control.reservation_begun(Reservation::Upgrade).await?.is_some() {
             control.unreserve(Reservation::Upgrade).await?;
         }
         control.run(&["touch", &format!("{}/done", open.directory)]).await?;
-        self.unlabel(&node.id).await
+        self.mark_step(Open::none()).await
     }
 
-    async fn unlabel(&self, id: &str) -> Result<()> {
-        let mut labels = self.cloud.instance(id).await?.labels;
-        labels.remove(kiln_wire::labels::UPGRADE);
-        self.cloud.set_labels(id, labels).await?;
+    /// A new control node, which replaces one that was lost, goes back, and does so after a run that is cut off here, too.
+    pub(crate) async fn mark_lost(&self, plan: &Plan) -> Result<()> {
+        let upgrades = plan.actions.iter().filter_map(|action| match action {
+            Action::UpgradeControl(upgrade) if upgrade.lost => upgrade.open.clone(),
+            _ => None,
+        });
+        for open in upgrades {
+            self.mark_step(Open { phase: Phase::Back, ..open }.label()).await?;
+        }
         Ok(())
+    }
+
+    async fn mark_step(&self, label: Labels) -> Result<()> {
+        let observed = self.observe().await?;
+        let volume = observed.state_volume(self.spec);
+        let volume = volume.ok_or_else(|| Error::NoVolume(volume_name(self.spec, Purpose::State)))?;
+        Ok(self.cloud.label(Kind::Volume, &volume.id, label).await?)
     }
 
     /// For verbs that would start daemons on data that is half converted.
     pub(crate) fn check_no_open_upgrade(&self, observed: &Observed) -> Result<()> {
-        let control = self.spec.nodes().find(|node| node.role == Role::Control).map(|node| node.name);
-        let instances = observed.nodes();
-        let open = control.and_then(|name| instances.get(name).copied()).and_then(Open::of);
-        match open.and_then(|open| open.release()) {
+        match Open::of(self.spec, observed).and_then(|open| open.release()) {
             Some(from) => Err(Error::UpgradeOpen(from)),
             None => Ok(()),
         }

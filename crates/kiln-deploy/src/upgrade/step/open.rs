@@ -1,10 +1,12 @@
-//! A step that was begun, as the label of the control node's instance tells it: it outlives the node's root disk, and
-//! `plan` sees it before it can ask the node.
+//! A step that was begun, as the label of the state's volume tells it: it outlives the control node, and `plan` sees it
+//! before it can ask the node.
 
-use kiln_cloud::{Instance, Labels};
+use kiln_cloud::Labels;
 use kiln_slurm::Release;
+use kiln_spec::Spec;
 use kiln_wire::labels;
 
+use crate::observe::Observed;
 use crate::upgrade::seen::release_of;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +27,13 @@ pub struct Open {
 }
 
 impl Open {
-    pub fn of(instance: &Instance) -> Option<Open> {
-        Open::parse(instance.labels.get(labels::UPGRADE)?)
+    pub fn of(spec: &Spec, observed: &Observed) -> Option<Open> {
+        Open::parse(observed.state_volume(spec)?.labels.get(labels::UPGRADE)?)
+    }
+
+    /// Nothing is open. A label of a volume can be changed, not taken away.
+    pub fn none() -> Labels {
+        Labels::from([(labels::UPGRADE.to_string(), "none".to_string())])
     }
 
     fn parse(value: &str) -> Option<Open> {
@@ -65,7 +72,7 @@ mod tests {
         let label = open.label();
         assert_eq!(Open::parse(&label[labels::UPGRADE]), Some(open.clone()));
         assert_eq!(open.release(), Some(Release::new(24, 11, 5)));
-        for other in ["", "going", "going a", "sideways a b", "going a b c"] {
+        for other in ["", &Open::none()[labels::UPGRADE], "going", "going a", "sideways a b", "going a b c"] {
             assert_eq!(Open::parse(other), None, "{other}");
         }
     }

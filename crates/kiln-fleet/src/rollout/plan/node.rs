@@ -62,7 +62,7 @@ pub fn plan_node(node: &RolloutNode, seen: &NodeObservation, terms: Terms, now: 
         return NodePlan::Fail { reason, drain: false };
     }
     let waited = now.duration_since(node.since).unsigned_abs();
-    if seen.created.is_none() && !facts.at_work && is_waited_for_in_vain(node, &facts, waited) {
+    if seen.first_seen.is_none() && !facts.at_work && is_waited_for_in_vain(node, &facts, waited) {
         return NodePlan::Fail { reason: GONE.into(), drain: false };
     }
     match (node.step.job(), &seen.job) {
@@ -93,7 +93,7 @@ fn is_waited_for_in_vain(node: &RolloutNode, facts: &Facts<'_>, waited: Duration
 /// target.
 fn powered_down(node: &RolloutNode, seen: &NodeObservation, now: Timestamp) -> NodePlan {
     let begun = node.begun.unwrap_or(node.since);
-    if seen.created.is_none_or(|created| created >= begun) {
+    if seen.first_seen.is_none_or(|first| first >= begun) {
         return to(Transition::Finish);
     }
     let leaving = seen.slurm.as_ref().is_some_and(|n| n.state.is_losing_instance());

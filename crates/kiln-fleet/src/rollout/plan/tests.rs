@@ -66,7 +66,7 @@ fn request(state: RequestState) -> Option<Request> {
 fn old(state: JobState) -> NodeObservation {
     NodeObservation {
         image: Some("old".into()),
-        created: Some(second(START - 5000)),
+        first_seen: Some(second(START - 5000)),
         active: true,
         slurm: slurm("IDLE", START - 500),
         job: job(state),
@@ -243,7 +243,7 @@ fn a_node_that_does_not_return_fails() {
 #[test]
 fn a_node_that_loses_its_instance_on_the_way_fails() {
     use JobState::{Configuring, Pending};
-    let lost = |state| NodeObservation { image: None, created: None, active: false, ..new(state) };
+    let lost = |state| NodeObservation { image: None, first_seen: None, active: false, ..new(state) };
     let at = |step: NodeStep, seen: NodeObservation| {
         let mut rollout = rollout(Options::default(), vec![step]);
         rollout.nodes[0].since = now() - Duration::from_secs(20);
@@ -263,7 +263,7 @@ fn a_node_that_loses_its_instance_on_the_way_fails() {
     assert_eq!(actions[1], change("n-0", Transition::Fail { reason }));
     let unlisted = NodeObservation { doubt: Some("?".into()), ..given_up.clone() };
     assert!(!at(NodeStep::Submitted { job: 7 }, unlisted).iter().any(|a| matches!(a, Action::Cancel { .. })));
-    let there = NodeObservation { created: Some(second(START - 5000)), ..given_up };
+    let there = NodeObservation { first_seen: Some(second(START - 5000)), ..given_up };
     assert!(!at(NodeStep::Submitted { job: 7 }, there).iter().any(|a| matches!(a, Action::Cancel { .. })));
     // The same where the cloud took it away without a word: Slurm's patience, and a minute.
     let mut rollout = rollout(Options::default(), vec![NodeStep::Rebuilding { job: Some(7) }]);
@@ -479,7 +479,7 @@ fn a_node_that_was_brought_back_past_slurm_is_checked_too() {
 fn a_node_of_an_elastic_group_is_done_when_what_it_had_is_gone() {
     let seen = |created: Option<i64>, state: &str| NodeObservation {
         image: created.map(|_| "old".to_string()),
-        created: created.map(second),
+        first_seen: created.map(second),
         slurm: slurm(state, START - 500),
         ..NodeObservation::default()
     };
@@ -519,7 +519,7 @@ fn no_more_nodes_are_drained_than_the_cloud_builds() {
         let steps = vec![NodeStep::Draining, NodeStep::Pending, NodeStep::Pending, NodeStep::Pending];
         let waits = NodeObservation {
             slurm: slurm("IDLE+REBOOT_REQUESTED", START - 500),
-            created: Some(second(START - 500)),
+            first_seen: Some(second(START - 500)),
             ..NodeObservation::default()
         };
         submits(&act(&rollout(options, steps), from_ref(&waits))).len()

@@ -1,5 +1,6 @@
 //! `kiln image`
 
+mod ask;
 mod check;
 mod diff;
 mod export;
@@ -61,7 +62,8 @@ pub struct Build {
     /// package source is asked
     #[arg(long, value_name = "DIRECTORY")]
     keep_packages: Option<PathBuf>,
-    /// Keep the build instance when the build fails, to inspect it
+    /// Keep the build instance when the build fails, to inspect it. On a terminal, ask what to do about a step that has failed: run it again,
+    /// open a shell, give up
     #[arg(long)]
     keep_on_failure: bool,
 }
@@ -102,7 +104,9 @@ impl Image {
 impl Build {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let lock = if self.locked { Some(lock::read(context)?) } else { None };
-        let built = cluster::with(context, async |deployment| {
+        let asks = self.keep_on_failure && ask::is_possible(context);
+        let plain = Context { file: context.file.clone(), printer: context.printer.without_bars() };
+        let built = cluster::with(if asks { &plain } else { context }, async |deployment| {
             let names: Vec<String> = match &self.name {
                 Some(name) => {
                     let known = &deployment.spec.images;
@@ -120,6 +124,7 @@ impl Build {
             let how = BuildOptions {
                 force: self.force,
                 keep_on_failure: self.keep_on_failure,
+                ask: if asks { Some(ask::on_the_terminal(deployment.ssh()?)) } else { None },
                 test: self.test,
                 lock: lock.clone(),
                 packages: self.keep_packages.clone(),
