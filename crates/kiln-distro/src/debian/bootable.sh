@@ -48,7 +48,7 @@ loader=$(mktemp -d)
 chmod 755 "$loader"
 (cd "$loader" && apt-get -q -o APT::Sandbox::User=root -o Acquire::Retries=3 download grub-common grub-pc-bin grub-efi-amd64-bin)
 # shellcheck disable=SC2086
-apt -q -y --no-install-recommends -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Options::=--force-confold \
+apt-get -q -y --no-install-recommends -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Options::=--force-confold \
     -o Acquire::Retries=3 install -- $packages "$@"
 kernel=$(readlink /vmlinuz)
 kernel=${kernel##*vmlinuz-}

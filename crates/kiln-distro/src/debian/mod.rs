@@ -73,10 +73,7 @@ pub const DEBIAN: Family = Family {
         },
         keep: Step { says: "gathering packages", script: include_str!("keep-packages.sh") },
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
-        bootable: Step {
-            says: "installing kernel and boot loader",
-            script: concat!(include_str!("apt.sh"), include_str!("bootable.sh")),
-        },
+        bootable: Step { says: "installing kernel and boot loader", script: include_str!("bootable.sh") },
     },
     slurm: &[
         ("bookworm", Release::new(22, 5, 8)),

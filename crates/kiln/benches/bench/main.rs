@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "the tests use more of it")]
 mod cluster_dir;
 mod elastic;
+mod image;
 #[path = "../../tests/e2e/instance.rs"]
 mod instance;
 #[path = "../../tests/e2e/lab.rs"]
@@ -36,6 +37,9 @@ fn main() {
     if !std::env::args().any(|a| a == "--bench") {
         return;
     }
+    if std::env::args().any(|a| a == "image") {
+        return print(&on_a_cluster(image::builds));
+    }
     let mut rows = Vec::new();
     rows.extend(hostlists());
     rows.extend(large_plan());
@@ -48,6 +52,10 @@ fn main() {
             rows.extend(on_a_cluster(measure));
         }
     }
+    print(&rows);
+}
+
+fn print(rows: &[Row]) {
     println!("\n{:<58}  {:>12}  BESIDE IT", "WHAT", "MEASURED");
     for row in rows {
         println!("{:<58}  {:>12}  {}", row.what, row.value, row.beside);
