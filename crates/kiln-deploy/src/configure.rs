@@ -121,6 +121,7 @@ impl Deployment<'_> {
         let mut not_running = self.not_running(observed)?;
         not_running.retain(|(node, _)| !leaves(node));
         let inputs = self.inputs(observed, None).await?;
+        self.check_accounts(&self.on_control(observed)?).await?;
         let site = site(self.spec, &inputs.inventory, &inputs.secrets);
         let (ssh, task) =
             (&inputs.ssh, Task { site: &site, inputs: &inputs, observed, before: None, dry_run });

@@ -1,6 +1,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use kiln_site::services;
 use kiln_slurm::Release;
 
 use crate::queue::QueuedJob;
@@ -111,6 +112,26 @@ pub enum Error {
     },
     #[error("the last rotation of {0} has not reached all nodes yet")]
     RotationPending(&'static str),
+    #[error("the site's {name} is missing: {}", path.display())]
+    SecretNotGiven { name: &'static str, path: PathBuf },
+    #[error("{name} is the site's: Kiln does not make a new one")]
+    SecretOfSite { name: &'static str, path: PathBuf },
+    #[error(
+        "the state of this cluster belongs to the accounts {}, and the file wants those {}; nothing is moved from one to the other",
+        accounts(was),
+        accounts(wanted)
+    )]
+    OtherAccounting { was: String, wanted: String },
+    #[error("accounting cannot change its place while jobs are in the queue: {0}")]
+    AccountingInUse(String),
+    #[error(
+        "slurmdbd at {host} is of release {slurmdbd}, which does not work with Slurm {control} on the control node"
+    )]
+    SlurmdbdDistance { host: String, slurmdbd: Release, control: Release },
+    #[error(
+        "slurmdbd at {host} does not say its release, and Slurm {control} on the control node may be too new for it"
+    )]
+    SlurmdbdUnknown { host: String, control: Release },
     #[error("there has been no rollout yet")]
     NoRollout,
     #[error("rollout {0} continues in the background")]
@@ -227,6 +248,13 @@ fn from(since: Option<jiff::Timestamp>) -> String {
     since.map(|at| at.strftime(" since %Y-%m-%d %H:%M UTC").to_string()).unwrap_or_default()
 }
 
+fn accounts(place: &str) -> String {
+    match place {
+        services::accounting::OWN => "of its own database".into(),
+        host => format!("at {host}"),
+    }
+}
+
 fn running(jobs: &[QueuedJob]) -> String {
     let lines: Vec<String> = jobs.iter().map(|job| format!("\n  {}", job.line())).collect();
     format!("jobs run:{}", lines.concat())
@@ -252,6 +280,30 @@ impl Error {
                 Some(format!("`kiln image build {name}` builds it; `kiln up` does so by itself"))
             }
             Error::RotationPending(_) => Some("`kiln configure` distributes it; then rotate again".into()),
+            Error::SecretNotGiven { path, .. } => Some(format!(
+                "with `host` in [accounting] all clusters of its slurmdbd have one MUNGE key; on the site's host: \
+                 `base64 /etc/munge/munge.key`, into {} here, mode 600",
+                path.display()
+            )),
+            Error::SecretOfSite { path, .. } => {
+                Some(format!("put the site's new one into {}, then `kiln configure`", path.display()))
+            }
+            Error::OtherAccounting { .. } => Some(
+                "`kiln configure --leave-accounting` leaves those accounts where they are and begins with the others, once no \
+                 job is in the queue; docs/operations.md says what it keeps"
+                    .into(),
+            ),
+            Error::SlurmdbdDistance { slurmdbd, control, .. } if slurmdbd < control => Some(
+                "slurmdbd is upgraded first: it must be as new as the newest slurmctld that reports to it".into(),
+            ),
+            Error::SlurmdbdDistance { .. } => {
+                Some("move the control node to a release that this slurmdbd still serves".into())
+            }
+            Error::SlurmdbdUnknown { .. } => Some(
+                "`sacctmgr show configuration` on the control node shows it as SLURMDBD_VERSION; `kiln doctor` says whether \
+                 slurmdbd answers"
+                    .into(),
+            ),
             Error::NoBackup(_) => Some("`kiln backup list` shows those that there are".into()),
             Error::JobsRun(_) => Some(
                 "--wait lets them end and starts no others; --at TIME does so from that time on; `scancel` ends a job".into(),

@@ -1,6 +1,7 @@
 //! The deploy host's side: what `kiln` does on a laptop or a CI runner to create a cluster, change it, inspect it and
 //! delete it.
 
+mod accounting;
 mod addresses;
 mod apply;
 mod backup;

@@ -11,6 +11,7 @@ use kiln_slurm::Release;
 use kiln_spec::{ImageSource, Spec};
 use kiln_wire::labels;
 
+use crate::accounting::Accounts;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::node_of;
@@ -39,6 +40,8 @@ pub struct Observed {
     pub attached: BTreeMap<String, Volume>,
     /// The Slurm of the control node by its own word, where its image does not say: it may be gone from the cloud.
     pub releases: BTreeMap<String, Release>,
+    /// What the control node says of its accounts, where the file has a slurmdbd elsewhere.
+    pub accounts: Accounts,
     /// What Slurm says of the nodes that are to go.
     pub slurm: SlurmView,
 }
@@ -123,6 +126,7 @@ impl Deployment<'_> {
             flavors,
             attached,
             releases: BTreeMap::new(),
+            accounts: Accounts::default(),
             slurm: SlurmView::NotAsked,
         })
     }

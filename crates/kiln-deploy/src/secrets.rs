@@ -39,11 +39,23 @@ const CLUSTER_ID: &str = "cluster-id";
 #[derive(Debug, Clone)]
 pub struct SecretStore {
     dir: PathBuf,
+    /// Names of those that the site gives. They are never made here.
+    given: &'static [&'static str],
 }
 
 impl SecretStore {
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        SecretStore { dir: dir.into() }
+        SecretStore { dir: dir.into(), given: &[] }
+    }
+
+    #[must_use]
+    pub fn with_given(self, given: &'static [&'static str]) -> Self {
+        SecretStore { given, ..self }
+    }
+
+    /// Whether the site gives it.
+    pub fn is_given(&self, secret: &Secret) -> bool {
+        self.given.contains(&secret.name)
     }
 
     pub fn path(&self, secret: &Secret) -> PathBuf {
@@ -59,6 +71,13 @@ impl SecretStore {
     pub fn ensure(&self) -> Result<()> {
         self.make_dir()?;
         for secret in services::secrets() {
+            if self.is_given(secret) {
+                let path = self.path(secret);
+                if !path.exists() {
+                    return Err(Error::SecretNotGiven { name: secret.name, path });
+                }
+                continue;
+            }
             self.make_missing(secret.name, || generate(secret.form))?;
         }
         self.make_missing(CLUSTER_ID, || Ok(hex::encode(rand::rng().random::<[u8; 8]>()).into()))
@@ -104,6 +123,9 @@ impl SecretStore {
     /// Replaces one secret. It reaches the nodes with the next `configure`; until then it is not replaced again, because only
     /// one earlier value is kept, and it may be the only one that some nodes accept.
     pub fn rotate(&self, secret: &Secret) -> Result<()> {
+        if self.is_given(secret) {
+            return Err(Error::SecretOfSite { name: secret.name, path: self.path(secret) });
+        }
         self.ensure()?;
         let previous = self.previous_path(secret);
         if previous.exists() {
@@ -129,13 +151,18 @@ impl SecretStore {
 
     pub fn read(&self, secret: &Secret) -> Result<SecretText> {
         let path = self.path(secret);
-        let text = fs::read_to_string(&path).map_err(|source| Error::File {
-            path: path.clone(),
-            did: "read",
-            source,
+        let text = fs::read_to_string(&path).map_err(|source| match (source.kind(), secret.form) {
+            (std::io::ErrorKind::InvalidData, Form::Base64(_)) => not_base64(&path),
+            _ => Error::File { path: path.clone(), did: "read", source },
         })?;
         if text.trim().is_empty() {
             return Err(Error::Damaged { path, why: "it is empty".into() });
+        }
+        if let Form::Base64(_) = secret.form {
+            // A person may have written it.
+            let text: String = text.split_whitespace().collect();
+            let bytes = STANDARD.decode(&text).map_err(|_| not_base64(&path))?;
+            return if (32..=1024).contains(&bytes.len()) { Ok(text.into()) } else { Err(not_base64(&path)) };
         }
         Ok(text.into())
     }
@@ -170,6 +197,10 @@ impl SecretStore {
         file.write_all(value.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
         Ok(path)
     }
+}
+
+fn not_base64(path: &Path) -> Error {
+    Error::Damaged { path: path.to_path_buf(), why: "it is not base64 of 32 to 1024 bytes".into() }
 }
 
 fn remove(path: &Path) -> Result<()> {
@@ -225,6 +256,25 @@ mod tests {
         assert_eq!(store.cluster_id().unwrap().as_deref(), Some("1a2b"));
         fs::write(dir.path().join(CLUSTER_ID), "a b").unwrap();
         assert!(matches!(store.cluster_id(), Err(Error::Damaged { .. })));
+    }
+
+    #[test]
+    fn a_secret_of_the_site_is_never_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SecretStore::new(dir.path()).with_given(&["munge-key"]);
+        let munge = services::secrets().into_iter().find(|secret| secret.name == "munge-key").unwrap();
+        assert!(matches!(store.ensure(), Err(Error::SecretNotGiven { name: "munge-key", .. })));
+        assert!(!store.path(munge).exists());
+        fs::write(store.path(munge), [0xff; 128]).unwrap();
+        store.ensure().unwrap();
+        let said = store.read(munge).unwrap_err().to_string();
+        assert!(said.ends_with("is damaged: it is not base64 of 32 to 1024 bytes"), "{said}");
+        // As `base64` writes it, in lines.
+        let encoded = STANDARD.encode([7; 128]);
+        fs::write(store.path(munge), format!("{}\n{}\n", &encoded[..76], &encoded[76..])).unwrap();
+        assert_eq!(store.read(munge).unwrap().expose_secret(), encoded);
+        assert!(matches!(store.rotate(munge), Err(Error::SecretOfSite { .. })));
+        assert_eq!(store.read(munge).unwrap().expose_secret(), encoded);
     }
 
     #[test]

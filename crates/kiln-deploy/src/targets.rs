@@ -123,6 +123,7 @@ impl Deployment<'_> {
         self.check_owner(&observed)?;
         self.check_awake(&observed)?;
         self.ask_release(&mut observed).await;
+        self.ask_accounts(&mut observed).await;
         let targets = targets(self.spec, &observed);
         check(self.spec, &observed, &targets)?;
         self.build_unbuilt(&targets).await

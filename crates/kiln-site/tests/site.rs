@@ -120,6 +120,44 @@ fn slurm_conf_with_elastic_groups() {
     insta::assert_snapshot!(site(&spec, &inventory, &secrets()).slurm_conf());
 }
 
+/// Nothing of a database is on the control node, and nothing changes as long as the state belongs to other accounts.
+#[test]
+fn a_slurmdbd_of_the_site() {
+    let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.fixed]\nnodes = \"fixed-[0-1]\"\n\
+        [accounting]\nhost = \"dbd.example.org\"\nport = 7000\nbackup_host = \"dbd2.example.org\"\n";
+    let spec = kiln_spec::parse(text, "cluster.toml").unwrap();
+    let (inventory, secrets) = (inventory(&spec, Release::new(24, 11, 5)), secrets());
+    let site = site(&spec, &inventory, &secrets);
+    let lines: Vec<&str> = site.slurm_conf().lines().filter(|line| line.starts_with("Accounting")).collect();
+    assert_eq!(
+        lines,
+        [
+            "AccountingStorageType=accounting_storage/slurmdbd",
+            "AccountingStorageHost=dbd.example.org",
+            "AccountingStoragePort=7000",
+            "AccountingStorageBackupHost=dbd2.example.org",
+        ]
+    );
+    let bundle = site.bundle("control", &keys("control")).unwrap();
+    let json = serde_json::to_string(&bundle).unwrap();
+    assert!(!json.contains("DATABASE-SECRET") && !json.contains("mariadb-install-db"));
+    let ids: Vec<String> = bundle.resources.iter().map(Resource::id).collect();
+    assert!(
+        !ids.iter().any(|id| id.starts_with("service:mariadb") || id.starts_with("service:slurmdbd")),
+        "{ids:?}"
+    );
+    for id in ["file:/etc/slurm/slurm.conf", "file:/etc/munge/munge.key"] {
+        let needs = bundle.resources.iter().find_map(|resource| match resource {
+            Resource::File(file) if resource.id() == id => Some(&file.needs),
+            _ => None,
+        });
+        assert!(
+            needs.is_some_and(|needs| needs.contains(&"command:accounting is where it was".into())),
+            "{id}"
+        );
+    }
+}
+
 /// What the cloud says of a flavor comes after the file's own, once, in words that Slurm takes.
 #[test]
 fn node_lines_with_features_of_flavors() {

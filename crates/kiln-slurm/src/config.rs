@@ -15,9 +15,11 @@ pub enum Takes {
 use Takes::{AllRestart, SlurmctldRestart};
 
 /// Parameters that `scontrol reconfigure` does not apply.
-const RESTARTS: [(&str, Takes); 31] = [
+const RESTARTS: [(&str, Takes); 33] = [
+    ("AccountingStorageBackupHost", SlurmctldRestart),
     ("AccountingStorageEnforce", SlurmctldRestart),
     ("AccountingStorageHost", SlurmctldRestart),
+    ("AccountingStoragePort", SlurmctldRestart),
     ("AccountingStorageType", SlurmctldRestart),
     ("AuthInfo", SlurmctldRestart),
     ("AuthType", AllRestart),

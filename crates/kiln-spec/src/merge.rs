@@ -7,9 +7,9 @@ use crate::Role;
 use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
-    BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup, MergedImage,
-    MergedPartition, MergedRebuild, PulpTable, ReconcileTable, RolesTable, SlurmTable, SoftwareTable,
-    SourceTable, UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
+    AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup,
+    MergedImage, MergedPartition, MergedRebuild, PulpTable, ReconcileTable, RolesTable, SlurmTable,
+    SoftwareTable, SourceTable, UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
 };
 use crate::written::{At, Named, Text};
 
@@ -29,6 +29,7 @@ pub(crate) struct Merged {
     pub state: Disk,
     pub home: Disk,
     pub backup: BackupTable,
+    pub accounting: Option<AccountingTable>,
     pub partitions: Vec<MergedPartition>,
     pub rebuild: Vec<MergedRebuild>,
     pub slurm: SlurmTable,
@@ -95,6 +96,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         state: volumes::merge(disks.state, &disks.at),
         home: volumes::merge(disks.home, &disks.at),
         backup: file.backup.unwrap_or_default(),
+        accounting: file.accounting,
         partitions: partition::merge(file.partition, &compute),
         rebuild: rebuild::merge(file.rebuild, &compute),
         compute,

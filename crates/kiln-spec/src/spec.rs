@@ -30,6 +30,8 @@ pub struct Spec {
     pub compute: Vec<Group>,
     pub volumes: Volumes,
     pub backup: Backup,
+    /// `None`: slurmdbd and its database run on the control node.
+    pub accounting: Option<ExternalSlurmdbd>,
     pub partitions: Vec<Partition>,
     pub rebuild: Vec<RebuildPartition>,
     pub slurm: SlurmSpec,
@@ -318,6 +320,21 @@ pub struct Backup {
     pub volume: Volume,
     /// A directory of the site.
     pub path: Option<String>,
+}
+
+/// A slurmdbd that the site runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExternalSlurmdbd {
+    pub host: String,
+    pub port: u16,
+    pub backup_host: Option<String>,
+}
+
+impl ExternalSlurmdbd {
+    /// `dbd.example.org:6819`.
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

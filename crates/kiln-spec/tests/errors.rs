@@ -75,6 +75,8 @@ tables! {
         elastic = { idle = \"5s\", min = 3, flavors = [\"a\\nb\"] }\n\
         [reconcile]\nevery = \"0s\"\ngrace = \"soon\"\nfailures = 0\n";
     backup_settings: "[backup]\nat = \"noon\"\nkeep = 0\nsize = \"1 GiB\"\npath = \"backups\"\n";
+    accounting_settings: "[accounting]\nhost = \"dbd example\"\nport = 70000\nbackup_host = \"\"\n[slurm.slurmdbd_config]\nPurgeJobAfter = \"12months\"\n";
+    accounting_without_host: "[accounting]\nport = 6820\n[slurm.config]\nAccountingStorageHost = \"dbd\"\n";
     backup_beside_state: "[backup]\npath = \"/var/lib/state/backup/\"\n";
     limits_out_of_range: "[limits.\"VM.Standard2.1\"]\nzones = { ad1 = 10000, ad2 = -1 }\n[limits.small]\n";
     unknown_table: "[partitions.standard]\ngroups = [\"standard\"]\n";

@@ -46,6 +46,9 @@ pub struct BackupManifest {
     pub state_id: String,
     /// The release of Slurm that wrote what is in it: `22.05.8`.
     pub slurm: String,
+    /// The host of the slurmdbd that has the accounts; `None`: they are in the cluster's own database, and in the backup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounting: Option<String>,
     /// Fingerprints of the cluster's secrets, by name.
     #[serde(default)]
     pub secrets: BTreeMap<String, String>,
@@ -74,6 +77,9 @@ pub struct BackupSettings {
     pub interval: u64,
     #[serde(default)]
     pub secrets: BTreeMap<String, String>,
+    /// The host of the slurmdbd that has the accounts; `None`: they are in a database here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounting: Option<String>,
 }
 
 /// What `kiln node backup now` did.
@@ -225,6 +231,7 @@ mod tests {
             cluster_id: Some("1a2b".into()),
             state_id: "3c4d".into(),
             slurm: "22.05.8".into(),
+            accounting: Some("dbd".into()),
             secrets: [("munge-key".to_string(), fingerprint("x"))].into(),
             files: [file(DATABASE), file(STORE)].into(),
         }
@@ -244,6 +251,7 @@ mod tests {
             keep: 14,
             interval: 86400,
             secrets: BTreeMap::new(),
+            accounting: Some("dbd".into()),
         };
         assert_eq!(BackupSettings::from_json(&settings.to_json().unwrap()), Ok(settings));
         let made = BackupMade {

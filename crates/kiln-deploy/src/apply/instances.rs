@@ -115,7 +115,8 @@ impl Deployment<'_> {
 
     /// Of the control node, in the order in which they are stopped.
     pub(crate) fn units_to_stop(&self) -> Vec<&'static str> {
-        services::units_to_stop(Role::Control, Family::of_image(self.spec, &self.spec.control.image))
+        let family = Family::of_image(self.spec, &self.spec.control.image);
+        services::units_to_stop(self.spec, Role::Control, family)
     }
 
     pub(crate) async fn start(&self, nodes: &[ExistingNode]) -> Result<()> {

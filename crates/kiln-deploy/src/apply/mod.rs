@@ -29,6 +29,7 @@ impl Deployment<'_> {
         self.check_awake(&observed)?;
         self.complete(&mut observed).await?;
         self.ask_release(&mut observed).await;
+        self.ask_accounts(&mut observed).await;
         self.ask_about_removals(&mut observed).await;
         let id = self.secrets.cluster_id()?;
         plan(self.spec, id.as_deref(), &observed, &targets(self.spec, &observed), removal)

@@ -113,8 +113,19 @@ pub fn rules(spec: &Spec, login: bool, subnet: Ref<Ipv4Net>) -> Vec<PlannedRule>
         from.flat_map(|net| open(OpenTo::Everyone, Ref::Known(net.into()))).collect()
     } else {
         let members = PlannedRule { from: Ref::Known(Peers::Members), tcp_port: None };
-        std::iter::once(members).chain(open(OpenTo::Network, subnet.map(Peers::from))).collect()
+        let own = std::iter::once(members).chain(open(OpenTo::Network, subnet.map(Peers::from)));
+        own.chain(slurmdbd(spec)).collect()
     }
+}
+
+/// A slurmdbd elsewhere tells slurmctld of new users and limits. Where it is a name, only the site knows whence it comes.
+fn slurmdbd(spec: &Spec) -> impl Iterator<Item = PlannedRule> {
+    let hosts = spec.accounting.iter().flat_map(|dbd| std::iter::once(&dbd.host).chain(&dbd.backup_host));
+    let addresses = hosts.filter_map(|host| host.parse::<IpAddr>().ok());
+    addresses.map(|address| PlannedRule {
+        from: Ref::Known(Peers::Net(address.into())),
+        tcp_port: Some(kiln_site::SLURMCTLD_PORT),
+    })
 }
 
 pub fn security_group_id(observed: &Observed, name: String) -> Ref<String> {

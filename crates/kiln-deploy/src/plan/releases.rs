@@ -16,6 +16,7 @@ use crate::upgrade::Open;
 pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
     let Some(control) = spec.nodes().find(|node| node.role == Role::Control) else { return Ok(()) };
     let present = of_control(spec, observed);
+    observed.accounts.check_place(spec)?;
     // What is not known is not judged: an image that was not made by Kiln, a node that does not answer.
     let Some(future) = target(spec, &control, observed, targets).or(present) else { return Ok(()) };
     if let Some(present) = present
@@ -24,6 +25,9 @@ pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> 
     {
         let node = control.name.to_string();
         return Err(Error::SlurmConversion { node, present, future });
+    }
+    if let Some(present) = present {
+        observed.accounts.check_release(spec, present, future)?;
     }
     // A step needs the old Slurm: it makes the backup, and is what can be gone back to.
     if let Some(present) = present

@@ -28,7 +28,15 @@ impl fmt::Display for Action {
             Action::CreateSecurityGroup { name, login, unfinished, rules, closed } => {
                 let purpose = match login {
                     true => format!("SSH from {}", from(rules.iter().filter_map(|r| r.from.clone().known()))),
-                    false => "the cluster's own nodes, SSH from its network".into(),
+                    false => {
+                        let slurmdbd = rules.iter().filter(|r| r.tcp_port == Some(kiln_site::SLURMCTLD_PORT));
+                        let others: Vec<_> = slurmdbd.filter_map(|r| r.from.clone().known()).collect();
+                        let others = match others.as_slice() {
+                            [] => String::new(),
+                            _ => format!(", slurmdbd from {}", from(others.into_iter())),
+                        };
+                        format!("the cluster's own nodes, SSH from its network{others}")
+                    }
                 };
                 match (unfinished, closed.as_slice()) {
                     (false, _) => write!(f, "+ security group {name} ({purpose})"),

@@ -74,6 +74,13 @@ impl Deployment<'_> {
                 "the cluster has no volume {volume} to put Slurm's data aside on"
             )));
         }
+        if let Some(dbd) = &self.spec.accounting {
+            return Err(Error::NoUpgrade(format!(
+                "accounting is at {}: no slurmdbd works with both ends of a jump that needs a maintenance upgrade; \
+                 go by releases between them, each with `kiln up`",
+                dbd.place()
+            )));
+        }
         self.cloud.check().await?;
         let mut observed = self.observe().await?;
         self.check_owner(&observed)?;

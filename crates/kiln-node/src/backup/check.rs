@@ -92,6 +92,7 @@ mod tests {
             keep: 2,
             interval: 3600,
             secrets: std::collections::BTreeMap::new(),
+            accounting: None,
         };
         let list = |backups: Vec<_>, left_behind: Option<&str>| BackupList {
             format: Version,

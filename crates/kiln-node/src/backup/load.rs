@@ -13,13 +13,21 @@ use super::make::{Occasion, make};
 use super::{BackupError, Result, cluster, database, failed, release, settings, shelf};
 use crate::{lock, process, systemd};
 
+/// A unit and what shows that it works.
+type Unit = (&'static str, &'static [&'static str]);
+
 /// In the order in which they are started. A database of an older release is converted by slurmdbd when it starts.
-const UNITS: [(&str, &[&str]); 3] = [
+const UNITS: [Unit; 3] = [
     ("slurmdbd.service", &["sacctmgr", "--noheader", "show", "cluster"]),
     ("slurmctld.service", &["scontrol", "ping"]),
     ("kilnd.service", &["systemctl", "is-active", "kilnd.service"]),
 ];
 const PATIENCE: Duration = Duration::from_secs(1800);
+
+/// Without slurmdbd where the site runs it.
+fn units(manifest: &BackupManifest) -> &'static [Unit] {
+    if manifest.accounting.is_some() { &UNITS[1..] } else { &UNITS }
+}
 
 pub fn load(name: &str, say: &dyn Fn(&str)) -> Result<BackupLoaded> {
     let _lock = lock::acquire_for_backup(Path::new("/"))?;
@@ -38,14 +46,16 @@ pub fn load(name: &str, say: &dyn Fn(&str)) -> Result<BackupLoaded> {
         }
     };
     say("reading the backup");
-    let staged = Staged::new(&path)?;
-    let stopped = stop(say).and_then(|()| staged.swap());
+    let (staged, units) = (Staged::new(&path, &manifest)?, units(&manifest));
+    let stopped = stop(units, say).and_then(|()| staged.swap());
     // Whatever happened: what was stopped is started.
-    stopped.and(super::set_state_id(&manifest.state_id)).and_then(|()| start(say)).inspect_err(|_| {
-        for (unit, _) in UNITS {
-            let _ = process::call(&["systemctl", "start", "--no-block", unit]);
-        }
-    })?;
+    stopped.and(super::set_state_id(&manifest.state_id)).and_then(|()| start(units, say)).inspect_err(
+        |_| {
+            for (unit, _) in units {
+                let _ = process::call(&["systemctl", "start", "--no-block", unit]);
+            }
+        },
+    )?;
     Ok(BackupLoaded { format: Version, restored: name.to_owned(), before })
 }
 
@@ -65,7 +75,7 @@ pub fn put_back(path: &Path, say: &dyn Fn(&str)) -> Result<BackupLoaded> {
         .map_err(|source| BackupError::Damaged { name: name.clone(), source })?;
     check_release(&name, &manifest, release()?)?;
     say("reading the backup");
-    Staged::new(path)?.swap()?;
+    Staged::new(path, &manifest)?.swap()?;
     super::set_state_id(&manifest.state_id)?;
     Ok(BackupLoaded { format: Version, restored: name, before: None })
 }
@@ -80,13 +90,15 @@ fn examine(name: &str, path: &Path) -> Result<BackupManifest> {
     let manifest = BackupManifest::verified(path)
         .map_err(|source| BackupError::Damaged { name: name.to_owned(), source })?;
     check(name, &manifest)?;
+    check_accounting(name, &manifest, settings()?.accounting.as_deref())?;
     check_release(name, &manifest, release()?)?;
     Ok(manifest)
 }
 
 /// Whether it is one of this cluster, with all that a restore needs.
 pub(super) fn check(name: &str, manifest: &BackupManifest) -> Result<()> {
-    for file in [DATABASE, SLURMCTLD] {
+    let database = manifest.accounting.is_none().then_some(DATABASE);
+    for file in database.into_iter().chain([SLURMCTLD]) {
         if !manifest.files.contains_key(file) {
             return Err(BackupError::Incomplete { name: name.to_owned(), file });
         }
@@ -110,6 +122,17 @@ fn check_cluster(name: &str, manifest: &BackupManifest, ours: &(String, Option<S
     })
 }
 
+/// slurmctld's state has numbers of jobs and associations that only its database knows.
+fn check_accounting(name: &str, manifest: &BackupManifest, ours: Option<&str>) -> Result<()> {
+    let theirs = manifest.accounting.as_deref();
+    if theirs == ours {
+        return Ok(());
+    }
+    let shown =
+        |host: Option<&str>| host.map_or_else(|| "of its own database".into(), |host| format!("at {host}"));
+    Err(BackupError::OtherAccounting { name: name.to_owned(), theirs: shown(theirs), ours: shown(ours) })
+}
+
 fn check_release(name: &str, manifest: &BackupManifest, ours: Release) -> Result<()> {
     match manifest.slurm.parse::<Release>() {
         Ok(theirs) if ours.can_convert(theirs) => Ok(()),
@@ -121,10 +144,11 @@ fn check_release(name: &str, manifest: &BackupManifest, ours: Release) -> Result
 struct Staged {
     state: PathBuf,
     store: Option<PathBuf>,
+    database: bool,
 }
 
 impl Staged {
-    fn new(backup: &Path) -> Result<Staged> {
+    fn new(backup: &Path, manifest: &BackupManifest) -> Result<Staged> {
         let state = PathBuf::from(format!("{}.restore", paths::SLURMCTLD_STATE));
         remove(&state)?;
         fs::create_dir(&state).map_err(failed("make", &state))?;
@@ -143,15 +167,20 @@ impl Staged {
             }
             _ => None,
         };
-        database::stage(&backup.join(DATABASE))?;
-        Ok(Staged { state, store })
+        let database = manifest.accounting.is_none();
+        if database {
+            database::stage(&backup.join(DATABASE))?;
+        }
+        Ok(Staged { state, store, database })
     }
 
     /// No daemon runs.
     fn swap(self) -> Result<()> {
         let (state, old) =
             (Path::new(paths::SLURMCTLD_STATE), format!("{}.replaced", paths::SLURMCTLD_STATE));
-        database::swap()?;
+        if self.database {
+            database::swap()?;
+        }
         remove(Path::new(&old))?;
         fs::rename(state, &old).map_err(failed("replace", state))?;
         fs::rename(&self.state, state).map_err(failed("replace", state))?;
@@ -184,16 +213,16 @@ fn remove(directory: &Path) -> Result<()> {
 }
 
 /// slurmctld writes down what it knows when it is stopped, so it must be down before its state is replaced.
-fn stop(say: &dyn Fn(&str)) -> Result<()> {
-    for (unit, _) in UNITS.iter().rev() {
+fn stop(units: &[Unit], say: &dyn Fn(&str)) -> Result<()> {
+    for (unit, _) in units.iter().rev() {
         say(&format!("stopping {unit}"));
         process::run(&["systemctl", "stop", unit], None, PATIENCE)?.checked()?;
     }
     Ok(())
 }
 
-fn start(say: &dyn Fn(&str)) -> Result<()> {
-    for (unit, answers) in UNITS {
+fn start(units: &[Unit], say: &dyn Fn(&str)) -> Result<()> {
+    for (unit, answers) in units.iter().copied() {
         say(&format!("starting {unit}"));
         process::run(&["systemctl", "start", unit], None, PATIENCE)?.checked()?;
         let begin = Instant::now();
@@ -228,6 +257,24 @@ mod tests {
         );
         assert!(check(None, "demo", Some("2")).is_err());
         assert!(check(Some("1"), "other", Some("1")).is_err());
+    }
+
+    #[test]
+    fn a_backup_stays_with_its_accounts() {
+        let check = |theirs: Option<&str>, ours: Option<&str>| {
+            let manifest = BackupManifest { accounting: theirs.map(String::from), ..backup(1, true) };
+            check_accounting("b1", &manifest, ours).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(None, None), Ok(()));
+        assert_eq!(check(Some("dbd"), Some("dbd")), Ok(()));
+        assert_eq!(
+            check(None, Some("dbd")),
+            Err(
+                "the backup b1 belongs to the accounts of its own database, and this cluster to those at dbd"
+                    .into()
+            )
+        );
+        assert!(check(Some("dbd"), None).is_err() && check(Some("dbd"), Some("other")).is_err());
     }
 
     #[test]

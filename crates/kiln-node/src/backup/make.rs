@@ -61,6 +61,7 @@ pub(super) fn make(occasion: &Occasion) -> Result<BackupMade> {
         cluster_id,
         state_id,
         slurm: release()?.to_string(),
+        accounting: settings.accounting.clone(),
         secrets: settings.secrets.clone(),
         files: BTreeMap::new(),
     };
@@ -120,7 +121,9 @@ fn write(manifest: &mut BackupManifest, partial: &Path) -> Result<()> {
     }
     // The state comes before the database: every job that has left the state is in the accounts by then.
     archive_state(partial)?;
-    database::dump(&partial.join(DATABASE))?;
+    if manifest.accounting.is_none() {
+        database::dump(&partial.join(DATABASE))?;
+    }
     dump_accounts(&manifest.cluster, &partial.join(ACCOUNTS))?;
     copy_store(Path::new(paths::STORE), &partial.join(STORE))?;
     for entry in fs::read_dir(partial).map_err(failed("read", partial))?.flatten() {
@@ -142,7 +145,7 @@ fn archive_state(partial: &Path) -> Result<()> {
     fs::remove_dir_all(&copied).map_err(failed("delete", &copied))
 }
 
-/// As text, for people and for `sacctmgr load`. Only slurmdbd can tell; without it the database alone must do.
+/// As text, for people and for `sacctmgr load`. Only slurmdbd can tell; without it the rest must do.
 fn dump_accounts(cluster: &str, into: &Path) -> Result<()> {
     let file = format!("file={}", into.display());
     let argv = ["sacctmgr", "--immediate", "dump", cluster, &file];

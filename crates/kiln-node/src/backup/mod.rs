@@ -58,6 +58,8 @@ pub enum BackupError {
     OtherCluster { name: String, theirs: String, ours: String },
     #[error("the backup {name} was made with Slurm {theirs}, which Slurm {ours} on this node cannot read")]
     Release { name: String, theirs: String, ours: Release },
+    #[error("the backup {name} belongs to the accounts {theirs}, and this cluster to those {ours}")]
+    OtherAccounting { name: String, theirs: String, ours: String },
     #[error("this node's Slurm is not known: {0}")]
     NoSlurm(String),
     #[error(transparent)]
@@ -79,6 +81,9 @@ impl BackupError {
             BackupError::LeftBehind(_) => {
                 Some("`kiln restore` puts it back; `kiln backup now` keeps the new state instead")
             }
+            BackupError::OtherAccounting { .. } => Some(
+                "slurmctld counts jobs and usage by its database; docs/backup.md says what can be taken from such a backup",
+            ),
             BackupError::Unknown(_) => Some("`kiln backup list` shows those that there are"),
             BackupError::Damaged { .. } | BackupError::Incomplete { .. } => {
                 Some("nothing was changed; `kiln backup list` shows the others")
@@ -110,6 +115,7 @@ fn settings() -> Result<BackupSettings> {
             keep: 14,
             interval: 24 * 60 * 60,
             secrets: std::collections::BTreeMap::new(),
+            accounting: None,
         }),
         Err(error) => Err(failed("read", path)(error)),
     }

@@ -1,4 +1,4 @@
-//! slurmdbd and its MariaDB, on the state volume.
+//! slurmdbd and its MariaDB, on the state volume; or a slurmdbd of the site, elsewhere.
 
 use std::fmt::Write as _;
 
@@ -13,18 +13,42 @@ use crate::secret::{Form, Secret};
 use crate::service_users::{MYSQL, SLURM};
 use crate::volumes::{Purpose, only_when_mounted};
 
+/// Every image for control nodes has it: one cluster uses it and another does not.
+pub const SOFTWARE: Service = Service {
+    name: "accounting software",
+    software: |_| &["mariadb", "slurmdbd"],
+    // The data that a new installation begins with.
+    leftovers: &["/var/lib/mysql"],
+    ..Service::EMPTY
+};
+
 pub const ACCOUNTING: Service = Service {
     name: "accounting",
-    software: |_| &["mariadb", "slurmdbd"],
+    wanted: Some(|spec| spec.accounting.is_none()),
     users: &[MYSQL, SLURM],
     units: &[Unit::new(MARIADB).saves_on_stop(), Unit::new(SLURMDBD).saves_on_stop()],
     volumes: &[Purpose::State],
     ports: &[Port { tcp: 6819, open_to: OpenTo::Cluster }],
     secrets: &[DATABASE_PASSWORD],
-    // The data that a new installation begins with.
-    leftovers: &["/var/lib/mysql"],
     resources,
     health,
+    ..Service::EMPTY
+};
+
+/// The site runs slurmdbd. Nothing of it is on the control node.
+pub const EXTERNAL: Service = Service {
+    name: "external accounting",
+    wanted: Some(|spec| spec.accounting.is_some()),
+    resources: |_| vec![slurmdbd_answers()],
+    health: external_health,
+    ..Service::EMPTY
+};
+
+/// Which accounts the cluster's state belongs to. slurmctld numbers jobs, associations and usage by its database: with
+/// another one it must not go on as if nothing had happened.
+pub const PLACE: Service = Service {
+    name: "place of accounting",
+    resources: |context| vec![place_kept(context.spec)],
     ..Service::EMPTY
 };
 
@@ -46,6 +70,44 @@ const DATABASE: &str = "slurm_acct_db";
 const DATABASE_ANSWERS: [&str; 4] =
     ["mariadb", "--defaults-extra-file=/etc/kiln/database.cnf", "--execute=select 1", DATABASE];
 const SLURMDBD_ANSWERS: [&str; 4] = ["sacctmgr", "--noheader", "show", "cluster"];
+
+/// What stands in [`PLACE_FILE`].
+pub fn place(spec: &Spec) -> &str {
+    spec.accounting.as_ref().map_or(OWN, |dbd| &dbd.host)
+}
+
+pub const OWN: &str = "own";
+/// On the state volume.
+pub const PLACE_FILE: &str = "/var/lib/state/accounting";
+/// What must not change as long as the state belongs elsewhere names it.
+pub const PLACE_ID: &str = "command:accounting is where it was";
+/// Prints where accounting was; nothing for a new cluster. A cluster that is older than the file has a database.
+pub const ASK_PLACE: &str =
+    "cat /var/lib/state/accounting 2>/dev/null || if [ -d /var/lib/state/mysql ]; then echo own; fi";
+
+fn place_kept(spec: &Spec) -> Resource {
+    let place = place(spec);
+    let keep = format!(
+        "was=$({ASK_PLACE}); if [ -n \"$was\" ] && [ \"$was\" != \"$1\" ]; then \
+         echo \"the state of this cluster belongs to the accounts of '$was', not of '$1'\" >&2; exit 1; fi; \
+         mkdir -p /var/lib/state && echo \"$1\" >{PLACE_FILE}"
+    );
+    let is_kept = format!("[ \"$(cat {PLACE_FILE} 2>/dev/null)\" = \"$1\" ]");
+    let keep = command("accounting is where it was", &["sh", "-c", &keep, "sh", place]);
+    Resource::Command(keep.unless(&["sh", "-c", &is_kept, "sh", place]))
+}
+
+/// slurmctld refuses its very first start when slurmdbd does not answer yet.
+/// And nothing answers before slurm.conf is one that Slurm can read.
+fn slurmdbd_answers() -> Resource {
+    let answers = command("slurmdbd answers", &SLURMDBD_ANSWERS);
+    Resource::Command(answers.unless(&SLURMDBD_ANSWERS).when_changed(&[SLURM_CONF]).retry(120))
+}
+
+fn external_health(spec: &Spec, _: Role) -> Vec<Question> {
+    let place = spec.accounting.as_ref().map(kiln_spec::ExternalSlurmdbd::place).unwrap_or_default();
+    vec![Question::new(format!("slurmdbd at {place} does not answer"), &SLURMDBD_ANSWERS)]
+}
 
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     let family = context.family;
@@ -91,7 +153,9 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         Resource::File(server),
         Resource::File(client.owned_by("root", 0o600).secret()),
         Resource::Command(
-            command("clear a half-made database", &["rm", "-rf", DATA_NEW]).unless(&is_installed),
+            command("clear a half-made database", &["rm", "-rf", DATA_NEW])
+                .unless(&is_installed)
+                .needs(PLACE_ID),
         ),
         Resource::Command(
             command(
@@ -104,26 +168,22 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
                     "--skip-test-db",
                 ],
             )
-            .unless(&is_installed),
+            .unless(&is_installed)
+            .needs(PLACE_ID),
         ),
-        Resource::Command(command("database in place", &["mv", "-T", DATA_NEW, DATA]).unless(&is_installed)),
+        Resource::Command(
+            command("database in place", &["mv", "-T", DATA_NEW, DATA]).unless(&is_installed).needs(PLACE_ID),
+        ),
     ];
     resources.extend(MYSQL.tree(DATA, 0o700));
     resources.extend([
         Resource::File(only_when_mounted(family.unit(MARIADB))),
-        Resource::Service(mariadb),
+        Resource::Service(mariadb.needs(PLACE_ID)),
         Resource::Command(grant),
         Resource::File(slurmdbd.owned_by("slurm", 0o600).secret()),
         Resource::File(only_when_mounted(SLURMDBD)),
         Resource::Service(service(SLURMDBD, &["file:/etc/slurm/slurmdbd.conf", munge::KEY_ID])),
-        // slurmctld refuses its very first start when slurmdbd does not answer yet.
-        // And nothing answers before slurm.conf is one that Slurm can read.
-        Resource::Command(
-            command("slurmdbd answers", &SLURMDBD_ANSWERS)
-                .unless(&SLURMDBD_ANSWERS)
-                .when_changed(&[SLURM_CONF])
-                .retry(120),
-        ),
+        slurmdbd_answers(),
     ]);
     resources
 }

@@ -67,9 +67,10 @@ fn settings(context: &Context<'_>) -> BackupSettings {
         None if mounted => paths::BACKUPS,
         None => paths::BACKUPS_BESIDE_STATE,
     };
-    let mut secrets: BTreeMap<String, String> = [&MUNGE_KEY, &DATABASE_PASSWORD]
+    let database = spec.accounting.is_none().then_some(&DATABASE_PASSWORD);
+    let mut secrets: BTreeMap<String, String> = (std::iter::once(&MUNGE_KEY).chain(database))
         .map(|secret| (secret.name.to_string(), fingerprint(context.secrets.value(secret))))
-        .into();
+        .collect();
     // Of its public half, which is all that nodes have.
     secrets.insert(SSH_KEY.name.to_string(), fingerprint(&context.secrets.ssh_public_key));
     BackupSettings {
@@ -79,6 +80,7 @@ fn settings(context: &Context<'_>) -> BackupSettings {
         keep: spec.backup.keep,
         interval: spec.backup.interval.as_secs(),
         secrets,
+        accounting: spec.accounting.as_ref().map(|dbd| dbd.host.clone()),
     }
 }
 

@@ -98,12 +98,16 @@ fn fleet_file(context: &Context<'_>) -> Resource {
 /// Where only users with an account may submit, rebuild jobs need one too: Slurm's own user is no exception.
 fn account_of_slurm(spec: &Spec) -> Option<Resource> {
     let enforced = spec.slurm.config.keys().any(|key| key.eq_ignore_ascii_case("AccountingStorageEnforce"));
-    let known = "sacctmgr --noheader --parsable2 show associations user=slurm format=user | grep -qx slurm";
+    // slurmdbd may have other clusters, too.
+    let cluster = format!("cluster={}", spec.name);
+    let known = format!(
+        "sacctmgr --noheader --parsable2 show associations user=slurm {cluster} format=user | grep -qx slurm"
+    );
     let add = command(
         "an account for rebuild jobs",
-        &["sacctmgr", "--immediate", "add", "user", "slurm", "account=root"],
+        &["sacctmgr", "--immediate", "add", "user", "slurm", "account=root", &cluster],
     );
     // slurmctld has to register the cluster first.
     (enforced && !spec.rebuild.is_empty())
-        .then(|| Resource::Command(add.unless(&["sh", "-c", known]).retry(60)))
+        .then(|| Resource::Command(add.unless(&["sh", "-c", &known]).retry(60)))
 }

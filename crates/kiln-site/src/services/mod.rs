@@ -3,7 +3,7 @@
 
 mod service;
 
-mod accounting;
+pub mod accounting;
 mod backup;
 mod base;
 mod hooks;
@@ -48,6 +48,8 @@ const CONTROL: &[&Service] = &[
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
     &nfs_server::NFS_SERVER,
+    // Before all that a change of the database must not touch.
+    &accounting::PLACE,
     &munge::MUNGE,
     // Before the users, who must not find the metadata open.
     &metadata::METADATA,
@@ -55,7 +57,9 @@ const CONTROL: &[&Service] = &[
     &sshd::SSHD,
     // Before accounting: sacctmgr asks slurm.conf where slurmdbd is.
     &slurm::SLURM,
+    &accounting::SOFTWARE,
     &accounting::ACCOUNTING,
+    &accounting::EXTERNAL,
     // slurmctld reads their names in slurm.conf.
     &hooks::HOOKS,
     &slurmctld::SLURMCTLD,
@@ -179,8 +183,8 @@ pub fn checks(spec: &Spec, role: Role, family: &Family) -> Vec<ServiceCheck> {
 }
 
 /// The units to stop before a node of this role is taken away, in the order in which to stop them.
-pub fn units_to_stop(role: Role, family: &Family) -> Vec<&'static str> {
-    let units = of(role).iter().flat_map(|service| service.units);
+pub fn units_to_stop(spec: &Spec, role: Role, family: &Family) -> Vec<&'static str> {
+    let units = of(role).iter().filter(|service| service.is_wanted(spec)).flat_map(|service| service.units);
     units.filter(|unit| unit.saves_on_stop).map(|unit| family.unit(unit.name)).rev().collect()
 }
 
@@ -193,6 +197,12 @@ pub fn leftovers() -> Vec<&'static str> {
 pub fn ports(open_to: OpenTo) -> Vec<u16> {
     let ports = all().into_iter().flat_map(|service| service.ports);
     ports.filter(|port| port.open_to == open_to).map(|port| port.tcp).collect()
+}
+
+/// The secrets that a site gives to the cluster. They are never made here.
+pub fn given_secrets(spec: &Spec) -> &'static [&'static str] {
+    // slurmdbd and slurmctld know each other by it.
+    if spec.accounting.is_some() { &[munge::MUNGE_KEY.name] } else { &[] }
 }
 
 /// The secrets of all services, in the order of the services on control.

@@ -5,6 +5,7 @@ use kiln_wire::Resource;
 use kiln_wire::checkup::Question;
 use kiln_wire::make::{file, service};
 
+use super::accounting::PLACE_ID;
 use super::{Context, Service, Unit};
 use crate::secret::{Form, Secret};
 use crate::service_users;
@@ -37,6 +38,9 @@ pub const KEY_ID: &str = "file:/etc/munge/munge.key";
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     let mut key = file(KEY_FILE, context.secrets.value(&MUNGE_KEY)).owned_by("munge", 0o400).secret();
     key.base64 = true;
+    if context.role == Role::Control {
+        key = key.needs(PLACE_ID);
+    }
     vec![Resource::File(key), Resource::Service(service(context.family.unit(UNIT), &[KEY_ID]))]
 }
 

@@ -5,6 +5,7 @@ use kiln_wire::Resource;
 use kiln_wire::checkup::Question;
 use kiln_wire::make::{directory, file};
 
+use super::accounting::PLACE_ID;
 use super::{Context, Service};
 use crate::service_users;
 use crate::slurm_conf::{cgroup_conf, other_files};
@@ -47,6 +48,10 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
 /// would start any more.
 fn slurm_conf(context: &Context<'_>) -> Resource {
     let mut conf = file("/etc/slurm/slurm.conf", &context.slurm.text);
+    if context.role == Role::Control {
+        // As long as the state belongs to other accounts, slurmctld goes on with them.
+        conf = conf.needs(PLACE_ID);
+    }
     conf.check =
         ["env", "SLURM_CONF={}", "scontrol", "show", "hostnames", "localhost"].map(String::from).to_vec();
     Resource::File(conf)

@@ -97,8 +97,28 @@ fn an_image_starts_nothing_but_sshd() {
 #[test]
 fn a_daemon_is_stopped_before_what_it_writes_to() {
     let expected = ["slurmctld.service", "slurmdbd.service", "mariadb.service"];
-    assert_eq!(units_to_stop(Role::Control, debian()), expected);
-    assert_eq!(units_to_stop(Role::Login, debian()), [""; 0]);
+    let local = spec(LOCAL);
+    assert_eq!(units_to_stop(&local, Role::Control, debian()), expected);
+    assert_eq!(units_to_stop(&local, Role::Login, debian()), [""; 0]);
+    assert_eq!(units_to_stop(&external(), Role::Control, debian()), ["slurmctld.service"]);
+}
+
+/// With a slurmdbd of the site.
+fn external() -> Spec {
+    spec(&format!("{LOCAL}\n[accounting]\nhost = \"dbd.example.org\""))
+}
+
+#[test]
+fn a_slurmdbd_of_the_site_needs_no_other_image_and_is_asked_from_control() {
+    let packages_of = |spec: &Spec| list(packages(spec, debian(), &Role::ALL, &[]));
+    assert_eq!(packages_of(&external()), packages_of(&spec(LOCAL)));
+    let checks = checks(&external(), Role::Control, debian());
+    assert!(!checks.iter().any(|check| check.service == "accounting"), "{checks:?}");
+    let asked = checks.iter().find(|check| check.service == "external accounting").expect("the service");
+    assert_eq!(asked.units, [""; 0]);
+    assert_eq!(asked.questions[0].otherwise, "slurmdbd at dbd.example.org:6819 does not answer");
+    assert_eq!(given_secrets(&external()), ["munge-key"]);
+    assert_eq!(given_secrets(&spec(LOCAL)), [""; 0]);
 }
 
 #[test]

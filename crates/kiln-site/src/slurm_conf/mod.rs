@@ -118,10 +118,13 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
     });
     own.extend([
         ("AccountingStorageType", "accounting_storage/slurmdbd".to_string()),
-        ("AccountingStorageHost", control.clone()),
-        ("JobAcctGatherType", "jobacct_gather/linux".into()),
-        ("MpiDefault", "none".into()),
+        ("AccountingStorageHost", spec.accounting.as_ref().map_or(control, |dbd| &dbd.host).clone()),
     ]);
+    if let Some(dbd) = &spec.accounting {
+        own.push(("AccountingStoragePort", dbd.port.to_string()));
+        own.extend(dbd.backup_host.iter().map(|host| ("AccountingStorageBackupHost", host.clone())));
+    }
+    own.extend([("JobAcctGatherType", "jobacct_gather/linux".to_string()), ("MpiDefault", "none".into())]);
     if !spec.rebuild.is_empty() {
         let concurrency = spec.concurrency;
         own.extend([

@@ -1,6 +1,7 @@
 //! Every table of `cluster.toml`, one file each; `[cloud]` has a folder, [`crate::cloud`]. A file has its table's three stages: the keys as they are written
 //! (`table!`), what is filled in from the rest of the file (`merge`), and the checks that make the spec (`validate`).
 
+pub(crate) mod accounting;
 pub(crate) mod backup;
 pub(crate) mod cluster;
 pub(crate) mod compute;
@@ -22,6 +23,7 @@ pub(crate) mod user_group;
 pub(crate) mod volumes;
 
 pub(crate) use crate::cloud::CloudTable;
+pub(crate) use accounting::AccountingTable;
 pub(crate) use backup::BackupTable;
 pub(crate) use cluster::ClusterTable;
 pub(crate) use compute::{ComputeOverrideTable, ComputeTable, ElasticTable, MergedGroup};
@@ -71,6 +73,8 @@ table! {
         "volumes" => volumes: VolumesTable, otherwise "managed volumes of 10 GiB";
         /// When the control node makes backups, where it keeps them, and how many.
         "backup" => backup: BackupTable, otherwise "one every day, on a volume of 10 GiB";
+        /// A slurmdbd that the site runs.
+        "accounting" => accounting: AccountingTable, otherwise "slurmdbd and its database run on the control node";
         /// Slurm partitions, by name.
         "partition" => partition: Named<PartitionTable>, otherwise "one per compute group; the first is Slurm's default partition";
         /// Hidden partitions, for root only, through which compute nodes get new images, by name.

@@ -13,8 +13,8 @@ use crate::diagnostic::Findings;
 use crate::merge::Merged;
 use crate::parse::Files;
 use crate::tables::{
-    backup, cluster, image, partition, pulp, rebuild, reconcile, role, slurm, software, source, user,
-    user_group, volumes,
+    accounting, backup, cluster, image, partition, pulp, rebuild, reconcile, role, slurm, software, source,
+    user, user_group, volumes,
 };
 use crate::{ControlSpec, Spec, System, Volumes};
 
@@ -66,6 +66,8 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
         home: volumes::validate("home", &merged.home, findings),
     };
     let backup = backup::validate(&merged.backup, findings);
+    let accounting =
+        merged.accounting.as_ref().and_then(|table| accounting::validate(table, &merged.slurm, findings));
     if findings.has_errors() {
         return None;
     }
@@ -86,6 +88,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
         compute,
         volumes,
         backup,
+        accounting,
         partitions,
         rebuild,
         slurm,

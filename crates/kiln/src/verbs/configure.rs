@@ -15,11 +15,22 @@ pub struct Configure {
     /// Show what would change on each node and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Begin with other accounts: the file has another `host` in [accounting], or none any more
+    ///
+    /// No job may be in the queue. What the present accounts hold stays where it is; nothing is moved. A database on the control node is
+    /// kept beside, unused. Fair-share usage starts anew.
+    #[arg(long, conflicts_with = "dry_run")]
+    leave_accounting: bool,
 }
 
 impl Configure {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let done = cluster::with(context, async |deployment| Ok(deployment.configure(self.dry_run).await?))?;
+        let done = cluster::with(context, async |deployment| {
+            if self.leave_accounting {
+                deployment.leave_accounting().await?;
+            }
+            Ok(deployment.configure(self.dry_run).await?)
+        })?;
         if context.printer.is_json() {
             context.printer.json(&done)?;
         } else if self.dry_run {

@@ -29,6 +29,7 @@ mod pulp;
 mod pulp_server;
 mod raise;
 mod reconcile;
+mod relay;
 mod removal;
 mod repository;
 mod rights;
@@ -39,6 +40,7 @@ mod rpms;
 mod secrecy;
 mod services;
 mod sleep;
+mod slurmdbd;
 mod steering;
 mod trouble;
 mod upgrade;
@@ -154,6 +156,7 @@ const BACKUP: &[Scenario] = &[
     ("a cluster with a past", backup::raise),
     ("a mistake is undone", backup::mistake),
     ("a damaged backup is refused", backup::damaged),
+    ("two clusters with one slurmdbd", slurmdbd::of_the_site),
 ];
 
 /// Where a backup, or the volume that it is of, is all that is left.

@@ -76,6 +76,26 @@ fn ssh_is_opened_to_whom_the_file_names_and_closed_to_others() {
 }
 
 #[test]
+fn a_slurmdbd_elsewhere_may_call_slurmctld() {
+    let own = spec(FILE);
+    let groups = |spec: &Spec, observed: &Observed| {
+        let plan = plan(spec, observed, &built("old")).unwrap();
+        lines(&plan).into_iter().filter(|line| line.contains("security group")).collect::<Vec<_>>()
+    };
+    let external = |hosts: &str| spec(&format!("{FILE}[accounting]\n{hosts}"));
+    let addresses = external("host = \"192.0.2.7\"\nbackup_host = \"192.0.2.8\"\n");
+    assert_eq!(
+        groups(&addresses, &whole(&own)),
+        [
+            "~ security group demo-cluster: add its missing rules (the cluster's own nodes, SSH from its network, slurmdbd from \
+          192.0.2.7/32, 192.0.2.8/32)"
+        ]
+    );
+    assert_eq!(groups(&addresses, &whole(&addresses)), [""; 0]);
+    assert_eq!(groups(&external("host = \"dbd.example.org\"\n"), &whole(&own)), [""; 0]);
+}
+
+#[test]
 fn a_lost_control_node_gets_its_address_again() {
     let spec = spec(FILE);
     let mut observed = whole(&spec);

@@ -19,8 +19,7 @@ use crate::upgrade::seen::directory_for;
 
 /// Starts the daemons where they do not run: an earlier run may have been cut off after it had stopped them.
 const ANSWERS: &str = include_str!("../scripts/answers.sh");
-const NOTE: &str = "set -eu; umask 077; mkdir -p \"$1\"; sh -c \"$2\" sh \"$3\" >\"$1/before.txt\"";
-const STOP: [&str; 5] = ["systemctl", "stop", "kilnd.service", "slurmctld.service", "slurmdbd.service"];
+const NOTE: &str = "set -eu; umask 077; mkdir -p \"$1\"; sh -c \"$2\" sh \"$3\" \"$4\" >\"$1/before.txt\"";
 
 impl Deployment<'_> {
     pub(super) async fn begin_step(&self, upgrade: &ControlUpgrade) -> Result<Open> {
@@ -40,7 +39,7 @@ impl Deployment<'_> {
         let kiln = self.kiln_bytes()?;
         let digest = hex::encode(Sha256::digest(&kiln));
         self.install_kiln(&control.ssh, &control.host, &kiln, &digest, false).await?;
-        control.script(ANSWERS, &[]).await?;
+        control.script(ANSWERS, &self.slurms_units_to_start()).await?;
         // What starts now would not be in the backup.
         if !self.spec.compute.is_empty() && control.reservation_begun(Reservation::Upgrade).await?.is_none() {
             control.reserve(Reservation::Upgrade, "now").await?;
@@ -52,9 +51,23 @@ impl Deployment<'_> {
         prepared
     }
 
+    /// Slurm's daemons that run here, in the order in which they are stopped.
+    fn slurms_units(&self) -> Vec<&'static str> {
+        let mut units = self.units_to_stop();
+        units.retain(|unit| unit.starts_with("slurm"));
+        units
+    }
+
+    /// slurmdbd first.
+    fn slurms_units_to_start(&self) -> Vec<&'static str> {
+        let mut units = self.slurms_units();
+        units.reverse();
+        units
+    }
+
     /// Slurm goes on with what it had.
     async fn as_before(&self, control: &OnControl) -> Result<()> {
-        control.script(ANSWERS, &[]).await?;
+        control.script(ANSWERS, &self.slurms_units_to_start()).await?;
         if control.reservation_begun(Reservation::Upgrade).await?.is_some() {
             control.unreserve(Reservation::Upgrade).await?;
         }
@@ -71,12 +84,13 @@ impl Deployment<'_> {
     async fn prepare(&self, control: &OnControl, upgrade: &ControlUpgrade) -> Result<Open> {
         let time = Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
         let directory = directory_for(&time, upgrade.from);
-        control.script(NOTE, &[&directory, WHOLE, &self.spec.name]).await?;
+        control.script(NOTE, &[&directory, WHOLE, &self.spec.name, self.database()]).await?;
         let images = images(&control.run(&["cat", paths::FLEET_FILE]).await?)?;
         control.write(&format!("{directory}/images.json"), images.as_bytes()).await?;
         self.check_stop()?;
         (self.progress)(Event::working(&control.host.name, "stopping Slurm's daemons"));
-        control.run(&STOP).await?;
+        let units = ["systemctl", "stop", "kilnd.service"].into_iter().chain(self.slurms_units());
+        control.run(&units.collect::<Vec<_>>()).await?;
         let reason = format!("before the upgrade to Slurm {}", to(upgrade));
         let made = self.backups().await?.make(&reason).await?;
         control.write(&format!("{directory}/backup"), made.path.to_string_lossy().as_bytes()).await?;

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use kiln_distro::Family;
 use kiln_image::Event;
-use kiln_site::services;
-use kiln_spec::Role;
 
 use super::begin::old;
 use super::has_old_image;
@@ -35,11 +33,14 @@ impl Deployment<'_> {
             self.leave_new(open).await
         };
         self.rebuild_control(node, &open.image, made).await?;
-        let mariadb = Family::of_image(self.spec, &self.spec.control.image).unit("mariadb.service");
-        self.configure_control(Some(&format!("service:{mariadb}")), None).await?;
+        if self.spec.accounting.is_none() {
+            let mariadb = Family::of_image(self.spec, &self.spec.control.image).unit("mariadb.service");
+            self.configure_control(Some(&format!("service:{mariadb}")), None).await?;
+            let control = self.on_control(&self.observe().await?)?;
+            control.script(NEWER_ASIDE, &[&open.directory]).await?;
+        }
+        self.configure_control(Some(self.first_daemon()), None).await?;
         let control = self.on_control(&self.observe().await?)?;
-        control.script(NEWER_ASIDE, &[&open.directory]).await?;
-        self.configure_control(Some(super::SLURMDBD), None).await?;
         (self.progress)(Event::working(&control.host.name, "putting the backup back"));
         control.script(PUT_BACKUP_BACK, &[&open.directory]).await?;
         (self.progress)(Event::done(&control.host.name, "the backup is back"));
@@ -63,8 +64,7 @@ impl Deployment<'_> {
                 (Ok(before), Ok(now)) => Whole::lost_on_the_way_back(&before, &now),
                 _ => Vec::new(),
             };
-            let family = Family::of_image(self.spec, &self.spec.control.image);
-            let units = services::units_to_stop(Role::Control, family);
+            let units = self.units_to_stop();
             let argv: Vec<&str> = ["systemctl", "stop", "kilnd.service"].into_iter().chain(units).collect();
             control.run(&argv).await?;
             Ok::<_, crate::Error>(new)

@@ -32,9 +32,6 @@ use whole::{Whole, parse_ended};
 
 const WHOLE: &str = include_str!("../scripts/whole.sh");
 
-/// Everything of the control node's bundle but Slurm's daemons is applied before this resource.
-const SLURMDBD: &str = "service:slurmdbd.service";
-
 /// How long the cloud may take to rebuild the control node.
 const REBUILD_LIMIT: Duration = Duration::from_secs(900);
 /// How long slurmctld and slurmdbd may take to hear of jobs that ended while they were away, and of nodes.
@@ -115,10 +112,13 @@ impl Deployment<'_> {
     ) -> Result<()> {
         let image = made.id(&node.image_id)?;
         self.rebuild_control(node, &image, made).await?;
-        self.configure_control(Some(SLURMDBD), None).await?;
-        let control = self.on_control(&self.observe().await?)?;
-        self.convert_database(&control).await?;
+        if self.spec.accounting.is_none() {
+            self.configure_control(Some(self.first_daemon()), None).await?;
+            let control = self.on_control(&self.observe().await?)?;
+            self.convert_database(&control).await?;
+        }
         self.configure_control(None, None).await?;
+        let control = self.on_control(&self.observe().await?)?;
         let before = self.before(&control, open).await?;
         let differences = self.compare(&control, &before).await?;
         if !differences.is_empty() {
@@ -134,6 +134,14 @@ impl Deployment<'_> {
             ),
         ));
         self.close_step(&control, open).await
+    }
+
+    /// Everything of the control node's bundle but Slurm's daemons is applied before this resource.
+    fn first_daemon(&self) -> &'static str {
+        match &self.spec.accounting {
+            None => "service:slurmdbd.service",
+            Some(_) => "service:slurmctld.service",
+        }
     }
 
     /// The control node alone, unless it has this image already.
@@ -180,7 +188,12 @@ impl Deployment<'_> {
     }
 
     async fn now(&self, control: &OnControl) -> Result<Whole> {
-        Ok(Whole::parse(&control.script(WHOLE, &[&self.spec.name]).await?))
+        Ok(Whole::parse(&control.script(WHOLE, &[&self.spec.name, self.database()]).await?))
+    }
+
+    /// For `whole.sh`: of a slurmdbd elsewhere there is no database to count in.
+    fn database(&self) -> &'static str {
+        if self.spec.accounting.is_none() { "own" } else { "" }
     }
 
     /// What is missing, once slurmctld has heard from its nodes and the accounts know of the jobs that ended meanwhile.
