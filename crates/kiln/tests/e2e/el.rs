@@ -214,7 +214,7 @@ pub fn asked(lab: &mut Lab) {
         el.checks.iter().map(ask).filter(|(_, well)| !well).map(|(what, _)| what).collect::<Vec<_>>()
     };
     assert_eq!(answers(), ["packages were updated since the last boot that need a reboot"]);
-    let remove = ["rpm", "--erase", "--nodeps", "glibc"];
+    let remove = ["rpm", "--erase", "--nodeps", "dbus", "glibc"];
     assert!(instance::command_in(BUILD, &remove).expect("it").status().expect("it runs").success());
     assert_eq!(answers(), [""; 0]);
 }

@@ -66,10 +66,13 @@ fn build(packages: &[Rpm], scratch: &Path) -> Vec<PathBuf> {
     }
     let path = scratch.join("tests.spec");
     fs::write(&path, spec).expect("a file");
+    // The same package has the same hash whenever it is built.
     run(Command::new("rpmbuild")
-        .args(["--quiet", "-bb", "--define"])
+        .args(["--quiet", "-bb", "--define", "use_source_date_epoch_as_buildtime 1"])
+        .args(["--define", "_buildhost tests.example.org", "--define"])
         .arg(format!("_topdir {}", scratch.display()))
-        .arg(&path));
+        .arg(&path)
+        .env("SOURCE_DATE_EPOCH", "1767225600"));
     let built = fs::read_dir(scratch.join("RPMS/noarch")).expect("packages").flatten();
     built.map(|entry| entry.path()).collect()
 }
