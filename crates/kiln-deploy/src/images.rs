@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::observe::Observed;
 use crate::plan;
 use crate::targets::targets;
+use crate::upgrade::Open;
 
 /// An image and why it stays; `None`: nothing needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -104,6 +105,9 @@ impl Needs<'_> {
         }
         for (id, nodes) in due {
             keep(id, format!("{} are to get it", hostlist::fold(nodes)));
+        }
+        if let Some(open) = Open::of(self.spec, self.observed) {
+            keep(&open.image, "an upgrade of Slurm that is not over may go back to it".to_string());
         }
         for id in self.used {
             keep(id, "instances of another cluster run it".to_string());
@@ -211,7 +215,7 @@ fn bare(wanted: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kiln_cloud::{Instance, InstanceStatus, Labels};
+    use kiln_cloud::{Instance, InstanceStatus, Labels, Volume};
     use kiln_wire::labels::image as property;
 
     const FILE: &str = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a[1-2]\"\n\
@@ -265,10 +269,19 @@ mod tests {
             image("uploaded", 20, &[(property::MADE_BY, "upload")]),
             image("theirs", 20, &[(property::RECIPE, "other"), (property::BUILT_FOR, "another")]),
             image("test", 60, &[(property::RECIPE, digest.as_str()), (property::TEST, "yes")]),
+            image("before", 20, &other),
             image("loose", 20, &other),
         ];
         let observed = Observed {
             instances: vec![node("a1", "run-id", "due-id"), node("a2", "run-id", "due-id")],
+            volumes: vec![Volume {
+                id: "state-id".into(),
+                name: "demo-state".into(),
+                size_gib: 1,
+                labels: [(labels::UPGRADE.to_string(), "going 24.11-1 before-id".to_string())].into(),
+                attached_to: Vec::new(),
+                status: kiln_cloud::VolumeStatus::default(),
+            }],
             ..Observed::default()
         };
         let used = BTreeSet::from(["run-id".to_string(), "elsewhere-id".to_string()]);
@@ -296,6 +309,7 @@ mod tests {
         uploaded: it is uploaded: `kiln image delete` deletes it
         theirs: it was built for another cluster
         test: it is a test image: promote or delete it
+        before: an upgrade of Slurm that is not over may go back to it
         loose: goes
         ");
     }

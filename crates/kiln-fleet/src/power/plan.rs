@@ -191,6 +191,7 @@ mod tests {
             next_try: second(100),
             operation: None,
             began: None,
+            built_before: None,
             finished: None,
             jobs: None,
         }

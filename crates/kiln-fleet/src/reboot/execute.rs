@@ -155,6 +155,7 @@ impl Executor {
                 (Action::Retry(problem), _) => return Ok(Outcome::Retry { wait: None, problem }),
                 (Action::Fail(problem), _) => return Ok(Outcome::Failed(problem)),
                 (Action::Rebuild { image }, Some(instance)) => {
+                    self.store.note_built_before(request.id, instance.built)?;
                     self.begin(request, CloudOperation::Rebuild, &image)?;
                     once(fleet.cloud.rebuild(&instance.id, rebuild(node, instance, image))).await?;
                     begun = Some(CloudOperation::Rebuild);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kiln_cloud::Instance;
 use kiln_slurm::{BOOT_TIME_ROUNDING, Node, Slurm};
 
@@ -62,8 +63,7 @@ fn object(kind: RequestKind, node: &Node) -> Option<String> {
 pub async fn done_before(slurm: &Slurm, request: &Request, instance: &Instance) -> Option<CloudOperation> {
     let (operation, began) = (request.operation?, request.began?);
     let happened = match operation {
-        // By the cloud's clock, which may differ from ours by less than a build takes.
-        CloudOperation::Rebuild => instance.built.is_some_and(|built| built >= began - BOOT_TIME_ROUNDING),
+        CloudOperation::Rebuild => was_rebuilt(instance.built, request.built_before, began),
         CloudOperation::Create | CloudOperation::Delete => false,
         CloudOperation::Reboot | CloudOperation::Start => {
             let node = slurm.node(&request.node).await.ok().flatten();
@@ -73,9 +73,30 @@ pub async fn done_before(slurm: &Slurm, request: &Request, instance: &Instance) 
     happened.then_some(operation)
 }
 
+/// When the instance was built, and when it had been before a rebuild was asked for.
+fn was_rebuilt(built: Option<Timestamp>, before: Option<Timestamp>, began: Timestamp) -> bool {
+    match (built, before) {
+        // Both by the cloud's clock, whatever it shows. The store keeps milliseconds.
+        (Some(built), Some(before)) => built.as_millisecond() != before.as_millisecond(),
+        // The cloud did not say: its clock may differ from ours by less than a build takes.
+        (Some(built), None) => built >= began - BOOT_TIME_ROUNDING,
+        (None, _) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rebuild_is_known_by_the_clouds_own_times() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let rebuilt = |built, before: Option<i64>| was_rebuilt(Some(at(built)), before.map(at), at(10_000));
+        // A cloud whose clock is an hour behind, or ahead.
+        assert!(rebuilt(10_020 - 3600, Some(500)));
+        assert!(!rebuilt(9_000 + 3600, Some(9_000 + 3600)));
+        assert!(rebuilt(10_020, None) && !rebuilt(9_000, None));
+    }
 
     /// State and reason, then: whether a reboot of Slurm's and a rebuild without Slurm are held back.
     #[test]

@@ -203,6 +203,7 @@ mod tests {
             next_try: second(10),
             operation: None,
             began: None,
+            built_before: None,
             finished: None,
             jobs: None,
         }

@@ -97,6 +97,8 @@ pub struct Request {
     #[serde(rename = "deed")]
     pub operation: Option<CloudOperation>,
     pub began: Option<Timestamp>,
+    /// By the cloud's clock: when the instance had last been built, before a rebuild was asked for.
+    pub built_before: Option<Timestamp>,
     pub finished: Option<Timestamp>,
     pub jobs: Option<String>,
 }
@@ -124,8 +126,7 @@ pub struct PowerTimes {
 /// No request is postponed for longer.
 pub(super) const LONGEST_POSTPONEMENT: Duration = Duration::from_secs(2 * 3600);
 
-const COLUMNS: &str =
-    "id, kind, node, image, received, state, attempts, error, next_try, deed, began, finished, jobs";
+const COLUMNS: &str = "id, kind, node, image, received, state, attempts, error, next_try, deed, began, finished, jobs, built_before";
 /// Powering nodes up and down is done in bulk, see [`Store::power_requests`].
 const POWER: &str = "kind IN ('resume', 'suspend', 'give-up', 'take-back')";
 /// Finished requests are of use to rollouts and to people, for a while.
@@ -206,6 +207,13 @@ impl Store {
             requeued += self.lock().execute(query, params![millis(now() + wait), request.id])?;
         }
         Ok(requeued)
+    }
+
+    /// A rebuild is known to have happened when the instance has been built at another time than before.
+    pub fn note_built_before(&self, id: i64, built: Option<Timestamp>) -> Result<()> {
+        let query = "UPDATE requests SET built_before = ? WHERE id = ?";
+        self.lock().execute(query, params![built.map(millis), id])?;
+        Ok(())
     }
 
     pub fn begin(&self, id: i64, operation: CloudOperation) -> Result<()> {
@@ -348,6 +356,7 @@ fn row_values(row: &Row<'_>) -> rusqlite::Result<RowValues> {
             began: moment(10)?,
             finished: moment(11)?,
             jobs: row.get(12)?,
+            built_before: moment(13)?,
         },
     })
 }

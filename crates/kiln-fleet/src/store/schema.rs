@@ -102,6 +102,8 @@ const MIGRATIONS: &[&str] = &["
         node TEXT PRIMARY KEY,
         reason TEXT NOT NULL
     ) STRICT;
+    -- By the cloud's clock: when the instance had been built, before a rebuild was asked for.
+    ALTER TABLE requests ADD COLUMN built_before INTEGER;
 "];
 
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

@@ -293,6 +293,7 @@ const SUITES: &[Suite] = &[
             ("back to the Slurm before a maintenance upgrade", maintenance::back),
         ]],
     },
+    Suite { name: "el", debian: "bookworm", lane: "trixie", scenarios: &[EL] },
     Suite { name: "chaos-bookworm", debian: "bookworm", lane: "trixie", scenarios: &[CHAOS] },
     Suite {
         name: "upgrade",
@@ -318,7 +319,6 @@ const SUITES: &[Suite] = &[
 /// What takes long: runs only when it is named, or all of it as `long`.
 const LONG: &[Suite] = &[
     Suite { name: "chaos-trixie", debian: "trixie", lane: "newer", scenarios: &[CHAOS] },
-    Suite { name: "el", debian: "bookworm", lane: "elastic", scenarios: &[EL] },
     Suite {
         name: "disk-trixie",
         debian: "trixie",

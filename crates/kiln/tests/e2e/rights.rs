@@ -48,14 +48,21 @@ impl Person {
     }
 }
 
+/// A file of the spool that is not Slurm's. It exists on control only.
+const ANOTHERS: &str = "/var/lib/state/kiln-spool/rights.tmp";
+
 const NODES: [&str; 3] = ["control", "login-0", "standard-0"];
 
 /// Every person tries everything.
 pub fn every_cell(lab: &mut Lab) {
     let file = lab.read_file();
-    lab.write_file(&format!("{file}\n[user.guest]\nuid = 2002\n"));
+    lab.write_file(&format!("{file}\n[user.guest]\nuid = 2002\n[user.boss]\nuid = 2003\nsudo = true\n"));
     lab.kiln(&["configure"]);
     prepare(lab);
+    for node in ["login-0", "standard-0", "control"] {
+        let root = try_as(lab, node, "boss", "test $(sudo --non-interactive id -u) = 0");
+        assert!(root.status.success(), "an administrator of the file has no rights on {node}");
+    }
     let mut wrong = String::new();
     for (column, person) in Person::ALL.into_iter().enumerate() {
         let sources = metadata_sources(lab, person.node());
@@ -82,7 +89,7 @@ pub fn every_cell(lab: &mut Lab) {
         }
     }
     for node in NODES {
-        lab.on(node, &["rm", "-rf", "/run/rights"]);
+        lab.on(node, &["rm", "-rf", "/run/rights", ANOTHERS]);
     }
     lab.on("login-0", &["sh", "-c", "rm -rf /home/demo/.rights /home/demo/rights-* /home/demo/.ssh"]);
     lab.write_file(&file);
@@ -103,6 +110,9 @@ fn prepare(lab: &mut Lab) {
         ("cloud", fleet["cloud"]["token"].as_str().expect("a token")),
         ("database", password.trim()),
     ];
+    // What nobody can read must be there.
+    lab.on("control", &["test", "-s", "/var/lib/state/kiln/store.db"]);
+    lab.on("control", &["touch", ANOTHERS]);
     for node in NODES {
         for (name, secret) in secrets {
             let write = r#"mkdir -p /run/rights && printf '%s\n' "$2" >"/run/rights/$1""#;

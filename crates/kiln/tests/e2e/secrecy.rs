@@ -41,6 +41,14 @@ pub fn nowhere(lab: &mut Lab) {
             assert!(!journal.contains(secret), "{name} is in the journal of {node}");
         }
     }
+    // What opens every node never leaves the deploy host, whatever the mode of a file.
+    let search = r#"grep -rlsF -e "$1" /etc /var /home /srv /root /run /tmp /opt /mnt /usr/local || true"#;
+    for node in ["control", "login-0", "standard-0"] {
+        for name in ["node-seed", "ssh-key"] {
+            let found = lab.on(node, &["sh", "-c", search, "sh", &secrets[name]]);
+            assert_eq!(found, "", "{name} is on {node}");
+        }
+    }
     let arguments = &lab.arguments;
     assert!(
         arguments.iter().any(|a| a.contains("kiln --json node apply")),

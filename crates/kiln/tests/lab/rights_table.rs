@@ -45,13 +45,14 @@ pub struct Row {
 /// Of every script. The test sets METADATA (places that may answer) and puts what `finds` looks for into /run/rights, where it
 /// does not look. The user has a key that opens every node that lets the user in, at ~demo/.rights/key.
 pub const LIBRARY: &str = r#"
-finds() { grep -rqsF -f "/run/rights/$1" /etc /var /home /srv /root /tmp /opt /mnt; }
+finds() { grep -rqsF -f "/run/rights/$1" --exclude-dir=rights /etc /var /home /srv /root /run /tmp /opt /mnt /usr/local; }
 ask() { timeout 3 bash -c "exec 3<>/dev/tcp/${1%:*}/${1#*:} && printf 'GET /openstack/latest/$2 HTTP/1.0\r\n\r\n' >&3 && cat <&3" | grep -q '200 OK'; }
 any_metadata() { for at in $METADATA; do for what in meta_data.json user_data; do ask "$at" "$what" && return 0; done; done; return 1; }
 connects() { timeout 3 bash -c "exec 3<>/dev/tcp/$1/$2"; }
 enters() { ssh -T -i /home/demo/.rights/key -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "$1" true; }
 database() { MYSQL_PWD=$(sed -n 's/^StoragePass=//p' /etc/slurm/slurmdbd.conf) mariadb --user=slurm --execute='select 1' slurm_acct_db; }
-trigger() { strigger --set --down --node=standard-1 --program=/bin/true && strigger --clear --user=slurm; }
+set_trigger() { strigger --set --down --node=standard-1 --program=/bin/true; }
+trigger() { set_trigger && strigger --clear --user=slurm; }
 as() { local user=$1; shift; runuser -u "$user" -- bash -c "$(declare -f); $*"; }
 run() { srun --partition=standard --nodelist=standard-1 --ntasks=1 --immediate=60 "$@"; }
 "#;
@@ -79,17 +80,17 @@ const NO_SHARE: &[(&str, bool)] = &[("ls /srv/kiln/share/bundles", false)];
 const SHARE: &[(&str, bool)] = &[
     ("ls /srv/kiln/share/bundles", true),
     ("touch /srv/kiln/share/x", false),
+    ("kiln --version", true),
+    ("kiln node unseal /srv/kiln/share/bundles/standard-0.age", false),
     ("kiln node unseal /srv/kiln/share/bundles/standard-1.age", false),
 ];
 const NO_DEVICES: &[(&str, bool)] = &[
-    ("mknod /home/demo/rights-null c 1 3 && head -c 0 /home/demo/rights-null", false),
+    ("mknod /home/demo/rights-own c 1 3", false),
     ("cp /usr/bin/id /home/demo/rights-id && chown 0 /home/demo/rights-id", false),
 ];
 const DEVICES: &[(&str, bool)] = &[
-    (
-        "mknod /home/demo/rights-null c 1 3 && chmod 666 /home/demo/rights-null && as demo 'head -c 0 /home/demo/rights-null'",
-        false,
-    ),
+    ("rm -f /home/demo/rights-null && mknod -m 666 /home/demo/rights-null c 1 3", true),
+    ("as demo 'head -c 0 /home/demo/rights-null'", false),
     ("cp /usr/bin/id /home/demo/rights-id && chmod 4755 /home/demo/rights-id", true),
     ("test \"$(as demo '/home/demo/rights-id -u')\" = 0", false),
 ];
@@ -99,7 +100,7 @@ const NO_ROOT_JOBS: &[(&str, bool)] = &[("run --uid=0 true", false), ("run true"
 const NO_JOBS_OF_ROOT: &[(&str, bool)] = &[("run true", false), ("run --partition=rebuild true", false)];
 const NO_OTHERS_JOBS: &[(&str, bool)] = &[("run --uid=2002 true", false)];
 const SLURMCTLD: &[(&str, bool)] = &[("kill -0 $(pidof slurmctld)", true)];
-const NO_TRIGGER: &[(&str, bool)] = &[("trigger", false), ("scontrol ping", true)];
+const NO_TRIGGER: &[(&str, bool)] = &[("set_trigger", false), ("scontrol ping", true)];
 const NO_SUDO: &[(&str, bool)] = &[("sudo --non-interactive true", false)];
 const IS_ROOT: &[(&str, bool)] = &[("test $(id -u) = 0", true)];
 const NO_LOGIN: &[(&str, bool)] = &[("enters login-0", true), ("enters control", false)];
@@ -152,6 +153,9 @@ pub const ROWS: &[Row] = &[
                     ("ls /var/spool/kiln", false),
                     ("touch /var/lib/state/kiln-spool/x.tmp && rm /var/lib/state/kiln-spool/x.tmp", true),
                     ("touch /var/spool/kiln/x.tmp && rm /var/spool/kiln/x.tmp", true),
+                    // Another's, which the test has put there.
+                    ("rm /var/lib/state/kiln-spool/rights.tmp", false),
+                    ("mv /var/lib/state/kiln-spool/rights.tmp /var/lib/state/kiln-spool/x.tmp", false),
                 ],
             ),
             cell("no", SPOOL),

@@ -57,6 +57,7 @@ fn request(state: RequestState) -> Option<Request> {
         next_try: second(START + 10),
         operation: None,
         began: Some(second(START + 11)),
+        built_before: None,
         finished: None,
         jobs: None,
     })
