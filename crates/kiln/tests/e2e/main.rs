@@ -42,6 +42,7 @@ mod services;
 mod sleep;
 mod slurmdbd;
 mod steering;
+mod terminal;
 mod trouble;
 mod upgrade;
 mod watch;

@@ -1,6 +1,7 @@
 //! Raising a cluster and looking at it.
 
 use crate::lab::{Lab, wait};
+use crate::terminal::at_terminal;
 use crate::watch::Watch;
 
 /// With an eye on every process meanwhile, for the search for secrets.
@@ -60,6 +61,13 @@ pub fn up_again(lab: &mut Lab) {
 pub fn commands(lab: &mut Lab) {
     let plan = lab.kiln(&["plan", "--detailed-exitcode"]);
     assert!(plan.contains("Nothing to do"), "{plan}");
+
+    // What takes data with it is not agreed to by habit.
+    for typed in ["yes\n", "\n"] {
+        let said = at_terminal(lab, &["destroy"], &[typed]);
+        assert!(said.contains("Type the name of the cluster, e2e, to continue"), "{said}");
+        assert!(said.contains("nothing was changed"), "{said}");
+    }
 
     let hosts = lab.kiln(&["exec", "--role", "compute", "hostname"]);
     let mut lines: Vec<&str> = hosts.lines().collect();

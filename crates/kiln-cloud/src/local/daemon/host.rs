@@ -74,16 +74,44 @@ fn recall() -> BTreeMap<String, u64> {
     fs::read(NOTE).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-/// What else on this host needs packets to be forwarded, as far as it can be seen: address translation, or a bridge.
+/// What else on this host needs packets to be forwarded, as far as it can be seen: address translation, a bridge, a tunnel, or
+/// a file that asks for it at every boot.
 fn other_forwarding() -> Option<String> {
     let ruleset = exec::run("nft", &["list", "ruleset"], "").unwrap_or_default();
     if let Some(table) = translating(&ruleset) {
         return Some(format!("address translation in table {table}"));
     }
     let links = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
-    let bridges = links.filter(|link| link.path().join("bridge").exists());
-    let mut names = bridges.map(|link| link.file_name().to_string_lossy().into_owned());
-    names.find(|name| !name.starts_with("kb")).map(|name| format!("bridge {name}"))
+    let others = links.filter(|link| !link.file_name().to_string_lossy().starts_with("kb"));
+    let mut in_use = others.filter_map(|link| {
+        Some(format!("{} {}", carries(&link.path())?, link.file_name().to_string_lossy()))
+    });
+    in_use.next().or_else(|| asked_at_boot(Path::new("/")))
+}
+
+/// What a link is, if others' packets go through it.
+fn carries(link: &Path) -> Option<&'static str> {
+    let is_wireguard =
+        || fs::read_to_string(link.join("uevent")).is_ok_and(|text| text.contains("DEVTYPE=wireguard"));
+    if link.join("bridge").exists() {
+        return Some("bridge");
+    }
+    (link.join("tun_flags").exists() || is_wireguard()).then_some("tunnel")
+}
+
+/// The first file of `sysctl` that asks for forwarding.
+fn asked_at_boot(root: &Path) -> Option<String> {
+    let folders = ["etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d"];
+    let inside = folders.into_iter().flat_map(|folder| fs::read_dir(root.join(folder)).into_iter().flatten());
+    let files =
+        inside.flatten().map(|entry| entry.path()).filter(|path| path.extension() == Some("conf".as_ref()));
+    let mut all = files.chain([root.join("etc/sysctl.conf")]);
+    let asks = |line: &str| {
+        let (key, value) = line.split_once('=').unwrap_or_default();
+        key.trim().replace('/', ".") == "net.ipv4.ip_forward" && value.trim() == "1"
+    };
+    all.find(|path| fs::read_to_string(path).is_ok_and(|text| text.lines().any(asks)))
+        .map(|path| path.display().to_string())
 }
 
 /// The first table of others that has rules to translate addresses.
@@ -106,6 +134,28 @@ fn translating(ruleset: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bridges_tunnels_and_files_of_others_are_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        make("eth0/uevent", "INTERFACE=eth0\n");
+        make("br0/bridge/forward_delay", "0");
+        make("tun0/tun_flags", "0x1001");
+        make("wg0/uevent", "DEVTYPE=wireguard\nINTERFACE=wg0\n");
+        let seen = ["eth0", "br0", "tun0", "wg0"].map(|name| carries(&dir.path().join(name)));
+        assert_eq!(seen, [None, Some("bridge"), Some("tunnel"), Some("tunnel")]);
+
+        make("etc/sysctl.conf", "#net.ipv4.ip_forward=1\nnet.ipv4.ip_forward = 0\n");
+        make("etc/sysctl.d/README", "net.ipv4.ip_forward=1\n");
+        assert_eq!(asked_at_boot(dir.path()), None);
+        make("usr/lib/sysctl.d/50-router.conf", "# forward\nnet/ipv4/ip_forward = 1\n");
+        assert!(asked_at_boot(dir.path()).is_some_and(|path| path.ends_with("50-router.conf")));
+    }
 
     #[test]
     fn address_translation_of_others_is_seen() {
