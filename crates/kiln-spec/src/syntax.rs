@@ -4,10 +4,13 @@ use std::ops::Range;
 
 use toml_edit::Document;
 use toml_parser::decoder::ScalarKind;
-use toml_parser::parser::{Event, EventKind, parse_document};
+use toml_parser::parser::{Event, EventKind, RecursionGuard, parse_document};
 use toml_parser::{Expected, ParseError, Source};
 
 use crate::diagnostic::Findings;
+
+/// As the document parser has it: arrays in arrays go no deeper.
+const DEEPEST: u32 = 80;
 
 /// The parsed document, or its syntax errors.
 pub(crate) fn parse<'a>(text: &'a str, findings: &mut Findings<'_>) -> Option<Document<&'a str>> {
@@ -40,7 +43,8 @@ fn all_errors(text: &str) -> Vec<ParseError> {
     let tokens = source.lex().into_vec();
     let mut events: Vec<Event> = Vec::new();
     let mut errors: Vec<ParseError> = Vec::new();
-    parse_document(&tokens, &mut events, &mut errors);
+    // Without a limit, brackets upon brackets would use up the stack.
+    parse_document(&tokens, &mut RecursionGuard::new(&mut events, DEEPEST), &mut errors);
     for event in &events {
         let Some(raw) = source.get(event) else {
             continue;
@@ -75,5 +79,17 @@ fn words(expected: &Expected) -> String {
         Expected::Literal(text) => format!("`{text}`"),
         Expected::Description(text) => (*text).to_owned(),
         _ => "something else".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn brackets_upon_brackets_are_an_error() {
+        for bracket in ["[", "{a="] {
+            let text = format!("x = {}", bracket.repeat(5000));
+            let errors = crate::parse(&text, "cluster.toml").unwrap_err().to_string();
+            assert!(errors.contains("toml-syntax"), "{errors}");
+        }
     }
 }
