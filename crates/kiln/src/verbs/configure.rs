@@ -18,7 +18,7 @@ pub struct Configure {
     /// Begin with other accounts: the file has another `host` in [accounting], or none any more
     ///
     /// No job may be in the queue. What the present accounts hold stays where it is; nothing is moved. A database on the control node is
-    /// kept beside, unused. Fair-share usage starts anew.
+    /// kept beside, unused. Fair-share usage starts at zero.
     #[arg(long, conflicts_with = "dry_run")]
     leave_accounting: bool,
 }
