@@ -11,7 +11,7 @@ use crate::cloud_view::{self, node_of};
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::group_pause;
-use crate::store::{CloudOperation, Store};
+use crate::store::{CloudOperation, NewRequest, RequestKind, Store, now};
 
 #[derive(Clone)]
 pub struct Executor {
@@ -77,6 +77,9 @@ impl Executor {
             }
             Action::PowerDown => Ok(self.slurm.power_down_force(subject).await?),
             Action::PowerUp => Ok(self.slurm.power_up(subject).await?),
+            Action::AskForInstance => {
+                self.store.enqueue(&[NewRequest::new(RequestKind::Resume, subject, now())]).map(drop)
+            }
             Action::Start { instance } => {
                 self.store.note_operation(subject, CloudOperation::Start)?;
                 Ok(self.fleet.cloud.start(instance).await.map(drop)?)

@@ -12,12 +12,17 @@ use crate::lab::cloud_root;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// The local cloud's records of a kind, without those that it is about to write.
+pub fn records(kind: &str) -> impl Iterator<Item = Value> {
+    let entries = fs::read_dir(cloud_root().join("state").join(kind)).into_iter().flatten().flatten();
+    let files =
+        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "json"));
+    files.filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok())
+}
+
 /// The one instance of a node. `None` if there are several, or none.
 fn record_of(node: &str) -> Option<Value> {
-    let records = fs::read_dir(cloud_root().join("state/instances")).ok()?.flatten();
-    let records = records.filter_map(|entry| fs::read(entry.path()).ok());
-    let records = records.filter_map(|text| serde_json::from_slice::<Value>(&text).ok());
-    let mut own = records.filter(|record| record["labels"][labels::NODE] == node);
+    let mut own = records("instances").filter(|record| record["labels"][labels::NODE] == node);
     let only = own.next()?;
     own.next().is_none().then_some(only)
 }
@@ -46,10 +51,7 @@ fn enter(init: &str, words: &[&str]) -> Command {
 /// As [`command_on`], in the one instance of this name, which need not be a node's.
 #[allow(dead_code, reason = "the bench has no use for it")]
 pub fn command_in(name: &str, words: &[&str]) -> Option<Command> {
-    let records = fs::read_dir(cloud_root().join("state/instances")).ok()?.flatten();
-    let records = records.filter_map(|entry| fs::read(entry.path()).ok());
-    let mut records = records.filter_map(|text| serde_json::from_slice::<Value>(&text).ok());
-    let record = records.find(|record| record["name"] == name)?;
+    let record = records("instances").find(|record| record["name"] == name)?;
     Some(enter(&init_of(record["id"].as_str()?)?, words))
 }
 

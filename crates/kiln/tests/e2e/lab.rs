@@ -184,6 +184,12 @@ impl Lab {
         for words in [&["status"][..], &["events", "--most", "60"], &["ssh", "control", journal]] {
             println!("{}", printed(&self.try_kiln(words)));
         }
+        // For what a few lines do not explain.
+        let whole = "journalctl --no-pager --quiet --output=short-iso";
+        let file = cloud_root().join("failed.journal");
+        if std::fs::write(&file, self.try_on("control", &[whole]).stdout).is_ok() {
+            println!("control's whole journal is in {}", file.display());
+        }
         if std::env::var_os("KILN_TEST_KEEP").is_some() {
             println!("kept in {}; press enter to go on", self.path("").display());
             let _ = std::io::stdin().read_line(&mut String::new());

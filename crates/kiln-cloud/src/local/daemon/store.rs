@@ -20,10 +20,13 @@ pub fn make_dir(path: &Path) -> Result<()> {
         .map_err(|e| Error::failed(format!("cannot make {}", path.display())).because(e))
 }
 
+/// What a file is called until it is whole.
+const UNFINISHED: &str = "tmp";
+
 /// Replaces a file in one step: after a crash it is the old one or the new one. Readable by root only.
 pub fn write_file(path: &Path, content: &[u8]) -> Result<()> {
     let write = || -> io::Result<()> {
-        let temporary = path.with_extension("tmp");
+        let temporary = path.with_extension(UNFINISHED);
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         file.write_all(content)?;
@@ -85,6 +88,10 @@ impl<T: Record> Table<T> {
         let entries = fs::read_dir(&dir)
             .map_err(|e| Error::failed(format!("cannot use {}", dir.display())).because(e))?;
         for path in entries.flatten().map(|e| e.path()) {
+            // A daemon that was killed while it wrote: nobody else would remove this, and it may hold user data.
+            if path.extension().is_some_and(|e| e == UNFINISHED) {
+                remove_file(&path)?;
+            }
             if path.extension().is_none_or(|e| e != "json") {
                 continue;
             }
@@ -144,6 +151,7 @@ mod tests {
         let mut table: Table<VolumeRecord> = Table::load(dir.path().to_path_buf()).unwrap();
         assert_eq!(table.get("v1").unwrap().name, "state");
         assert!(matches!(table.get("v2"), Err(Error { class: Class::NotFound { kind: "volume" }, .. })));
+        assert!(!dir.path().join("v2.tmp").exists());
         table.remove("v1").unwrap();
         let table: Table<VolumeRecord> = Table::load(dir.path().to_path_buf()).unwrap();
         assert!(table.is_empty());

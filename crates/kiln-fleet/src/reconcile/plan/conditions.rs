@@ -209,8 +209,9 @@ pub fn nothing_comes(o: &NodeObservation) -> Option<Diagnosis> {
     if !o.elastic || !o.is_powering_up() || o.is_down() || !o.instances.is_empty() {
         return None;
     }
+    // Setting it down would end the jobs that wait for it and may not be requeued. If it does not come up in time, Slurm does that.
     let text = "Slurm waits for it to come up, and no instance is being created";
-    Some(diagnosis(text, vec![down("no instance was created for it"), Action::Resume, Action::PowerDown]))
+    Some(diagnosis(text, vec![Action::AskForInstance]))
 }
 
 pub fn never_came_up(o: &NodeObservation) -> Option<Diagnosis> {

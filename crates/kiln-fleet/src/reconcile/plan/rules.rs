@@ -56,6 +56,8 @@ pub enum Action {
     /// node of a cloud "not responding", up to 24.11, and `PowerDown` leaves one that is down, down.
     PowerDown,
     PowerUp,
+    /// As Slurm's hook does: of a node that Slurm waits for, it has asked already, and does not ask again.
+    AskForInstance,
     Start {
         instance: String,
     },
@@ -75,6 +77,7 @@ impl Action {
             Action::CountFailure { .. } => "count a failure for its group".into(),
             Action::PowerDown => "let Slurm power it down".into(),
             Action::PowerUp => "let Slurm power it up".into(),
+            Action::AskForInstance => "create an instance for it".into(),
             Action::Start { instance } => format!("start instance {instance}"),
             Action::Delete { instance } => format!("delete instance {instance}"),
         }
@@ -235,8 +238,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "nothing-comes",
         when: "Slurm waits for a node of an elastic group to come up; there is no instance, and none is being created",
-        grace: Grace::Usual,
-        does: "node set down, so that its jobs are requeued, and made available again",
+        grace: Grace::Look,
+        does: "an instance is created, so that the jobs that wait for the node can begin",
         check: Check::Node(conditions::nothing_comes),
     },
     Rule {

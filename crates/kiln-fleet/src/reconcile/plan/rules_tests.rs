@@ -98,6 +98,7 @@ fn short(rule: &Rule, found: &Diagnosis) -> String {
         Action::CountFailure { .. } => " count-failure".into(),
         Action::PowerDown => " power-down".into(),
         Action::PowerUp => " power-up".into(),
+        Action::AskForInstance => " ask".into(),
         Action::Start { instance } => format!(" start {instance}"),
         Action::Delete { instance } => format!(" delete {instance}"),
     });
@@ -229,7 +230,7 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
         (node("IDLE+POWERED_DOWN").with(Active), "-"),
         (elastic("IDLE+CLOUD+POWERED_DOWN+NOT_RESPONDING"), "stuck-off: power-down"),
         (off(), "-"),
-        (elastic("ALLOCATED+CLOUD+POWERING_UP"), "nothing-comes: down resume power-down"),
+        (elastic("ALLOCATED+CLOUD+POWERING_UP"), "nothing-comes: ask"),
         // Slurm has yet to call its hook.
         (elastic("IDLE+CLOUD+POWERED_DOWN+POWER_UP"), "-"),
         (

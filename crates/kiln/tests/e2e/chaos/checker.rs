@@ -5,9 +5,9 @@ use std::fs;
 
 use jiff::Timestamp;
 use kiln_wire::labels;
-use serde_json::Value;
 
 use super::load::read_name;
+use crate::instance;
 use crate::lab::{Lab, USER, cloud_root};
 
 /// Seconds between the beginning of a job, as Slurm tells it, and that of its script, and between their ends.
@@ -221,11 +221,7 @@ fn touches(since: i64) -> Vec<Touch> {
 /// Nodes and how many instances the cloud has of each, but for those that it is deleting; and what belongs to no node.
 pub fn instances() -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
-    for entry in fs::read_dir(cloud_root().join("state/instances")).into_iter().flatten().flatten() {
-        let Some(record) = fs::read(entry.path()).ok().and_then(|t| serde_json::from_slice::<Value>(&t).ok())
-        else {
-            continue;
-        };
+    for record in instance::records("instances") {
         if record["phase"]["phase"] == "deleting" {
             continue;
         }
@@ -237,7 +233,6 @@ pub fn instances() -> BTreeMap<String, usize> {
 
 /// Names of the networks, volumes and groups that the cloud has.
 pub fn resources() -> BTreeMap<&'static str, usize> {
-    let count =
-        |kind: &str| fs::read_dir(cloud_root().join("state").join(kind)).into_iter().flatten().count();
-    ["networks", "volumes", "security-groups"].into_iter().map(|kind| (kind, count(kind))).collect()
+    let count = |kind| (kind, instance::records(kind).count());
+    ["networks", "volumes", "security-groups"].into_iter().map(count).collect()
 }
