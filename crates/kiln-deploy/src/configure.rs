@@ -22,7 +22,8 @@ use crate::error::{Error, Result};
 use crate::nodes::{bounded, node_of};
 use crate::observe::Observed;
 
-pub(crate) const SSH_LIMIT: Duration = Duration::from_secs(180);
+/// From an instance that the cloud calls active until its sshd answers. Firmware, or a hypervisor that emulates, takes minutes.
+pub(crate) const SSH_LIMIT: Duration = Duration::from_secs(600);
 /// The processor's own instructions where they can be had: nearly every node of every run has the binary already.
 pub(crate) const DIGEST: &str = r#"openssl dgst -sha256 -r "$1" 2>/dev/null || sha256sum "$1""#;
 

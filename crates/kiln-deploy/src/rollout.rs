@@ -1,7 +1,7 @@
 //! Rollouts as seen from the deploy host. They are kept in kilnd's store on the control node; here they are started,
 //! queried and watched.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kiln_wire::rollout::{Options, RolloutId, RolloutReport};
 use kiln_wire::{Format as _, labels};
@@ -15,6 +15,8 @@ use crate::sleep::Sleep;
 
 /// As often as kilnd itself looks at a rollout.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How long the control node may not answer while a rollout is watched.
+const AWAY_LIMIT: Duration = Duration::from_secs(300);
 
 pub struct Rollouts<'d> {
     deployment: &'d Deployment<'d>,
@@ -85,11 +87,19 @@ impl Rollouts<'_> {
 
     /// Shows every look at the rollout until it is over. Being asked to stop ends the watching, not the rollout.
     pub async fn watch(&self, id: RolloutId, mut show: impl FnMut(&RolloutReport)) -> Result<RolloutReport> {
+        let mut seen = Instant::now();
         loop {
-            let report = self.report(id).await?;
-            show(&report);
-            if !report.rollout.state.is_open() {
-                return Ok(report);
+            match self.report(id).await {
+                // A control node that is busy, or away for a moment: the rollout goes on meanwhile.
+                Err(Error::Ssh(kiln_ssh::Error::Unreachable { .. })) if seen.elapsed() < AWAY_LIMIT => {}
+                Err(error) => return Err(error),
+                Ok(report) => {
+                    seen = Instant::now();
+                    show(&report);
+                    if !report.rollout.state.is_open() {
+                        return Ok(report);
+                    }
+                }
             }
             let pause = tokio::time::sleep(LOOK_EVERY);
             if self.deployment.stop.run_until_cancelled(pause).await.is_none() {

@@ -44,6 +44,19 @@ pub(crate) struct Units {
     queued: BTreeSet<String>,
 }
 
+/// Where there is a unit file, an init script of the same name is left alone: systemctl would enable that, too, by a program
+/// that makes systemd read everything anew, for each unit.
+fn file_change<'a>(verb: &'a str, unit: &'a str, has_file: bool) -> Vec<&'a str> {
+    let alone = ["env", "SYSTEMCTL_SKIP_SYSV=1"];
+    let change = ["systemctl", "--no-reload", verb, unit];
+    if has_file { [&alone[..], &change].concat() } else { change.to_vec() }
+}
+
+fn has_unit_file(unit: &str) -> bool {
+    let folders = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+    folders.iter().any(|folder| std::path::Path::new(folder).join(unit).is_file())
+}
+
 impl Units {
     pub fn new(names: Vec<String>) -> Self {
         Units { names, ..Units::default() }
@@ -94,7 +107,7 @@ impl Units {
 
     /// `enable`, `disable`, `mask`, `unmask`.
     pub fn change_file(&mut self, verb: &str, unit: &str) -> Result<(), ProcessError> {
-        process::call(&["systemctl", "--no-reload", verb, unit])?;
+        process::call(&file_change(verb, unit, has_unit_file(unit)))?;
         self.reload_last = true;
         Ok(())
     }
@@ -174,6 +187,16 @@ pub(crate) fn is_unit_path(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn init_scripts_are_left_alone_where_there_is_a_unit_file() {
+        let alone = ["env", "SYSTEMCTL_SKIP_SYSV=1", "systemctl", "--no-reload", "enable", "munge.service"];
+        assert_eq!(file_change("enable", "munge.service", true), alone);
+        assert_eq!(
+            file_change("enable", "old.service", false),
+            ["systemctl", "--no-reload", "enable", "old.service"]
+        );
+    }
 
     #[test]
     fn blocks_answer_in_the_order_asked() {

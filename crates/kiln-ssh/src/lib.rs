@@ -36,6 +36,11 @@ impl Host {
     pub fn new(name: impl Into<String>, address: IpAddr) -> Host {
         Host { name: name.into(), address, jump: None }
     }
+
+    /// What is connected to from here.
+    fn first_hop(&self) -> IpAddr {
+        self.jump.as_ref().map_or(self.address, |jump| jump.first_hop())
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -83,7 +88,7 @@ impl Ssh {
             "GlobalKnownHostsFile=/dev/null".to_string(),
             format!("HostKeyAlias={}", host.name),
             "CheckHostIP=no".to_string(),
-            "ConnectTimeout=10".to_string(),
+            "ConnectTimeout=30".to_string(),
             "ServerAliveInterval=15".to_string(),
             "LogLevel=ERROR".to_string(),
             // Whatever the user's own configuration says for all hosts: root of a node could use what is forwarded.
@@ -163,7 +168,7 @@ impl Ssh {
         let start = Instant::now();
         loop {
             // A plain connection is much cheaper than a login, and fails until sshd listens.
-            let outcome = if host.jump.is_some() || is_open(host.address).await {
+            let outcome = if is_open(host.first_hop()).await {
                 self.output(host, argv, b"").await
             } else {
                 let message = format!("no answer within {} s", limit.as_secs());
@@ -205,8 +210,10 @@ mod tests {
     fn a_jump_knows_both_hosts() {
         let ssh = Ssh { keys: vec!["/k/ssh key".into()], known_hosts: "/k/known_hosts".into() };
         let mut host = Host::new("standard-0", [10, 0, 0, 7].into());
+        assert_eq!(host.first_hop(), host.address);
         assert!(!ssh.arguments(&host).iter().any(|a| a.to_string_lossy().contains("ProxyCommand")));
         host.jump = Some(Box::new(Host::new("login-0", [192, 0, 2, 9].into())));
+        assert_eq!(host.first_hop().to_string(), "192.0.2.9");
         let arguments = ssh.arguments(&host);
         let text = |a: &OsString| a.to_string_lossy().into_owned();
         let proxy = arguments.iter().map(text).find(|a| a.starts_with("ProxyCommand=")).expect("a jump");

@@ -234,7 +234,8 @@ fn arguments(source: &Source, mount: &Mount) -> (&'static str, String, String) {
     match source {
         Source::Directory(path) => ("none", format!("bind,{access}"), path.display().to_string()),
         Source::Device(path) => ("auto", access.to_owned(), path.display().to_string()),
-        Source::Nfs(export) => ("nfs", format!("{access},hard"), export.clone()),
+        // One port, and no services of the client's own.
+        Source::Nfs(export) => ("nfs", format!("{access},vers=4,hard"), export.clone()),
     }
 }
 
@@ -326,7 +327,7 @@ mod tests {
         };
         assert_eq!(
             fstab_line(&Source::Nfs("c:/h".into()), &mount(false)).unwrap(),
-            "c:/h /home nfs rw,nosuid,nodev,hard,_netdev,nofail 0 0"
+            "c:/h /home nfs rw,nosuid,nodev,vers=4,hard,_netdev,nofail 0 0"
         );
         let line = fstab_line(&Source::Directory("/mnt/volumes/x".into()), &mount(true)).unwrap();
         assert_eq!(line, "/mnt/volumes/x /home none bind,ro,nosuid,nodev,nofail 0 0");

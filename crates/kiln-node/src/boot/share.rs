@@ -81,7 +81,8 @@ fn mount(options: &BootOptions, identity: &Identity) -> Result<(), String> {
     let source = mounts::find(wanted).map_err(|error| explain(&error))?;
     std::fs::create_dir_all(&options.share).map_err(|error| explain(&error))?;
     // A soft mount that does not retry: a server that is away must give an error here, not a hang.
-    let nfs = "ro,nosuid,nodev,soft,timeo=100,retrans=3,retry=0";
+    // Without a version, `mount` starts the services of version 3 when a server does not answer.
+    let nfs = "ro,nosuid,nodev,vers=4,soft,timeo=100,retrans=3,retry=0";
     let (kind, how, from) = match &source {
         Source::Directory(directory) => ("none", "bind,ro,nosuid,nodev", directory.to_string_lossy()),
         Source::Device(device) => ("auto", "ro,nosuid,nodev", device.to_string_lossy()),
