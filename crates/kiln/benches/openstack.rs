@@ -19,6 +19,9 @@ mod cluster_dir;
 #[path = "../tests/openstack/lab.rs"]
 #[allow(dead_code, unused_imports, reason = "the tests use more of it")]
 mod lab;
+#[path = "../tests/lab/project.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod project;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::cluster_dir::{ClusterDir, printed};
+use crate::cluster_dir::{ClusterDir, QUICK_LOGIN, printed};
 use crate::instance;
 use crate::pulp_server::PulpServer;
 
@@ -35,10 +35,6 @@ pub fn cloud_root() -> PathBuf {
 }
 
 pub const USER: &str = "demo";
-
-/// Nodes that leave out the key exchange against quantum computers: it is most of what a login costs, and there are
-/// thousands of logins.
-const QUICK_LOGIN: &str = "echo KexAlgorithms curve25519-sha256 >/etc/ssh/sshd_config.d/quick-login.conf";
 
 impl Lab {
     pub fn new(suite: &'static str) -> Lab {

@@ -7,8 +7,14 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
+/// Nodes that leave out the key exchange against quantum computers: it is most of what a login costs, and there are
+/// thousands of logins.
+pub const QUICK_LOGIN: &str = "echo KexAlgorithms curve25519-sha256 >/etc/ssh/sshd_config.d/quick-login.conf";
+
 pub struct ClusterDir {
-    dir: tempfile::TempDir,
+    dir: PathBuf,
+    /// Goes with it.
+    _temporary: Option<tempfile::TempDir>,
     /// Variables for Kiln.
     pub environment: Vec<(String, String)>,
     /// Everything every run printed, for the search for secrets.
@@ -17,12 +23,21 @@ pub struct ClusterDir {
 
 impl ClusterDir {
     pub fn new() -> ClusterDir {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        ClusterDir { dir, environment: Vec::new(), transcript: Mutex::default() }
+        let temporary = tempfile::tempdir().expect("a temporary directory");
+        ClusterDir {
+            dir: temporary.path().into(),
+            _temporary: Some(temporary),
+            ..ClusterDir::at(PathBuf::new())
+        }
+    }
+
+    /// A directory that is there, and stays.
+    pub fn at(dir: PathBuf) -> ClusterDir {
+        ClusterDir { dir, _temporary: None, environment: Vec::new(), transcript: Mutex::default() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
+        self.dir.join(name)
     }
 
     pub fn write_file(&self, text: &str) {

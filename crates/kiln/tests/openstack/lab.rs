@@ -10,6 +10,8 @@ use serde_json::Value;
 
 pub use crate::client::{ask as openstack_as, attempt, services, tell};
 use crate::cluster_dir::{ClusterDir, printed};
+pub use crate::project::openstack;
+use crate::project::{ACCESS_RULES, access_rules, leftovers};
 
 /// A test that fails leaves nothing either: see `drop`.
 pub struct Lab {
@@ -58,6 +60,9 @@ impl DerefMut for Lab {
     }
 }
 
+/// What addresses of the nodes begin with.
+const SUBNET: &str = "10.41.0.";
+
 /// Says to Kiln which `clouds.yaml` to read.
 const CLOUDS: &str = "OS_CLIENT_CONFIG_FILE";
 
@@ -66,7 +71,7 @@ impl Lab {
     pub fn new(cluster: &'static str, groups: &str) -> Lab {
         let file = format!(
             "[cluster]\nname = \"{cluster}\"\nconcurrency = 20\n\n\
-             [cloud]\nkind = \"openstack\"\ncloud = \"demo\"\nsubnet = \"10.41.0.0/24\"\n\
+             [cloud]\nkind = \"openstack\"\ncloud = \"demo\"\nsubnet = \"{SUBNET}0/24\"\n\
              external_network = \"public\"\n\n\
              [image.default]\nprebuilt = \"image-a\"\n\n[control]\nflavor = \"small\"\n\n\
              [login.login]\nnodes = \"login-0\"\nflavor = \"small\"\n\n{groups}"
@@ -140,54 +145,12 @@ impl Lab {
 
     /// With everything of the cluster that the official client can list.
     pub fn leftovers(&self) -> Vec<String> {
-        let mut found = leftovers(self.cluster);
+        let mut found = leftovers(self.cluster, SUBNET);
         for row in access_rules().iter().filter(|row| !self.access_rules.contains(row)) {
             found.push(format!("{ACCESS_RULES}: {row}"));
         }
         found
     }
-}
-
-/// All but access rules.
-fn leftovers(cluster: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for (list, rows) in LISTS.iter().zip(openstack(LISTS)) {
-        for row in rows.as_array().into_iter().flatten() {
-            let text = row.to_string();
-            if text.contains(cluster) || text.contains("10.41.0.") {
-                found.push(format!("{list}: {text}"));
-            }
-        }
-    }
-    found
-}
-
-const LISTS: &[&str] = &[
-    "server list --long",
-    "port list --long",
-    "network list --internal",
-    "subnet list",
-    "router list",
-    "security group list",
-    "floating ip list --long",
-    "volume list --long",
-    "volume snapshot list",
-    "image list --private",
-    "keypair list",
-    "server group list",
-    "application credential list",
-];
-
-/// These say nothing of whose they are.
-const ACCESS_RULES: &str = "access rule list";
-
-fn access_rules() -> Vec<Value> {
-    openstack(&[ACCESS_RULES]).remove(0).as_array().cloned().unwrap_or_default()
-}
-
-/// What commands of the official client answer in the project of the tests.
-pub fn openstack(commands: &[&str]) -> Vec<Value> {
-    openstack_as("demo", commands)
 }
 
 /// The client as a user runs it, for what needs another environment.
@@ -205,12 +168,12 @@ fn a_test_that_fails_leaves_nothing() {
         lab.kiln(&["apply"]);
         openstack(&["port create --network failing in-failing"]);
         tell("demo", &["keypair create of-failing --private-key /dev/null"]);
-        assert!(leftovers("failing").len() > 10);
+        assert!(leftovers("failing", SUBNET).len() > 10);
         // As tests do, before they find what they do not expect.
         lab.write_file("");
         lab.write_clouds("");
         panic!("as a test that fails");
     });
     assert!(failed.is_err());
-    assert_eq!(leftovers("failing"), Vec::<String>::new());
+    assert_eq!(leftovers("failing", SUBNET), Vec::<String>::new());
 }

@@ -28,6 +28,8 @@ mod logins;
 mod messages;
 mod options;
 mod owners;
+#[path = "../lab/project.rs"]
+mod project;
 mod proxy;
 mod sleep;
 mod stand_in;

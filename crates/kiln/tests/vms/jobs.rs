@@ -1,0 +1,58 @@
+//! What Slurm does with cgroups and NFS of a real kernel.
+
+use std::process::Stdio;
+
+use crate::cluster_dir::printed;
+use crate::lab::{Lab, wait};
+
+/// Waits for the account of a job to be complete, and prints its state.
+const STATE: &str = "for try in $(seq 60); do state=$(sacct -nXP -j $id -o state); \
+    case $state in ''|RUNNING|PENDING|COMPLETING) sleep 1;; *) break;; esac; done; echo $state";
+
+/// A node of two cores: a job of one core sees one. A job that takes more memory than it asked for is ended, and says so.
+pub fn confined(lab: &Lab) {
+    let cores = lab.as_user("srun --nodes=1 --ntasks=1 --cpus-per-task=1 --mem=50 nproc");
+    assert_eq!(cores, "1");
+    let state = lab.as_user(&format!(
+        "id=$(sbatch --parsable --mem=40 --output=/dev/null --wrap 'head -c 200M /dev/zero | tail | wc -c'); {STATE}"
+    ));
+    assert_eq!(state, "OUT_OF_MEMORY");
+}
+
+/// Only users with a job get onto a compute node; what they run there is in the job's cgroup and ends with it.
+pub fn adopted(lab: &Lab) {
+    let refused = lab.ssh_through_login("standard-1", "true").output().expect("ssh runs");
+    assert!(!refused.status.success(), "a user without a job logged in to a compute node");
+    let said = printed(&refused);
+    assert!(said.contains("Access denied") || said.contains("closed"), "{said}");
+    let id = lab.as_user(
+        "id=$(sbatch --parsable --nodelist=standard-0 --mem=100 --output=/dev/null --wrap 'sleep 3600'); \
+         until [ \"$(squeue -ho %T -j $id)\" = RUNNING ]; do sleep 1; done; echo $id",
+    );
+    let seen =
+        lab.ssh_through_login("standard-0", "cat /proc/self/cgroup; nproc").output().expect("ssh runs");
+    assert!(seen.status.success() && printed(&seen).contains(&format!("job_{id}/")), "{}", printed(&seen));
+    let mut session = lab
+        .ssh_through_login("standard-0", "echo in; exec sleep 4321")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("ssh runs");
+    let mut line = String::new();
+    let mut output = std::io::BufReader::new(session.stdout.take().expect("a pipe"));
+    std::io::BufRead::read_line(&mut output, &mut line).expect("a line");
+    assert_eq!(line, "in\n");
+    lab.as_user(&format!("scancel {id}"));
+    wait("the session ends with the job", || session.try_wait().expect("ssh").is_some());
+}
+
+/// By NFS 4 from control, without set-user-id programs and devices; root of a node is nobody there.
+pub fn homes(lab: &Lab) {
+    let seen = lab.on(
+        "standard-0",
+        "findmnt -no FSTYPE,OPTIONS /home; touch /home/demo/by-root || echo squashed; \
+         stat -c %U /home/demo; slurmd -C | grep -o 'CPUs=[0-9]*'; scontrol show config | grep -E 'ProctrackType|TaskPlugin '",
+    );
+    assert!(seen.starts_with("nfs4") && seen.contains("nosuid,nodev") && seen.contains("vers=4.2"), "{seen}");
+    assert!(seen.contains("squashed\ndemo\nCPUs=2\n"), "{seen}");
+    assert!(seen.contains("proctrack/cgroup") && seen.contains("task/cgroup,task/affinity"), "{seen}");
+}

@@ -1,0 +1,90 @@
+//! Clusters on OpenStack whose machines boot: the real binary against the services of `tests/openstack-vms`, where Nova runs QEMU in
+//! software. `OS_CLIENT_CONFIG_FILE` says where they are.
+//!
+//! Scenarios share one cluster and run in order. Arguments name the suites to run; without one it is the short one.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is wrong")]
+
+#[path = "../../../kiln-cloud/tests/openstack/client.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod client;
+#[path = "../lab/cluster_dir.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod cluster_dir;
+mod jobs;
+mod lab;
+#[path = "../lab/project.rs"]
+mod project;
+mod raise;
+mod renewal;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use lab::Lab;
+
+type Scenario = (&'static str, fn(&Lab));
+
+struct Suite {
+    name: &'static str,
+    /// Debian release of the images.
+    debian: &'static str,
+    scenarios: &'static [&'static [Scenario]],
+}
+
+const SHORT: &[Scenario] = &[
+    ("an image of the local cloud becomes a disk of the cloud", raise::upload),
+    ("from a bare project to nodes in service", raise::up),
+    ("a user logs in and runs a job on two nodes", raise::two_node_job),
+    ("jobs have their cores and their memory, and no more", jobs::confined),
+    ("a login is part of its job", jobs::adopted),
+    ("home directories are shared as documented", jobs::homes),
+    ("a node gets a new image while another comes for a job", renewal::rollout_and_elastic),
+];
+
+const SUITES: &[Suite] = &[Suite { name: "short", debian: "bookworm", scenarios: &[SHORT] }];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let names = if arguments.is_empty() { vec!["short".to_string()] } else { arguments };
+    if let Some(unknown) = names.iter().find(|name| !SUITES.iter().any(|suite| suite.name == **name)) {
+        println!("there is no suite {unknown}");
+        return ExitCode::FAILURE;
+    }
+    let wanted = SUITES.iter().filter(|suite| names.iter().any(|name| name == suite.name));
+    let well = wanted.map(run).filter(|well| !well).count() == 0;
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Whether all went well.
+fn run(suite: &Suite) -> bool {
+    println!("suite {}", suite.name);
+    let lab = Lab::new(suite.debian);
+    let only = std::env::var("KILN_TEST_ONLY").unwrap_or_default();
+    let is_wanted = |name: &str| only.split(',').any(|word| name.contains(word));
+    let scenarios = suite.scenarios.iter().copied().flatten().filter(|(name, _)| is_wanted(name));
+    let mut well = true;
+    for (name, scenario) in scenarios {
+        well = attempt(suite, name, || scenario(&lab));
+        if !well {
+            // The cluster is in an unknown state; later scenarios would only add noise.
+            lab.tell();
+            break;
+        }
+    }
+    // A cluster that is to stay goes only when that is asked for.
+    if lab::kept().is_none() || only.contains("destroy") {
+        well &= attempt(suite, "destroy leaves nothing", || raise::destroy(&lab));
+    }
+    lab.log_out();
+    well
+}
+
+fn attempt(suite: &Suite, name: &str, scenario: impl FnOnce()) -> bool {
+    let start = Instant::now();
+    let well = catch_unwind(AssertUnwindSafe(scenario)).is_ok();
+    let word = if well { "ok" } else { "FAILED" };
+    println!("test {}: {name} ... {word} ({:.0} s)", suite.name, start.elapsed().as_secs_f64());
+    well
+}

@@ -1,0 +1,77 @@
+//! From nothing to a cluster that runs jobs, and back to nothing.
+
+use std::time::Instant;
+
+use crate::client::attempt;
+use crate::cluster_dir::printed;
+use crate::lab::{DISKS, Lab, wait};
+
+/// The image that the end-to-end suites have built, exported once and uploaded under two names: to the cloud these are two images.
+pub fn upload(lab: &Lab) {
+    forget_disks();
+    let disk = lab.path("disk.qcow2").display().to_string();
+    let mut part = Part::begin();
+    lab.local.kiln(&["image", "build"]);
+    part.end("image of the local cloud");
+    lab.local.kiln(&["image", "export", "default", "--output", &disk]);
+    part.end("export");
+    for name in DISKS {
+        lab.kiln(&["image", "upload", &disk, "--name", name, "--property", "hw_rng_model=virtio"]);
+    }
+    part.end("upload of two");
+}
+
+pub fn up(lab: &Lab) {
+    let mut part = Part::begin();
+    let up = lab.try_kiln(&["-v", "up"]);
+    let said = printed(&up);
+    println!("{said}");
+    assert!(up.status.success(), "kiln up ended with {}", up.status);
+    part.end("up");
+    let status = lab.json(&["status"]);
+    let verdicts = status["nodes"].as_array().expect("nodes").iter().map(|node| &node["verdict"]);
+    assert!(verdicts.clone().all(|verdict| verdict == "ok"), "{status}");
+    // Where people log in is said at the end, and by `status`.
+    let address = lab.login_address();
+    assert!(said.contains(&format!("login-0 is reached from outside at {address}")), "{said}");
+    assert!(lab.kiln(&["status"]).contains(&address), "status does not show {address}");
+    part.end("status");
+}
+
+/// An ordinary user logs in where anybody would.
+pub fn two_node_job(lab: &Lab) {
+    let output = lab.as_user(
+        "id=$(sbatch --parsable --wait --nodes=2 --output=out.%j --wrap 'srun hostname') || exit 1; \
+         sort out.$id; for try in $(seq 60); do record=$(sacct -nXP -j $id -o user,partition,nnodes,state,exitcode); \
+         case $record in *COMPLETED*) break;; esac; sleep 1; done; echo $record",
+    );
+    assert_eq!(output, "standard-0\nstandard-1\ndemo|standard|2|COMPLETED|0:0");
+}
+
+pub fn destroy(lab: &Lab) {
+    let mut part = Part::begin();
+    lab.kiln(&["destroy", "--yes"]);
+    part.end("destroy");
+    forget_disks();
+    wait("Nova and Neutron have let go", || lab.leftovers().is_empty());
+}
+
+fn forget_disks() {
+    for disk in DISKS {
+        attempt("demo", &[&format!("image delete {disk}")]);
+    }
+}
+
+/// How long parts of a scenario take.
+pub struct Part(Instant);
+
+impl Part {
+    pub fn begin() -> Part {
+        Part(Instant::now())
+    }
+
+    pub fn end(&mut self, what: &str) {
+        println!("  {what}: {:.0} s", self.0.elapsed().as_secs_f64());
+        self.0 = Instant::now();
+    }
+}
