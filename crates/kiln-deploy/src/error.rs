@@ -166,10 +166,12 @@ pub enum Error {
     NotOnPulp(String),
     #[error("the file itself says which snapshot of source {0} is used")]
     FixedSnapshot(String),
-    #[error("Kiln cannot sync source {0}: its packages are not Debian's")]
-    CannotSync(String),
     #[error("source {0} has no snapshot yet")]
     NoSnapshot(String),
+    #[error("Kiln does not know the security suite of image {0}")]
+    NoSecuritySuite(String),
+    #[error("the list {url} cannot be read: {why}")]
+    SecurityList { url: String, why: String },
     #[error("the credentials of the Pulp server cannot be used: {0}")]
     PulpCredentials(String),
     #[error(transparent)]
@@ -328,10 +330,15 @@ impl Error {
                 "put the old source of the image back in the file and run `kiln up`: it builds the image again; then upgrade".into(),
             ),
             Error::OtherBack { .. } => Some("put the old source of the image back in the file".into()),
-            Error::NoPulp => Some("a table `[pulp]` names it; docs/images.md shows one".into()),
-            Error::CannotSync(_) => Some(
-                "make the snapshot on the server, and name it with `snapshot` in the source's table".into(),
+            Error::NoSecuritySuite(_) => Some(
+                "it must be an image of the file, of Debian: other families have no such list that Kiln can read"
+                    .into(),
             ),
+            Error::SecurityList { .. } => Some(
+                "a source with a suite that ends in `-security` names another server; without --security none is asked"
+                    .into(),
+            ),
+            Error::NoPulp => Some("a table `[pulp]` names it; docs/images.md shows one".into()),
             Error::NoPulpSource | Error::NotOnPulp(_) => {
                 Some("`pulp = \"PATH\"` in a table `[source.NAME]` says where it is on the server".into())
             }

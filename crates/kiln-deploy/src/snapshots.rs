@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use kiln_distro::Family;
+use kiln_distro::{Family, PackageFormat};
 use kiln_image::{Event, Progress};
 use kiln_pulp::{Limits, Login, Server, Source, Synced, Upstream};
 use kiln_spec::{PulpSource, PulpSpec, SNAPSHOTS_FILE, Snapshots, SourceSpec, Spec};
@@ -94,7 +94,8 @@ impl<'a> Snapshotting<'a> {
         self.check(sources).await?;
         let each = sources.iter().map(|source| async {
             let Some((pulp, upstream)) = self.synced(source) else { return self.listed(source).await };
-            let outlook = self.server.outlook(&pulp.path).await.map_err(about(source))?;
+            let outlook =
+                self.server.outlook(self.format(source), &pulp.path).await.map_err(about(source))?;
             Ok(SourceSnapshot {
                 after: None,
                 newest: outlook.latest,
@@ -160,6 +161,7 @@ impl<'a> Snapshotting<'a> {
         let wanted = Source {
             path: &pulp.path,
             upstream: Upstream {
+                format: self.format(source),
                 url: upstream,
                 suites: &source.suites,
                 components: &source.components,
@@ -196,17 +198,18 @@ impl<'a> Snapshotting<'a> {
         Some((pulp, upstream))
     }
 
+    /// That of the images which are built from it. One that none is built from is taken for Debian's.
+    fn format(&self, source: &SourceSpec) -> PackageFormat {
+        let mut images = self.spec.images.values().filter(|image| image.sources.contains(&source.name));
+        images.next().map_or(PackageFormat::Deb, |image| Family::of_system(image.system).sources.format)
+    }
+
     /// Only a server that is to do something has to be able to.
     async fn check(&self, sources: &[&SourceSpec]) -> Result<()> {
-        let syncs = |source: &SourceSpec| {
-            let mut images = self.spec.images.values().filter(|image| image.sources.contains(&source.name));
-            images.all(|image| Family::of_system(image.system).sources.pulp_syncs)
-        };
-        if let Some(source) = sources.iter().find(|source| self.synced(source).is_some() && !syncs(source)) {
-            return Err(Error::CannotSync(source.name.clone()));
-        }
-        if sources.iter().any(|source| self.synced(source).is_some()) {
-            self.server.check().await.map_err(Error::Pulp)?;
+        let synced = sources.iter().filter(|source| self.synced(source).is_some());
+        let formats: Vec<PackageFormat> = synced.map(|source| self.format(source)).collect();
+        if !formats.is_empty() {
+            self.server.check(&formats).await.map_err(Error::Pulp)?;
         }
         Ok(())
     }
@@ -262,7 +265,7 @@ fn server(pulp: &PulpSpec, dir: &Path) -> Result<Server> {
 }
 
 /// Nodes run the same `kiln` as this host, so they are of the same kind.
-fn architecture() -> &'static str {
+pub(crate) fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

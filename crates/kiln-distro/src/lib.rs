@@ -29,6 +29,8 @@ pub struct Family {
     pub pam_sshd_in_job: &'static str,
     pub sources: Sources,
     pub steps: Steps,
+    /// `None`: Kiln cannot read which they are.
+    pub security: Option<Security>,
     /// The Slurm that each release of the system brings. Empty: that of its package sources, which is known when an image
     /// is built.
     slurm: &'static [(&'static str, Release)],
@@ -62,8 +64,27 @@ pub struct Sources {
     pub files: fn(&SourceSpec) -> Vec<SourceFile>,
     /// The file with the user and password of one, in memory. `settle` removes it.
     pub credentials: fn(&SourceSpec, user: &str, password: &str) -> SourceFile,
-    /// Whether Kiln can have a Pulp server make snapshots of them.
-    pub pulp_syncs: bool,
+    pub format: PackageFormat,
+}
+
+/// What packages are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackageFormat {
+    Deb,
+    Rpm,
+}
+
+/// Updates that come between two states of a release because something is dangerous.
+#[derive(Debug)]
+pub struct Security {
+    /// Where everybody gets them.
+    pub address: &'static str,
+    /// What their suite is called, behind the name of the system.
+    pub suffix: &'static str,
+    /// Where the list of packages of a suite and component is, for an architecture, without the ending of its compression.
+    pub list: fn(suite: &str, component: &str, architecture: &str) -> String,
+    /// Reads such a list.
+    pub read: fn(&str) -> Vec<ListedPackage<'_>>,
 }
 
 /// A file of root's.

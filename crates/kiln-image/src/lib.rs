@@ -10,8 +10,10 @@ mod lock;
 mod locked;
 mod login;
 mod manifest;
+mod newer;
 mod progress;
 mod recipe;
+mod refusal;
 mod sbom;
 mod sequence;
 mod steps;
@@ -26,6 +28,7 @@ pub use disk::{DiskFormat, Export, ExportError, Exported, Sidecar, SidecarError,
 pub use inspect::{Fault, inspect};
 pub use lock::{Lock, LockError, LockFile, LockedPackage};
 pub use manifest::{Ancestor, Manifest, Package};
+pub use newer::Newer;
 pub use progress::{Event, Progress, State};
 pub use recipe::{AddedSoftware, Recipe, Source};
 pub use sbom::Sbom;

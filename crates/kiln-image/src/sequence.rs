@@ -17,6 +17,7 @@ use crate::catalog::{images_of_kiln, line, promotion};
 use crate::login::Login;
 use crate::manifest::{Manifest, Package};
 use crate::recipe::Recipe;
+use crate::refusal::refusals;
 use crate::steps;
 
 /// For a machine to boot and answer.
@@ -377,7 +378,10 @@ impl<'b> Sequence<'b> {
         }
         // Some package managers say what went wrong on standard error, some on standard output.
         let lines: Vec<&str> = output.stdout.lines().chain(output.stderr.lines()).collect();
-        let tail = lines[lines.len().saturating_sub(15)..].join("\n");
+        let mut tail = lines[lines.len().saturating_sub(15)..].to_vec();
+        let refusals = refusals(&self.recipe.sources, &lines.join("\n"));
+        tail.extend(refusals.iter().map(String::as_str));
+        let tail = tail.join("\n");
         let tail = self.logins.iter().fold(tail, |text, login| login.hide(&text));
         Err(BuildError::Step { step: says.to_string(), message: format!("exit {}\n{tail}", output.status) })
     }

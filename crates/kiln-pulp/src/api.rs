@@ -1,7 +1,9 @@
 //! Shapes that several answers share, and whether the server can work.
 
+use kiln_distro::PackageFormat;
 use serde::Deserialize;
 
+use crate::format::Plugin as _;
 use crate::server::Server;
 use crate::{Error, Result};
 
@@ -24,12 +26,15 @@ struct Version {
 }
 
 impl Server {
-    /// Whether a sync would be worked on, and what comes of it be served.
-    pub async fn check(&self) -> Result<()> {
+    /// Whether a sync of such packages would be worked on, and what comes of it be served.
+    pub async fn check(&self, formats: &[PackageFormat]) -> Result<()> {
         let status: Status = self.get("tell its state", "status/", &[]).await?;
         let missing = |what| Err(Error::NotReady { what });
-        if !status.versions.iter().any(|version| version.component == "deb") {
-            return missing("plugin for Debian packages (pulp-deb)");
+        let has = |format: PackageFormat| {
+            status.versions.iter().any(|version| version.component == format.component())
+        };
+        if let Some(format) = formats.iter().find(|format| !has(**format)) {
+            return missing(format.name());
         }
         if status.online_workers.is_empty() {
             return missing("worker online (pulpcore-worker)");

@@ -5,13 +5,14 @@
 //! | --- | --- |
 //! | remote | what a repository is filled from |
 //! | repository version | what the repository had after a sync; a sync that finds nothing new makes none |
-//! | publication | a version with what apt needs to read it |
+//! | publication | a version with what apt or dnf needs to read it |
 //! | distribution | a publication at an address that does not change: a snapshot |
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod api;
 mod error;
+mod format;
 mod listing;
 mod publication;
 mod remote;

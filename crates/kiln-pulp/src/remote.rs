@@ -1,16 +1,19 @@
 //! What a repository on the server is filled from.
 
+use kiln_distro::PackageFormat;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::Result;
+use crate::format::Plugin as _;
 use crate::server::Server;
 use crate::task::{Started, Watch};
 
 /// A repository elsewhere, as a source of the cluster file names it.
 pub struct Upstream<'a> {
+    pub format: PackageFormat,
     pub url: &'a str,
-    /// None: packages are at the address itself.
+    /// None: packages are at the address itself, as RPMs always are.
     pub suites: &'a [String],
     pub components: &'a [String],
     pub architecture: &'a str,
@@ -35,7 +38,6 @@ pub(crate) struct Remote {
     pulp_labels: serde_json::Map<String, Value>,
 }
 
-const REMOTES: &str = "remotes/deb/apt/";
 /// Marks what Kiln made and may change.
 pub(crate) const LABEL: &str = "kiln";
 
@@ -63,13 +65,17 @@ impl Remote {
 
 impl Upstream<'_> {
     fn settings(&self) -> Value {
+        let slash = if self.url.ends_with('/') { "" } else { "/" };
+        let url = format!("{}{slash}", self.url);
+        if self.format == PackageFormat::Rpm {
+            return json!({"url": url});
+        }
         // Pulp's way to say that there are no suites.
         let flat = ["/".to_string()];
         let suites = if self.suites.is_empty() { &flat } else { self.suites };
         let components = (!self.components.is_empty()).then(|| self.components.join(" "));
-        let slash = if self.url.ends_with('/') { "" } else { "/" };
         json!({
-            "url": format!("{}{slash}", self.url),
+            "url": url,
             "distributions": suites.join(" "),
             "components": components,
             "architectures": self.architecture,
@@ -90,7 +96,8 @@ impl Server {
         upstream: &Upstream<'_>,
         watch: &Watch<'_>,
     ) -> Result<Remote> {
-        let mut found: Vec<Remote> = self.all("list its remotes", REMOTES, &[("name", name)]).await?;
+        let mut found: Vec<Remote> =
+            self.all("list its remotes", upstream.format.remotes(), &[("name", name)]).await?;
         if let Some(remote) = found.pop() {
             return self.converge_remote(remote, upstream, watch).await;
         }
@@ -98,7 +105,7 @@ impl Server {
         body["name"] = name.into();
         body["policy"] = "immediate".into();
         body["pulp_labels"] = json!({ LABEL: "source" });
-        self.post(&format!("make the remote {name}"), REMOTES, &body).await
+        self.post(&format!("make the remote {name}"), upstream.format.remotes(), &body).await
     }
 
     /// One that Kiln made follows the cluster file. One that somebody else made is left as it is.
@@ -135,8 +142,14 @@ mod tests {
     fn a_change_of_the_source_is_seen() {
         let suites = ["bookworm".to_string(), "bookworm-updates".to_string()];
         let main = ["main".to_string()];
-        let upstream =
-            |url, suites, components| Upstream { url, suites, components, architecture: "amd64", key: None };
+        let upstream = |url, suites, components| Upstream {
+            format: PackageFormat::Deb,
+            url,
+            suites,
+            components,
+            architecture: "amd64",
+            key: None,
+        };
         let is = remote("immediate", &json!("main"));
         assert!(is.is_as(&upstream("http://mirror.example.org/debian", &suites, &main)));
         assert!(!is.is_as(&upstream("http://mirror.example.org/other", &suites, &main)));
@@ -147,6 +160,21 @@ mod tests {
             &[]
         )));
         assert_eq!(upstream("http://mirror.example.org/flat", &[], &[]).settings()["distributions"], "/");
+    }
+
+    /// RPMs have neither suites nor a key of their list; the server has no such fields.
+    #[test]
+    fn rpms_have_an_address_only() {
+        let key = Some("-----BEGIN");
+        let format = PackageFormat::Rpm;
+        let of = |url| Upstream { format, url, suites: &[], components: &[], architecture: "amd64", key };
+        let upstream = of("http://mirror.example.org/el9");
+        assert_eq!(upstream.settings(), json!({"url": "http://mirror.example.org/el9/"}));
+        let is: Remote = serde_json::from_value(json!({
+            "pulp_href": "/r", "url": "http://mirror.example.org/el9/", "policy": "immediate",
+        }))
+        .unwrap();
+        assert!(is.is_as(&upstream) && !is.is_as(&of("http://mirror.example.org/el10")));
     }
 
     #[test]

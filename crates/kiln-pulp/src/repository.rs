@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use kiln_distro::PackageFormat;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::format::Plugin as _;
 use crate::remote::{LABEL, Remote, Upstream};
 use crate::server::Server;
 use crate::task::{Started, Watch};
@@ -42,13 +44,14 @@ pub(crate) struct Packages {
     pub removed: u64,
 }
 
-const REPOSITORIES: &str = "repositories/deb/apt/";
-const PACKAGE: &str = "deb.package";
-
 impl Server {
-    pub(crate) async fn find_repository(&self, name: &str) -> Result<Option<Repository>> {
+    pub(crate) async fn find_repository(
+        &self,
+        format: PackageFormat,
+        name: &str,
+    ) -> Result<Option<Repository>> {
         let mut found: Vec<Repository> =
-            self.all("list its repositories", REPOSITORIES, &[("name", name)]).await?;
+            self.all("list its repositories", format.repositories(), &[("name", name)]).await?;
         Ok(found.pop())
     }
 
@@ -59,10 +62,13 @@ impl Server {
         upstream: &Upstream<'_>,
         watch: &Watch<'_>,
     ) -> Result<(Repository, Remote)> {
-        let Some(repository) = self.find_repository(name).await? else {
+        let Some(repository) = self.find_repository(upstream.format, name).await? else {
             let remote = self.ensure_remote(name, upstream, watch).await?;
             let body = json!({"name": name, "remote": remote.pulp_href, "pulp_labels": { LABEL: "source" }});
-            let made = self.post(&format!("make the repository {name}"), REPOSITORIES, &body).await?;
+            let made = {
+                let what = format!("make the repository {name}");
+                self.post(&what, upstream.format.repositories(), &body).await?
+            };
             return Ok((made, remote));
         };
         let Some(remote) = &repository.remote else {
@@ -78,19 +84,20 @@ impl Server {
     /// What is no longer upstream leaves the repository too; snapshots keep it.
     pub(crate) async fn sync_repository(
         &self,
+        format: PackageFormat,
         name: &str,
         repository: &Repository,
         watch: &Watch<'_>,
     ) -> Result<()> {
         let what = format!("sync {name}");
         let path = format!("{}sync/", repository.pulp_href);
-        let started: Started = self.post(&what, &path, &json!({"mirror": true})).await?;
+        let started: Started = self.post(&what, &path, &format.mirror()).await?;
         watch.wait(self, &what, &started).await.map(drop)
     }
 
-    pub(crate) async fn packages(&self, version: &str) -> Result<Packages> {
+    pub(crate) async fn packages(&self, format: PackageFormat, version: &str) -> Result<Packages> {
         let version: Version = self.get("show a repository's version", version, &[]).await?;
-        let count = |of: &BTreeMap<String, Count>| of.get(PACKAGE).map_or(0, |found| found.count);
+        let count = |of: &BTreeMap<String, Count>| of.get(format.package()).map_or(0, |found| found.count);
         let Summary { added, removed, present } = &version.content_summary;
         Ok(Packages { present: count(present), added: count(added), removed: count(removed) })
     }

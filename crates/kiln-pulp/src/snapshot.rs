@@ -1,9 +1,11 @@
 //! Snapshots: distributions named `PATH/STAMP`.
 
+use kiln_distro::PackageFormat;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::Result;
+use crate::format::Plugin as _;
 use crate::remote::LABEL;
 use crate::server::Server;
 use crate::task::{Started, Watch};
@@ -20,8 +22,6 @@ struct Distribution {
     publication: Option<String>,
 }
 
-const DISTRIBUTIONS: &str = "distributions/deb/apt/";
-
 /// A new one's name. They sort by time.
 pub(crate) fn stamp(now: jiff::Timestamp) -> String {
     now.strftime("%Y%m%dT%H%M%SZ").to_string()
@@ -29,10 +29,10 @@ pub(crate) fn stamp(now: jiff::Timestamp) -> String {
 
 impl Server {
     /// The snapshots of a path, oldest first.
-    pub async fn snapshots(&self, path: &str) -> Result<Vec<Snapshot>> {
+    pub async fn snapshots(&self, format: PackageFormat, path: &str) -> Result<Vec<Snapshot>> {
         let prefix = format!("{path}/");
         let query = [("name__startswith", prefix.as_str()), ("fields", "base_path,publication")];
-        let found: Vec<Distribution> = self.all("list its snapshots", DISTRIBUTIONS, &query).await?;
+        let found: Vec<Distribution> = self.all("list its snapshots", format.distributions(), &query).await?;
         let snapshot = |found: Distribution| {
             let stamp = found.base_path.strip_prefix(&prefix).filter(|stamp| !stamp.contains('/'))?;
             Some(Snapshot { stamp: stamp.to_string(), publication: found.publication })
@@ -44,6 +44,7 @@ impl Server {
 
     pub(crate) async fn make_snapshot(
         &self,
+        format: PackageFormat,
         path: &str,
         stamp: &str,
         publication: &str,
@@ -54,7 +55,7 @@ impl Server {
         let body = json!({
             "name": place, "base_path": place, "publication": publication, "pulp_labels": { LABEL: "snapshot" },
         });
-        let started: Started = self.post(&what, DISTRIBUTIONS, &body).await?;
+        let started: Started = self.post(&what, format.distributions(), &body).await?;
         watch.wait(self, &what, &started).await.map(drop)
     }
 }

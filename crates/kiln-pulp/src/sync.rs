@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kiln_distro::PackageFormat;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -50,9 +51,9 @@ pub struct Synced {
 
 impl Server {
     /// Changes nothing.
-    pub async fn outlook(&self, path: &str) -> Result<Outlook> {
-        let repository = self.find_repository(path).await?;
-        let latest = self.snapshots(path).await?.pop().map(|snapshot| snapshot.stamp);
+    pub async fn outlook(&self, format: PackageFormat, path: &str) -> Result<Outlook> {
+        let repository = self.find_repository(format, path).await?;
+        let latest = self.snapshots(format, path).await?.pop().map(|snapshot| snapshot.stamp);
         let remote = match repository.as_ref().and_then(|repository| repository.remote.as_deref()) {
             Some(href) => Some(self.remote(href).await?),
             None => None,
@@ -70,19 +71,19 @@ impl Server {
         say: &(dyn Fn(&str) + Send + Sync),
     ) -> Result<Synced> {
         let watch = Watch { until: Instant::now() + limits.time, limit: limits.time, stop: limits.stop, say };
-        let path = source.path;
+        let (path, format) = (source.path, source.upstream.format);
         let (repository, remote) = self.ensure_repository(path, &source.upstream, &watch).await?;
-        self.sync_repository(path, &repository, &watch).await?;
-        let Some(repository) = self.find_repository(path).await? else {
+        self.sync_repository(format, path, &repository, &watch).await?;
+        let Some(repository) = self.find_repository(format, path).await? else {
             return Err(Error::Empty { path: path.to_string() });
         };
         let version = repository.latest_version_href;
-        let packages = self.packages(&version).await?;
+        let packages = self.packages(format, &version).await?;
         if packages.present == 0 {
             return Err(Error::Empty { path: path.to_string() });
         }
-        let published = self.publications(&version).await?;
-        let existing = self.snapshots(path).await?;
+        let published = self.publications(format, &version).await?;
+        let existing = self.snapshots(format, path).await?;
         let found = same(&existing, &published, source.stamp);
         let is_new = found.is_none();
         let stamp = if let Some(stamp) = found {
@@ -92,10 +93,10 @@ impl Server {
                 publication
             } else {
                 say("publishing");
-                self.publish(path, &version, &watch).await?
+                self.publish(format, path, &version, &watch).await?
             };
             let stamp = stamp(jiff::Timestamp::now());
-            self.make_snapshot(path, &stamp, &publication, &watch).await?;
+            self.make_snapshot(format, path, &stamp, &publication, &watch).await?;
             stamp
         };
         Ok(Synced {

@@ -38,7 +38,7 @@ if grep -qrE '/[0-9]{8}T[0-9]{6}Z(/|$|[[:space:]])' /etc/apt/sources.list /etc/a
     lax='-o Acquire::Check-Valid-Until=false'
 fi
 # shellcheck disable=SC2086
-apt-get -q $lax -o Acquire::Retries=3 update
+apt-get -q $lax -o Acquire::Languages=none -o Acquire::Retries=3 update
 # Newer releases have it in a package of its own.
 if [ -n "$(apt-cache search --names-only '^systemd-repart$')" ]; then
     packages="$packages systemd-repart"

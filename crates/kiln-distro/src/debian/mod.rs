@@ -1,11 +1,12 @@
 //! Debian.
 
+mod security;
 mod sources;
 mod version;
 
 use kiln_slurm::Release;
 
-use crate::{Bootstrap, Family, ListedPackage, Packages, Paths, Sources, Step, Steps};
+use crate::{Bootstrap, Family, ListedPackage, PackageFormat, Packages, Paths, Sources, Step, Steps};
 
 pub const DEBIAN: Family = Family {
     name: "debian",
@@ -60,8 +61,9 @@ pub const DEBIAN: Family = Family {
         settle: Step { says: "setting package sources", script: include_str!("settle-sources.sh") },
         files: sources::files,
         credentials: sources::credentials,
-        pulp_syncs: true,
+        format: PackageFormat::Deb,
     },
+    security: Some(security::SECURITY),
     steps: Steps {
         lock: Step { says: "looking for the packages of the lock", script: include_str!("lock.sh") },
         update: Step {

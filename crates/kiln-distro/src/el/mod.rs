@@ -4,7 +4,7 @@
 mod sources;
 mod version;
 
-use crate::{Ask, Family, ListedPackage, Packages, Paths, Sources, Step, Steps};
+use crate::{Ask, Family, ListedPackage, PackageFormat, Packages, Paths, Sources, Step, Steps};
 
 pub const EL: Family = Family {
     name: "el",
@@ -64,8 +64,9 @@ pub const EL: Family = Family {
         settle: Step { says: "setting package sources", script: include_str!("settle-sources.sh") },
         files: sources::files,
         credentials: sources::credentials,
-        pulp_syncs: false,
+        format: PackageFormat::Rpm,
     },
+    security: None,
     steps: Steps {
         lock: Step { says: "looking for the packages of the lock", script: include_str!("lock.sh") },
         update: Step { says: "updating packages", script: include_str!("update.sh") },

@@ -5,12 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use kiln_spec::SNAPSHOTS_FILE;
 use serde_json::Value;
 
 use crate::cluster_dir::printed;
 use crate::image_builds::{holding, layers};
 use crate::instance;
 use crate::lab::{Lab, cloud_root, read};
+use crate::pulp;
+use crate::pulp_server::{LOGIN, PulpServer};
 use crate::repository::{PASSWORD, Repository};
 use crate::rpms::{self, Rpm};
 
@@ -196,6 +199,36 @@ fn locked(lab: &Lab, scene: &Scene, first: &str) {
     let conf = layers(&second).iter().any(|layer| layer.join("etc/dnf/kiln-before-lock.conf").exists());
     assert!(!conf, "dnf is free again");
     lab.kiln(&["image", "delete", &second, "--yes"]);
+}
+
+/// A Pulp server fetches RPMs, and makes a snapshot when something is new.
+pub fn synced(lab: &mut Lab) {
+    let server = lab.pulp.get_or_insert_with(PulpServer::start);
+    assert_eq!(server.ask("repositories/rpm/rpm/")["count"], 0);
+    let scene = Scene::new(lab);
+    let repository = &scene.repository;
+    let upstream = repository.directory("el9");
+    rpms::publish(&upstream, &COMPUTE, &repository.gnupg_home());
+    fs::write(lab.path("site.asc"), repository.key()).expect("the key");
+    scene.write(lab, "1", "site.asc", "");
+    lab.edit(
+        &format!("address = \"{}/closed/el9\"\nsnapshot = \"1\"\n", repository.address),
+        &format!("address = \"{}/el9\"\npulp = \"rocky/9\"\n", repository.address),
+    );
+    lab.edit(&format!("credentials = \"env:{VARIABLE}\"\n"), &PulpServer::table());
+    let sync = || {
+        let output = pulp::try_sync(lab, LOGIN, &[]);
+        assert!(output.status.success(), "{}", printed(&output));
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")[0].clone()
+    };
+    let first = sync();
+    assert_eq!((&first["made"], &first["packages"]["all"]), (&true.into(), &COMPUTE.len().into()), "{first}");
+    assert_eq!(sync()["made"], false, "nothing is new");
+    rpms::publish(&upstream, &later(&["munge"]), &repository.gnupg_home());
+    let second = sync();
+    assert_eq!((&second["made"], &second["before"]), (&true.into(), &first["after"]), "{second}");
+    assert_ne!(second["after"], first["after"]);
+    fs::remove_file(lab.path(SNAPSHOTS_FILE)).expect("removed");
 }
 
 /// What a node of the family is asked: whether its updates need a reboot. Asked on a build instance that is kept.

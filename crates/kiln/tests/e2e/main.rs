@@ -178,6 +178,7 @@ const IMAGE_BUILDS: &[Scenario] = &[
 /// The EL family, with real dnf and rpm, and without a cluster.
 const EL: &[Scenario] = &[
     ("an EL image from a signed snapshot, and again from its lock", el::built_from_a_snapshot),
+    ("a Pulp server fetches RPMs", el::synced),
     ("what an EL node is asked", el::asked),
 ];
 

@@ -49,7 +49,7 @@ fn command(lab: &Lab, login: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn try_sync(lab: &Lab, login: &str, arguments: &[&str]) -> Output {
+pub fn try_sync(lab: &Lab, login: &str, arguments: &[&str]) -> Output {
     let arguments = [&["--json", "image", "sync"], arguments].concat();
     command(lab, login, &arguments).output().expect("kiln runs")
 }
