@@ -12,7 +12,7 @@ again() { eval "base_$(declare -f "$1")"; }
 again install_debian
 install_debian() {
     local want=(libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients
-        python3-libvirt qemu-system-x86 qemu-utils dnsmasq-base iptables ipset
+        python3-libvirt qemu-system-x86 qemu-utils dnsmasq-base dnsmasq-utils iptables ipset
         conntrack genisoimage) missing=() package parts=$ROOT/apt
     base_install_debian
     for package in "${want[@]}"; do
