@@ -1,5 +1,4 @@
-//! `kiln up` is killed with SIGKILL at ten different moments; each time the next `up` succeeds and `destroy` leaves
-//! nothing.
+//! `kiln up` is killed with SIGKILL at ten different moments, and each time the next one goes on from there.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -7,7 +6,8 @@ use std::process::Stdio;
 use crate::lab::Lab;
 use crate::leftovers;
 
-const MOMENTS: usize = 10;
+/// How often each of two runs is killed before it may come to its end.
+const KILLS: usize = 5;
 
 pub fn ten_moments(lab: &mut Lab) {
     // A small cluster: the moments matter here, not the number of nodes.
@@ -19,21 +19,22 @@ pub fn ten_moments(lab: &mut Lab) {
     lab.kiln(&["image", "build"]);
     let before = leftovers::look();
 
-    // A whole run tells how many lines there are; the moments are spread over them.
-    let lines = lines_of_a_run(lab);
+    // A whole run tells what there is to say; the moments are spread over it.
+    let steps = steps_of_a_run(lab);
     lab.destroy();
-    assert!(lines >= MOMENTS, "`up` prints only {lines} lines");
-    for moment in 0..MOMENTS {
-        let after_line = 1 + moment * (lines - 1) / MOMENTS;
-        kill_after(lab, after_line);
+    assert!(steps.len() >= 2 * KILLS, "`up` says only {steps:?}");
+    for first in 0..2 {
+        for kill in 0..KILLS {
+            let step = (2 * kill + first) * steps.len() / (2 * KILLS);
+            kill_at(lab, &steps, step);
+        }
         lab.kiln(&["up", "--yes"]);
         let status = lab.json(&["status"]);
         for node in status["nodes"].as_array().expect("nodes") {
-            assert_eq!(node["verdict"], "ok", "killed after line {after_line}: {node}");
+            assert_eq!(node["verdict"], "ok", "{node}");
         }
         lab.destroy();
         leftovers::assert_same(&before, &leftovers::look());
-        println!("  killed after line {after_line} of {lines}: up and destroy went well");
     }
 }
 
@@ -66,19 +67,33 @@ pub fn interrupt(lab: &Lab, arguments: &[&str], at: &str) -> (Option<i32>, Strin
     (child.wait().expect("the child ends").code(), seen.join("\n"))
 }
 
-fn lines_of_a_run(lab: &mut Lab) -> usize {
+/// What `up` says on its way, each thing once, without times and numbers.
+fn steps_of_a_run(lab: &mut Lab) -> Vec<String> {
     let output = lab.try_kiln(&["up", "--yes"]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
-    text.lines().count()
+    let mut steps: Vec<String> = Vec::new();
+    for step in text.lines().filter_map(step) {
+        if !steps.contains(&step) {
+            steps.push(step);
+        }
+    }
+    steps
 }
 
-fn kill_after(lab: &Lab, line: usize) {
+fn step(line: &str) -> Option<String> {
+    let (_, said) = line.strip_prefix('[')?.split_once("] ")?;
+    Some(said.split(',').next().unwrap_or_default().to_string())
+}
+
+/// As soon as it comes to a step, or to one behind it where others have done that one before.
+fn kill_at(lab: &Lab, steps: &[String], at: usize) {
     let mut child = lab.kiln_command(&["up", "--yes"]).stderr(Stdio::piped()).spawn().expect("kiln runs");
-    let lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
-    let seen = lines.take(line).count();
-    // It may have been quicker than last time; then there is nothing left to kill, which is a moment too.
+    let mut lines =
+        BufReader::new(child.stderr.take().expect("standard error")).lines().map_while(Result::ok);
+    let is_due = |said: &String| steps.iter().position(|step| step == said).is_some_and(|place| place >= at);
+    let seen = lines.find_map(|line| step(&line).filter(is_due));
     child.kill().expect("the child is ours");
     child.wait().expect("the child ends");
-    assert!(seen > 0, "kiln said nothing before it was killed");
+    println!("  killed at: {}", seen.expect("it comes to that"));
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use crate::cluster_dir::printed;
 use crate::lab::{Lab, no_more_faults, order, wait};
+use crate::reconcile::{cloud, looked};
 use crate::rollout::{use_image, which_image};
 
 const GROUP: &str = "burst";
@@ -34,6 +36,11 @@ fn states(lab: &mut Lab) -> Vec<String> {
 fn instances(lab: &mut Lab) -> BTreeSet<String> {
     let there = |h: &&serde_json::Value| h["group"] == "compute.burst" && !h["instance_id"].is_null();
     lab.hosts().iter().filter(there).map(|h| h["name"].as_str().unwrap_or_default().to_string()).collect()
+}
+
+/// Whether the cloud has an instance of a node that the file may no longer have.
+fn has_instance(node: &str) -> bool {
+    cloud(async |cloud| cloud.instances("e2e").await).iter().any(|instance| instance.name == node)
 }
 
 fn wait_all_off(lab: &mut Lab) {
@@ -168,6 +175,95 @@ pub fn no_room(lab: &mut Lab) {
     lab.on("control", &["scontrol", "update", &format!("jobid={id}"), "starttime=now"]);
     lab.wait_job(&id, "COMPLETED");
     wait_all_off(lab);
+}
+
+/// A smaller group, and another flavor: a node that is busy goes when its job has ended, and not before.
+pub fn changed_under_a_job(lab: &mut Lab) {
+    let file = lab.read_file().replace("idle = \"15s\"", "idle = \"10m\"");
+    lab.write_file(&file);
+    lab.kiln(&["up"]);
+    let until_told = "until test -e may-go; do sleep 0.2; done; echo whole";
+    let start = |lab: &mut Lab, node: &str, options: &str| {
+        lab.as_user("login-0", "rm -f may-go");
+        let id = lab
+            .submit(&format!("--partition=burst --nodelist={node} --output=went.%j {options}"), until_told);
+        lab.wait_job(&id, "RUNNING");
+        id
+    };
+    let ends_well = |lab: &mut Lab, id: &str| {
+        lab.as_user("login-0", "touch may-go");
+        lab.wait_job(id, "COMPLETED");
+        assert_eq!(
+            (lab.job(id, "Restarts"), lab.as_user("login-0", &format!("cat went.{id}"))),
+            ("0".into(), "whole".into())
+        );
+    };
+
+    let busy = start(lab, "burst-5", "");
+    let smaller = file.replace("burst-[0-5]", "burst-[0-4]");
+    // A slurm.conf that Slurm refuses takes no node away: kilnd goes on with the fleet as it was.
+    lab.write_file(&smaller.replace("KillWait = 30\n", "KillWat = 30\n"));
+    let refused = printed(&lab.try_kiln(&["configure"]));
+    assert!(refused.contains("KillWat"), "{refused}");
+    looked(lab);
+    assert!(has_instance("burst-5"));
+    assert_eq!(lab.job(&busy, "JobState"), "RUNNING");
+
+    lab.write_file(&smaller);
+    let output = lab.try_kiln(&["up", "--yes"]);
+    assert_eq!(output.status.code(), Some(3), "{}", printed(&output));
+    assert!(has_instance("burst-5"));
+    let status = lab.json(&["status"]);
+    let leaver = status["nodes"].as_array().and_then(|nodes| nodes.iter().find(|n| n["node"] == "burst-5"));
+    assert_eq!(leaver.map(|n| &n["verdict"]), Some(&"leaving: no longer in the file".into()), "{status}");
+    ends_well(lab, &busy);
+    lab.kiln(&["up", "--yes"]);
+    assert!(!has_instance("burst-5"));
+    assert!(!lab.on("control", &["scontrol", "show", "node", "--oneliner"]).contains("burst-5"));
+    lab.write_file(&file);
+    lab.kiln(&["up"]);
+
+    let idle = lab.submit("--partition=burst --nodelist=burst-1 --output=/dev/null", "true");
+    lab.wait_job(&idle, "COMPLETED");
+    let busy = start(lab, "burst-0", "");
+    let larger = file.replace("nodes = \"burst-[0-5]\"\n", "nodes = \"burst-[0-5]\"\nflavor = \"large\"\n");
+    lab.write_file(&larger);
+    let plan = lab.kiln(&["plan"]);
+    assert!(plan.contains("(2 nodes) when their jobs have ended, flavor medium -> large"), "{plan}");
+    lab.kiln(&["up", "--yes"]);
+    wait("the idle node is gone", || !instances(lab).contains("burst-1"));
+    assert_eq!(lab.job(&busy, "JobState"), "RUNNING");
+    ends_well(lab, &busy);
+    wait("the busy node is gone, too", || !instances(lab).contains("burst-0"));
+    lab.kiln(&["up", "--yes"]);
+    let busy = start(lab, "burst-0", "--cpus-per-task=4 --requeue");
+
+    // At once: its job is run again, on a node of the flavor that the file has.
+    lab.write_file(&file);
+    let plan = lab.kiln(&["apply", "--now", "--dry-run"]);
+    assert!(plan.contains(&format!("powers down burst-0 (1 node) at once with job {busy}")), "{plan}");
+    lab.kiln(&["apply", "--now", "--yes"]);
+    wait("the job does not run", || lab.job(&busy, "JobState") != "RUNNING");
+    lab.as_user("login-0", &format!("scancel {busy}; touch may-go"));
+    gone_during_up(lab);
+    lab.write_file(&file.replace("idle = \"10m\"", "idle = \"15s\""));
+    lab.kiln(&["up", "--yes"]);
+    wait_all_off(lab);
+}
+
+/// A node that is powered down while `kiln up` waits for it: it gets its configuration when it comes again.
+fn gone_during_up(lab: &mut Lab) {
+    let id = lab.submit("--partition=burst --nodelist=burst-1 --output=/dev/null", "true");
+    lab.wait_job(&id, "COMPLETED");
+    lab.on("burst-1", &["systemctl", "stop", "ssh"]);
+    std::thread::scope(|scope| {
+        let up = scope.spawn(|| lab.try_kiln(&["up", "--yes"]));
+        lab.on("control", &["scontrol", "update", "nodename=burst-1", "state=power_down_force"]);
+        wait("its instance is gone", || !has_instance("burst-1"));
+        wait("`kiln up` goes on without it", || up.is_finished());
+        let up = up.join().expect("no panic");
+        assert!(up.status.success(), "{}", printed(&up));
+    });
 }
 
 /// A new image: what is idle goes at once, what is busy when its job is over, and all come back on the new one. The

@@ -196,11 +196,17 @@ impl Lab {
 /// Waits until something is so; two minutes are more than anything here takes.
 pub fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
-    while !is_so() {
+    loop {
+        let look = Instant::now();
+        if is_so() {
+            return;
+        }
         let waited = start.elapsed();
         assert!(waited < Duration::from_secs(120), "timed out waiting until {what}");
-        // What takes long is looked at less often: most looks are a run of Kiln and of SSH, and other lanes want to go on.
-        std::thread::sleep((waited / 8).clamp(Duration::from_millis(100), Duration::from_secs(1)));
+        // What takes long, or is much work to look at, is looked at less often: most looks are a run of Kiln and of SSH, and
+        // other lanes want to go on.
+        let pause = (waited / 8).max(look.elapsed() * 2);
+        std::thread::sleep(pause.clamp(Duration::from_millis(100), Duration::from_secs(2)));
     }
 }
 

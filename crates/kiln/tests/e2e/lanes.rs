@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crate::lab::cloud_root;
-use crate::{Suite, images, leftovers};
+use crate::{Suite, failures, images, leftovers};
 
 /// Says that this run is one lane, named behind it.
 pub const FLAG: &str = "--lane";
@@ -18,7 +18,7 @@ pub const FLAG: &str = "--lane";
 const NEIGHBOUR: &str = "openstack";
 
 /// Lanes that begin with the images of others, which build them: lane and builders.
-const SHARERS: [(&str, &[&str]); 2] = [("elastic", &["bookworm"]), ("trixie", &["newer", "bookworm"])];
+const SHARERS: [(&str, &[&str]); 2] = [("elastic", &["bookworm"]), ("mixed", &["newer", "bookworm"])];
 
 pub fn run<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
     let mut lanes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -43,30 +43,43 @@ pub fn run<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
             }
             images::share(&from, &to);
         }
-        let well = Lane::start(name, suites).wait();
+        let ended = Lane::start(name, suites).wait();
         running[name].store(false, Ordering::Relaxed);
-        well
+        ended
     };
-    let ended: Vec<bool> = std::thread::scope(|scope| {
+    let ended: Vec<Ended> = std::thread::scope(|scope| {
         let run_lane = &run_lane;
         let lanes: Vec<_> =
             lanes.iter().map(|(name, suites)| scope.spawn(move || run_lane(name, suites))).collect();
-        lanes.into_iter().map(|lane| lane.join().unwrap_or(false)).collect()
+        lanes.into_iter().map(|lane| lane.join().unwrap_or_default()).collect()
     });
+    let mut well = ended.iter().all(|lane| lane.well);
     if others || leftovers::other_clouds(&known) {
         println!("NOT COMPARED: the whole machine before and after, because other local clouds run on it");
     } else {
-        leftovers::assert_same(&before, &leftovers::look_beside(&neighbour));
-        println!("the machine is as it was before");
+        let left = leftovers::difference(&before, &leftovers::look_beside(&neighbour));
+        well &= left.is_empty();
+        println!("left on the machine: {}", if left.is_empty() { "nothing" } else { &left });
     }
-    if ended.iter().all(|well| *well) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    for told in ended.iter().flat_map(|lane| &lane.failures) {
+        println!("{told}");
+    }
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What has become of a lane, and what it told of its failures.
+#[derive(Default)]
+struct Ended {
+    well: bool,
+    failures: Vec<String>,
 }
 
 struct Lane {
     name: String,
     start: Instant,
     child: Child,
-    printer: JoinHandle<()>,
+    /// Ends with what the lane told of its failures.
+    printer: JoinHandle<Vec<String>>,
 }
 
 impl Lane {
@@ -83,17 +96,25 @@ impl Lane {
             .expect("this program runs again");
         let prefix = format!("{name:>8} | ");
         let printer = std::thread::spawn(move || {
+            let mut told = Vec::new();
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 println!("{prefix}{line}");
+                if line.starts_with(failures::MARK) {
+                    told.push(line);
+                }
             }
+            told
         });
         Lane { name: name.into(), start: Instant::now(), child, printer }
     }
 
-    fn wait(mut self) -> bool {
+    fn wait(mut self) -> Ended {
         let status = self.child.wait().expect("the lane ends");
-        let _ = self.printer.join();
+        let mut failures = self.printer.join().unwrap_or_default();
         println!("lane {}: {status} after {} s", self.name, self.start.elapsed().as_secs());
-        status.success()
+        if !status.success() && failures.is_empty() {
+            failures.push(format!("{}lane {}: {status}", failures::MARK, self.name));
+        }
+        Ended { well: status.success(), failures }
     }
 }

@@ -57,8 +57,13 @@ fn look_at_host() -> BTreeSet<String> {
 }
 
 pub fn assert_same(before: &BTreeSet<String>, after: &BTreeSet<String>) {
-    let left: Vec<&String> = after.difference(before).collect();
-    assert!(left.is_empty(), "left behind:\n{left:#?}");
+    let left = difference(before, after);
+    assert!(left.is_empty(), "left behind:\n{left}");
+}
+
+/// What was not there before, a line each.
+pub fn difference(before: &BTreeSet<String>, after: &BTreeSet<String>) -> String {
+    after.difference(before).map(|left| format!("{left}\n")).collect()
 }
 
 /// Whether other local clouds are at work on this machine, whose things come and go.

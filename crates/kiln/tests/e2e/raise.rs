@@ -127,12 +127,4 @@ pub fn failed_build(lab: &mut Lab) {
     assert_eq!(code, Some(130), "{said}");
     assert_eq!(before, lab.json(&["image", "list"]));
     lab.write_file(&file);
-
-    lab.edit("[control]\n", "[image.spare]\nsource = \"default\"\ncommands = [\"true\"]\n\n[control]\n");
-    lab.kiln(&["image", "build", "spare"]);
-    lab.kiln(&["image", "delete", "spare", "--yes"]);
-    assert_eq!(before, {
-        lab.write_file(&file);
-        lab.json(&["image", "list"])
-    });
 }

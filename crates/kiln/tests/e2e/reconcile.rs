@@ -173,7 +173,7 @@ pub fn healthy(lab: &mut Lab) {
 }
 
 /// kilnd has looked twice more.
-fn looked(lab: &mut Lab) {
+pub fn looked(lab: &mut Lab) {
     let look = |lab: &mut Lab| {
         let fleet = ["kiln", "--json", "fleet", "health"];
         let health: Value = serde_json::from_str(&lab.on("control", &fleet)).expect("JSON");
