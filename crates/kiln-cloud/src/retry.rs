@@ -67,6 +67,11 @@ pub async fn once<T>(operation: impl Future<Output = T>) -> T {
     ONCE.scope((), operation).await
 }
 
+/// Whether the caller has to look again before the next attempt.
+pub fn is_once() -> bool {
+    ONCE.try_with(|()| ()).is_ok()
+}
+
 /// Calls `operation` until it succeeds, fails for good, or the budget is spent. It is told the number of the
 /// attempt, from 0: a second attempt may meet the effects of a first whose answer was lost.
 pub async fn retry<T, F, O>(policy: &Policy, mut operation: F) -> Result<T>
@@ -82,7 +87,7 @@ where
             Err(error) => error,
         };
         let wait = policy.wait_after(&error, attempt, start.elapsed(), rand::random::<f64>());
-        let Some(wait) = wait.filter(|_| ONCE.try_with(|()| ()).is_err()) else { return Err(error) };
+        let Some(wait) = wait.filter(|_| !is_once()) else { return Err(error) };
         tracing::debug!(attempt, ?wait, %error, "trying again");
         sleep(wait).await;
         attempt += 1;

@@ -72,7 +72,8 @@ impl Deployment<'_> {
             exports: self.exports(observed)?,
         };
         let fleet_file = self.fleet_file_with(observed, images).await?;
-        let secrets = Secrets::read(|secret| self.secrets.read(secret), fleet_file, self.ssh_public_key()?)?;
+        let secrets =
+            Secrets::read(self.spec, |secret| self.secrets.read(secret), fleet_file, self.ssh_public_key()?)?;
         Ok((inventory, secrets))
     }
 

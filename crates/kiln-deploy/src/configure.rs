@@ -11,7 +11,7 @@ use kiln_image::Event;
 use kiln_site::{Inventory, NodeKeys, Secrets, Site, site};
 use kiln_slurm::parse_nodes;
 use kiln_spec::{Role, Spec};
-use kiln_ssh::{Host, Ssh};
+use kiln_ssh::{Host, Output, Ssh};
 use kiln_wire::{ApplyReport, BackupList, Bundle, Format as _, labels};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -24,6 +24,8 @@ use crate::observe::Observed;
 
 /// From an instance that the cloud calls active until its sshd answers. Firmware, or a hypervisor that emulates, takes minutes.
 pub(crate) const SSH_LIMIT: Duration = Duration::from_secs(600);
+/// How often the cloud is asked whether a node that does not answer is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The processor's own instructions where they can be had: nearly every node of every run has the binary already.
 pub(crate) const DIGEST: &str = r#"openssl dgst -sha256 -r "$1" 2>/dev/null || sha256sum "$1""#;
 
@@ -211,8 +213,27 @@ impl Deployment<'_> {
         if !self.spec.node(&host.name).is_some_and(|node| node.elastic) {
             return false;
         }
-        let instances = self.cloud.instances(&self.spec.name).await.unwrap_or_default();
+        let Ok(instances) = self.cloud.instances(&self.spec.name).await else { return false };
         !instances.iter().any(|i| node_of(i) == host.name && i.status == InstanceStatus::Active)
+    }
+
+    async fn until_left(&self, host: &Host) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            if self.has_left(host).await {
+                return;
+            }
+        }
+    }
+
+    /// Asks a node once it answers over SSH: it may still be booting. One that is powered down meanwhile never answers.
+    pub(crate) async fn ask_when_up(&self, ssh: &Ssh, host: &Host, ask: &[&str]) -> Result<Output> {
+        tokio::select! {
+            answer = ssh.wait_output(host, ask, SSH_LIMIT) => Ok(answer?),
+            () = self.until_left(host) => {
+                Err(Error::NotActive { node: host.name.clone(), status: "powered down".into() })
+            }
+        }
     }
 
     /// Fixed nodes that are off or broken, with their state. They are not waited for, and the others are configured without
@@ -277,7 +298,7 @@ impl Deployment<'_> {
         dry_run: bool,
     ) -> Result<()> {
         let ask = ["sh", "-c", DIGEST, "sh", kiln_wire::paths::KILN];
-        let sum = ssh.wait_output(host, &ask, SSH_LIMIT).await?;
+        let sum = self.ask_when_up(ssh, host, &ask).await?;
         if !dry_run && !sum.stdout.starts_with(digest) {
             (self.progress)(Event::working(&host.name, "copying kiln"));
             let install = ["sh", "-c", kiln_image::INSTALL_KILN, "sh", digest];

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kiln_cloud::Cloud;
 use kiln_image::{Progress, instance_name};
-use kiln_site::services::{self, NODE_SEED, SSH_KEY};
+use kiln_site::services::{NODE_SEED, SSH_KEY};
 use kiln_spec::Spec;
 use kiln_ssh::Ssh;
 use tokio_util::sync::CancellationToken;
@@ -47,7 +47,7 @@ impl<'a> Deployment<'a> {
             did: "found",
             source,
         })?;
-        let secrets = SecretStore::new(dir.join("secrets")).with_given(services::given_secrets(spec));
+        let secrets = SecretStore::new(dir.join("secrets"), spec);
         Ok(Deployment { spec, cloud, secrets, progress, stop, kiln, dir })
     }
 

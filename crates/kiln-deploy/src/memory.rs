@@ -9,7 +9,7 @@ use kiln_slurm::parse_nodes;
 use kiln_spec::Role;
 use kiln_ssh::{Host, Ssh};
 
-use crate::configure::{SSH_LIMIT, slurm_nodes};
+use crate::configure::slurm_nodes;
 use crate::deployment::Deployment;
 use crate::error::Result;
 use crate::nodes::bounded;
@@ -35,7 +35,7 @@ impl Deployment<'_> {
         let asked = self.hosts(observed, self.samples(observed, inventory).into_iter())?;
         let answers = bounded(asked, self.spec.concurrency, async |host: Host| {
             // A node that does not answer has its like, and `configure` tells of it later.
-            let output = ssh.wait_output(&host, &["slurmd", "-C"], SSH_LIMIT).await.ok()?;
+            let output = self.ask_when_up(ssh, &host, &["slurmd", "-C"]).await.ok()?;
             Some((host.name, reported(&output.stdout)?))
         })
         .await;

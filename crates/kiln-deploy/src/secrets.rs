@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kiln_site::{Form, Secret, services};
+use kiln_spec::Spec;
 use kiln_wire::SecretText;
 use rand::RngExt as _;
 use ssh_key::{LineEnding, PrivateKey};
@@ -39,18 +40,16 @@ const CLUSTER_ID: &str = "cluster-id";
 #[derive(Debug, Clone)]
 pub struct SecretStore {
     dir: PathBuf,
+    /// Those that the cluster needs.
+    pub secrets: Vec<&'static Secret>,
     /// Names of those that the site gives. They are never made here.
     given: &'static [&'static str],
 }
 
 impl SecretStore {
-    pub fn new(dir: impl Into<PathBuf>) -> Self {
-        SecretStore { dir: dir.into(), given: &[] }
-    }
-
-    #[must_use]
-    pub fn with_given(self, given: &'static [&'static str]) -> Self {
-        SecretStore { given, ..self }
+    pub fn new(dir: impl Into<PathBuf>, spec: &Spec) -> Self {
+        let (secrets, given) = (services::secrets_of(spec), services::given_secrets(spec));
+        SecretStore { dir: dir.into(), secrets, given }
     }
 
     /// Whether the site gives it.
@@ -70,17 +69,22 @@ impl SecretStore {
     /// Generates those that are missing.
     pub fn ensure(&self) -> Result<()> {
         self.make_dir()?;
-        for secret in services::secrets() {
-            if self.is_given(secret) {
-                let path = self.path(secret);
-                if !path.exists() {
-                    return Err(Error::SecretNotGiven { name: secret.name, path });
-                }
-                continue;
-            }
+        self.check_given()?;
+        for secret in self.secrets.iter().filter(|secret| !self.is_given(secret)) {
             self.make_missing(secret.name, || generate(secret.form))?;
         }
         self.make_missing(CLUSTER_ID, || Ok(hex::encode(rand::rng().random::<[u8; 8]>()).into()))
+    }
+
+    /// What the site gives must be there.
+    pub fn check_given(&self) -> Result<()> {
+        for secret in self.secrets.iter().filter(|secret| self.is_given(secret)) {
+            let path = self.path(secret);
+            if !path.exists() {
+                return Err(Error::SecretNotGiven { name: secret.name, path });
+            }
+        }
+        Ok(())
     }
 
     fn make_missing(&self, name: &str, value: impl FnOnce() -> Result<SecretText>) -> Result<()> {
@@ -213,10 +217,18 @@ mod tests {
 
     use super::*;
 
+    fn store(dir: &Path, tables: &str) -> SecretStore {
+        let text = format!(
+            "[cluster]\nname = \"x\"\n[cloud]\nkind = \"local\"\n[compute.x]\nnodes = \"x1\"\n\
+             [image.default]\nsource = \"trixie\"\n{tables}"
+        );
+        SecretStore::new(dir, &kiln_spec::parse(&text, "cluster.toml").unwrap())
+    }
+
     #[test]
     fn secrets_are_made_once_and_rotated_one_by_one() {
         let dir = tempfile::tempdir().unwrap();
-        let store = SecretStore::new(dir.path().join("secrets"));
+        let store = store(&dir.path().join("secrets"), "");
         store.ensure().unwrap();
         let all = || services::secrets().into_iter().map(|secret| store.read(secret).unwrap());
         let before: Vec<SecretText> = all().collect();
@@ -245,7 +257,7 @@ mod tests {
     #[test]
     fn the_id_of_the_cluster_is_made_once() {
         let dir = tempfile::tempdir().unwrap();
-        let store = SecretStore::new(dir.path());
+        let store = store(dir.path(), "");
         assert_eq!(store.cluster_id().unwrap(), None);
         store.ensure().unwrap();
         let id = store.cluster_id().unwrap();
@@ -261,12 +273,13 @@ mod tests {
     #[test]
     fn a_secret_of_the_site_is_never_made() {
         let dir = tempfile::tempdir().unwrap();
-        let store = SecretStore::new(dir.path()).with_given(&["munge-key"]);
+        let store = store(dir.path(), "[accounting]\nhost = \"dbd.example.org\"\n");
         let munge = services::secrets().into_iter().find(|secret| secret.name == "munge-key").unwrap();
         assert!(matches!(store.ensure(), Err(Error::SecretNotGiven { name: "munge-key", .. })));
         assert!(!store.path(munge).exists());
         fs::write(store.path(munge), [0xff; 128]).unwrap();
         store.ensure().unwrap();
+        assert!(!dir.path().join("database-password").exists(), "the database is the site's");
         let said = store.read(munge).unwrap_err().to_string();
         assert!(said.ends_with("is damaged: it is not base64 of 32 to 1024 bytes"), "{said}");
         // As `base64` writes it, in lines.
@@ -280,7 +293,7 @@ mod tests {
     #[test]
     fn an_emptied_secret_is_reported_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let store = SecretStore::new(dir.path());
+        let store = store(dir.path(), "");
         store.ensure().unwrap();
         fs::write(store.path(&NODE_SEED), "").unwrap();
         store.ensure().unwrap();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use kiln_slurm::Release;
+use kiln_spec::Spec;
 use kiln_wire::SecretText;
 
 use crate::secret::Secret;
@@ -62,13 +63,14 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Reads those secrets of the services that are written on nodes.
+    /// Reads those secrets of the cluster's services that are written on nodes.
     pub fn read<E>(
+        spec: &Spec,
         mut value: impl FnMut(&Secret) -> Result<SecretText, E>,
         fleet_file: SecretText,
         ssh_public_key: String,
     ) -> Result<Self, E> {
-        let on_nodes = services::secrets().into_iter().filter(|secret| secret.on_nodes);
+        let on_nodes = services::secrets_of(spec).into_iter().filter(|secret| secret.on_nodes);
         let values = on_nodes.map(|secret| Ok((secret.name, value(secret)?))).collect::<Result<_, E>>()?;
         Ok(Secrets { values, fleet_file, ssh_public_key })
     }
@@ -99,7 +101,11 @@ mod tests {
     #[test]
     fn secrets_are_not_shown() {
         let value = |secret: &Secret| Ok::<_, ()>(format!("s3cret {}", secret.name).into());
-        let secrets = Secrets::read(value, "s3cret".into(), "ssh-ed25519 A".into()).unwrap();
+        let spec = kiln_spec::parse(
+            "[cluster]\nname = \"x\"\n[cloud]\nkind = \"local\"\n[compute.x]\nnodes = \"x1\"\n[image.default]\nsource = \"trixie\"\n",
+            "cluster.toml",
+        );
+        let secrets = Secrets::read(&spec.unwrap(), value, "s3cret".into(), "ssh-ed25519 A".into()).unwrap();
         let keys = NodeKeys {
             seal_key: "s3cret".into(),
             seal_recipient: "public".into(),

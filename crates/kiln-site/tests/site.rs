@@ -66,7 +66,10 @@ fn secrets() -> Secrets {
         "database-password" => Ok("DATABASE-SECRET".into()),
         other => Err(format!("{other} is not for nodes")),
     };
-    Secrets::read(value, "{ TOKEN-SECRET }".into(), "ssh-ed25519 AAAA kiln".into()).unwrap()
+    let text = "[cluster]\nname = \"x\"\n[cloud]\nkind = \"local\"\n[compute.x]\nnodes = \"x1\"\n\
+                [image.default]\nsource = \"trixie\"\n";
+    let spec = kiln_spec::parse(text, "cluster.toml").unwrap();
+    Secrets::read(&spec, value, "{ TOKEN-SECRET }".into(), "ssh-ed25519 AAAA kiln".into()).unwrap()
 }
 
 fn keys(node: &str) -> NodeKeys {

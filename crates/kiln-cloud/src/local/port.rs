@@ -1,7 +1,8 @@
 //! An instance's network: a namespace, a cable to the bridge, an address, and the security groups' rules.
 //!
 //! The rules are in the instance's own namespace, so its root could lift them: they keep others out, they
-//! do not guard against the instance itself.
+//! do not guard against the instance itself. At the host's end of the cable an instance has its own address and no other one:
+//! the metadata knows who asks by that.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -27,6 +28,7 @@ pub fn plug(port: &Port) -> Result<()> {
          link add {link} type veth peer name eth0 address {mac} netns {netns}\n\
          link set {link} alias {owner} master {bridge} up\n"
     ))?;
+    exec::nft(&own_address_only(port))?;
     // The address may have been another instance's. The host forgets it here; see `announce` for the others.
     exec::ip_force(&format!("neigh flush to {address} dev {bridge}\n"));
     let notify = "/proc/sys/net/ipv4/conf/eth0/arp_notify";
@@ -74,6 +76,12 @@ pub fn unplug_named(netns: &str, link: &str) {
     if link_there {
         exec::ip_force(&format!("link del {link}\n"));
     }
+    // The kernel leaves the table of a link that is gone.
+    if (link_there || netns_there)
+        && let Err(error) = exec::nft(&without_table(netns))
+    {
+        tracing::debug!(%error, "nft");
+    }
     if netns_there {
         exec::ip_force(&format!("netns del {netns}\n"));
     }
@@ -81,6 +89,21 @@ pub fn unplug_named(netns: &str, link: &str) {
 
 fn own_network(port: &Port) -> IpNet {
     IpNet::new(port.address.into(), port.prefix).unwrap_or_else(|_| IpAddr::from(port.address).into())
+}
+
+/// Adding before deleting makes the deletion valid whether or not the table was there.
+fn without_table(table: &str) -> String {
+    format!("add table netdev {table}\ndelete table netdev {table}\n")
+}
+
+/// In a table that is named like the instance's namespace.
+fn own_address_only(port: &Port) -> String {
+    let Port { netns, link, address, .. } = port;
+    format!(
+        "{}table netdev {netns} {{\n chain own {{\n  type filter hook ingress device \"{link}\" priority 0;\n  \
+         ip saddr != {address} drop\n  arp saddr ip != {address} drop\n }}\n}}\n",
+        without_table(netns)
+    )
 }
 
 /// What comes in: answers, loopback, ICMP, what the rules allow. Nothing else.

@@ -2,7 +2,7 @@
 //! `create.rs`, how they go in `delete.rs`.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,12 +14,14 @@ use super::driver::{Driver, checked, missing, until};
 use super::labels::{cluster_of, tag};
 use super::session::Service::Compute;
 use super::wire::{Port, Server};
-use crate::retry::{Policy, retry};
+use crate::retry::{Policy, is_once, retry};
 use crate::{Class, Error, Instance, InstanceStatus, Labels, Rebuild, Result};
 use kiln_wire::labels;
 
 /// For a server to be off, on, or gone.
 pub(super) const POWER_LIMIT: Duration = Duration::from_secs(300);
+/// What a caller has looked at before may be otherwise by then.
+const STALE: Duration = Duration::from_secs(5);
 
 impl Driver {
     /// In the order of their creation.
@@ -105,7 +107,14 @@ impl Driver {
         }});
         // Nova would turn a server that is off, off again. One that cannot be started is rebuilt all the same.
         if server.status() == InstanceStatus::Stopped {
+            let asked = Instant::now();
             match self.start(id).await {
+                Err(Error { class: Class::Failed, .. }) if asked.elapsed() < STALE || !is_once() => {}
+                // A start takes minutes at times, and the node may be at work since.
+                Ok(_) | Err(Error { class: Class::Failed, .. }) if is_once() => {
+                    let started = format!("{} was off and is started before it is rebuilt", server.name);
+                    return Err(Error::new(Class::Busy { after: None }, started));
+                }
                 Ok(_) | Err(Error { class: Class::Failed, .. }) => {}
                 Err(error) => return Err(error),
             }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod copy;
+mod kept;
 mod listing;
 mod lost;
 mod neighbours;

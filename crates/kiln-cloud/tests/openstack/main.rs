@@ -92,7 +92,12 @@ async fn a_servers_life() {
         ssh_key: new.ssh_key.clone(),
         labels,
     };
-    cloud.rebuild(&made.id, rebuild).await.unwrap();
+    // It is started first, which takes its time: who wants to look again before each attempt can.
+    let first = kiln_cloud::retry::once(cloud.rebuild(&made.id, rebuild.clone())).await.unwrap_err();
+    assert!(matches!(first.class, Class::Busy { .. }), "{first}");
+    let started = cloud.instance(&made.id).await.unwrap();
+    assert_eq!((&started.status, &started.image), (&InstanceStatus::Active, &rebuilt.image));
+    kiln_cloud::retry::once(cloud.rebuild(&made.id, rebuild)).await.unwrap();
     let rebuilt =
         cloud.wait_active(std::slice::from_ref(&made.id), deadline(), |_| {}).await.unwrap().remove(0);
     assert_eq!(rebuilt.image.as_deref(), Some(site.image_a.as_str()));

@@ -32,7 +32,12 @@ impl Deployment<'_> {
         self.ask_accounts(&mut observed).await;
         self.ask_about_removals(&mut observed).await;
         let id = self.secrets.cluster_id()?;
-        plan(self.spec, id.as_deref(), &observed, &targets(self.spec, &observed), removal)
+        let mut plan = plan(self.spec, id.as_deref(), &observed, &targets(self.spec, &observed), removal)?;
+        // `apply` refuses to begin without it.
+        if let Err(missing) = self.secrets.check_given() {
+            plan.notes.push(format!("{missing}; {}", missing.hint().unwrap_or_default()));
+        }
+        Ok(plan)
     }
 
     /// Carries out `plan`, all but its drains, which come before it: see [`Deployment::drain`]. Its images must exist already.

@@ -136,12 +136,20 @@ impl Executor {
         let mut instance = observe::find(&self.store, fleet, &request.node).await?;
         while !self.stop.is_cancelled() {
             instance = observe::refresh(fleet, instance).await?;
-            let done_before = match (&instance, begun) {
-                (Some(instance), None) => observe::done_before(&self.slurm, request, instance).await,
-                _ => None,
+            let known = match begun {
+                None => self.slurm.node(&request.node).await.ok().flatten(),
+                Some(_) => None,
             };
-            let seen =
-                Observation { instance: instance.clone(), begun, done_before, elapsed: start.elapsed() };
+            let seen = Observation {
+                instance: instance.clone(),
+                begun,
+                done_before: instance
+                    .as_ref()
+                    .filter(|_| begun.is_none())
+                    .and_then(|instance| observe::done_before(request, instance, known.as_ref())),
+                booted_since: observe::booted_since(request, known.as_ref()),
+                elapsed: start.elapsed(),
+            };
             let action = plan(request, target.as_deref(), &seen);
             if action.touches_the_node()
                 && let Some(why) = observe::objection(&self.slurm, request).await?

@@ -19,6 +19,8 @@ pub struct Observation {
     pub begun: Option<CloudOperation>,
     /// What an earlier attempt asked of the cloud and is known to have happened.
     pub done_before: Option<CloudOperation>,
+    /// Slurm has seen it boot since the request, whoever saw to that.
+    pub booted_since: bool,
     /// Since this attempt began.
     pub elapsed: Duration,
 }
@@ -59,18 +61,23 @@ fn object(kind: RequestKind, node: &Node) -> Option<String> {
 }
 
 /// What an earlier attempt at this request, perhaps of another daemon, is known to have done. The record alone is no proof:
-/// it was written before the cloud was asked.
-pub async fn done_before(slurm: &Slurm, request: &Request, instance: &Instance) -> Option<CloudOperation> {
+/// it was written before the cloud was asked. `node`: as Slurm knows it now.
+pub fn done_before(request: &Request, instance: &Instance, node: Option<&Node>) -> Option<CloudOperation> {
     let (operation, began) = (request.operation?, request.began?);
     let happened = match operation {
         CloudOperation::Rebuild => was_rebuilt(instance.built, request.built_before, began),
         CloudOperation::Create | CloudOperation::Delete => false,
         CloudOperation::Reboot | CloudOperation::Start => {
-            let node = slurm.node(&request.node).await.ok().flatten();
             node.and_then(|n| n.booted).is_some_and(|booted| booted >= began - BOOT_TIME_ROUNDING)
         }
     };
     happened.then_some(operation)
+}
+
+/// Whether Slurm has what it asked for. It works out boot times by its own clock, which is also the request's; the cloud's may
+/// show anything.
+pub fn booted_since(request: &Request, node: Option<&Node>) -> bool {
+    node.and_then(|n| n.booted).is_some_and(|booted| booted >= request.received)
 }
 
 /// When the instance was built, and when it had been before a rebuild was asked for.

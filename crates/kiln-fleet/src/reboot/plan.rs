@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
 
 use super::observe::Observation;
@@ -45,9 +44,9 @@ pub fn plan(request: &Request, target: Option<&str>, seen: &Observation) -> Acti
     if let InstanceStatus::Held { how } = &instance.status {
         return Action::Fail(format!("somebody has set its instance aside: it is {how}"));
     }
-    let asked = (request.kind == RequestKind::Reboot).then_some(request.received);
+    let to_boot = request.kind == RequestKind::Reboot && !seen.booted_since;
     let done = seen.begun.or(seen.done_before);
-    let needed = match (needed(instance, target, asked), target) {
+    let needed = match (needed(instance, target, to_boot), target) {
         // A rollout wants a fresh root, also of the image that is there: the node did not come up with it.
         (Needed::Nothing, Some(image)) if request.kind == RequestKind::Rebuild && done.is_none() => {
             Needed::Rebuild { image: image.to_string() }
@@ -61,7 +60,7 @@ pub fn plan(request: &Request, target: Option<&str>, seen: &Observation) -> Acti
             LONGEST_BUILD.as_secs() / 60
         )),
         (Needed::Time, _) => Action::Wait,
-        (Needed::Nothing, None) => Action::Finish("nothing to do: built since the request"),
+        (Needed::Nothing, None) => Action::Finish("nothing to do: booted since the request"),
         // A second time would be one too many.
         (Needed::Nothing | Needed::Reboot | Needed::Start, Some(operation)) => {
             Action::Finish(past_tense(operation))
@@ -88,8 +87,8 @@ enum Needed {
     Time,
 }
 
-/// `reboot_asked`: when a reboot was asked for, if it was. An instance that was built since then has had it.
-fn needed(instance: &Instance, target: Option<&str>, reboot_asked: Option<Timestamp>) -> Needed {
+/// `to_boot`: a reboot was asked for, and has not been seen since.
+fn needed(instance: &Instance, target: Option<&str>, to_boot: bool) -> Needed {
     let image = image_of(instance);
     let other_image = target.filter(|target| image != Some(*target));
     let rebuild = |image: &str| Needed::Rebuild { image: image.to_string() };
@@ -105,10 +104,8 @@ fn needed(instance: &Instance, target: Option<&str>, reboot_asked: Option<Timest
         // An instance that the cloud left broken gets a fresh root.
         (InstanceStatus::Error { .. }, None) => image.map_or(Needed::Reboot, rebuild),
         (InstanceStatus::Stopped, None) => Needed::Start,
-        (InstanceStatus::Active, None) => match reboot_asked {
-            Some(asked) if instance.built.is_none_or(|built| built < asked) => Needed::Reboot,
-            _ => Needed::Nothing,
-        },
+        (InstanceStatus::Active, None) if to_boot => Needed::Reboot,
+        (InstanceStatus::Active, None) => Needed::Nothing,
     }
 }
 
@@ -137,13 +134,16 @@ fn past_tense(operation: CloudOperation) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::store::RequestState;
+    use jiff::Timestamp;
     use kiln_cloud::testing;
+    use kiln_slurm::Node;
 
-    fn instance(status: InstanceStatus, image: Option<&str>, built: Option<i64>) -> Instance {
-        let (image, built) = (image.map(String::from), built.map(second));
-        Instance { status, image, built, ..testing::instance("n-0") }
+    use super::*;
+    use crate::reboot::observe::booted_since;
+    use crate::store::RequestState;
+
+    fn instance(status: InstanceStatus, image: Option<&str>) -> Instance {
+        Instance { status, image: image.map(String::from), ..testing::instance("n-0") }
     }
 
     fn second(n: i64) -> Timestamp {
@@ -155,39 +155,57 @@ mod tests {
         use InstanceStatus::{Active, Building, Deleting, Error, Rebuilding, Stopped};
         let broken = || Error { reason: "no host".into() };
         let to = |image: &str| Needed::Rebuild { image: image.into() };
-        // status, image, built; target, reboot asked at; step
+        // status, image; target, to boot; step
         let rows = [
-            (Active, Some("old"), Some(5), Some("new"), Some(10), to("new")),
-            (Active, Some("old"), Some(15), Some("new"), Some(10), to("new")),
-            (Active, Some("old"), Some(5), Some("new"), None, to("new")),
-            (Active, Some("new"), Some(5), Some("new"), Some(10), Needed::Reboot),
-            (Active, Some("new"), None, Some("new"), Some(10), Needed::Reboot),
-            (Active, Some("new"), Some(15), Some("new"), Some(10), Needed::Nothing),
-            (Active, Some("new"), Some(5), Some("new"), None, Needed::Nothing),
-            (Active, Some("old"), Some(5), None, Some(10), Needed::Reboot),
-            (Active, None, Some(5), None, Some(10), Needed::Reboot),
-            (Active, None, Some(5), Some("new"), Some(10), to("new")),
-            (Stopped, Some("new"), Some(5), Some("new"), Some(10), Needed::Start),
-            (Stopped, Some("old"), Some(5), Some("new"), Some(10), to("new")),
-            (broken(), Some("new"), None, Some("new"), Some(10), to("new")),
-            (broken(), Some("old"), None, None, Some(10), to("old")),
-            (broken(), None, None, None, Some(10), Needed::Reboot),
-            (Rebuilding, Some("new"), None, Some("new"), Some(10), Needed::Time),
-            (Building, Some("old"), None, Some("new"), Some(10), Needed::Time),
-            (Deleting, Some("old"), None, Some("new"), Some(10), Needed::Time),
+            (Active, Some("old"), Some("new"), true, to("new")),
+            (Active, Some("old"), Some("new"), false, to("new")),
+            (Active, Some("new"), Some("new"), true, Needed::Reboot),
+            (Active, Some("new"), Some("new"), false, Needed::Nothing),
+            (Active, Some("old"), None, true, Needed::Reboot),
+            (Active, None, None, true, Needed::Reboot),
+            (Active, None, Some("new"), true, to("new")),
+            (Stopped, Some("new"), Some("new"), true, Needed::Start),
+            (Stopped, Some("old"), Some("new"), true, to("new")),
+            (broken(), Some("new"), Some("new"), true, to("new")),
+            (broken(), Some("old"), None, true, to("old")),
+            (broken(), None, None, true, Needed::Reboot),
+            (Rebuilding, Some("new"), Some("new"), true, Needed::Time),
+            (Building, Some("old"), Some("new"), true, Needed::Time),
+            (Deleting, Some("old"), Some("new"), true, Needed::Time),
         ];
-        for (status, image, built, target, asked, step) in rows {
-            let instance = instance(status, image, built);
-            let found = needed(&instance, target, asked.map(second));
-            assert_eq!(found, step, "{instance:?} {target:?} {asked:?}");
+        for (status, image, target, to_boot, step) in rows {
+            let instance = instance(status, image);
+            assert_eq!(needed(&instance, target, to_boot), step, "{instance:?} {target:?} {to_boot}");
         }
+    }
+
+    /// Whatever the cloud's clock shows: it may be an hour ahead, and the instance of last week look younger than the request.
+    #[test]
+    fn slurm_says_whether_a_node_has_booted() {
+        let mut ahead = instance(InstanceStatus::Active, Some("new"));
+        ahead.built = Some(second(3600));
+        let reboot = request(RequestKind::Reboot, 1);
+        let planned = |booted: Option<i64>| {
+            let node = Node { booted: booted.map(second), ..Node::default() };
+            let booted_since = booted_since(&reboot, Some(&node));
+            let seen = Observation {
+                instance: Some(ahead.clone()),
+                begun: None,
+                done_before: None,
+                booted_since,
+                elapsed: Duration::ZERO,
+            };
+            plan(&reboot, Some("new"), &seen)
+        };
+        assert_eq!([planned(None), planned(Some(5))], [Action::Reboot, Action::Reboot]);
+        assert_eq!(planned(Some(15)), Action::Finish("nothing to do: booted since the request"));
     }
 
     #[test]
     fn the_label_counts_where_the_cloud_shows_no_image() {
-        let mut silent = instance(InstanceStatus::Active, None, Some(5));
+        let mut silent = instance(InstanceStatus::Active, None);
         silent.labels.insert(kiln_wire::labels::IMAGE.into(), "new".into());
-        assert_eq!(needed(&silent, Some("new"), Some(second(10))), Needed::Reboot);
+        assert_eq!(needed(&silent, Some("new"), true), Needed::Reboot);
     }
 
     fn request(kind: RequestKind, attempts: u32) -> Request {
@@ -239,8 +257,9 @@ mod tests {
             (Kind::Rebuild, 1, held(), "old", None, None, Action::Fail(aside)),
         ];
         for (kind, attempts, status, image, begun, done_before, action) in rows {
-            let instance = Some(instance(status, Some(image), Some(5)));
-            let seen = Observation { instance, begun, done_before, elapsed: Duration::ZERO };
+            let instance = Some(instance(status, Some(image)));
+            let seen =
+                Observation { instance, begun, done_before, booted_since: false, elapsed: Duration::ZERO };
             assert_eq!(plan(&request(kind, attempts), Some("new"), &seen), action, "{:?}", seen.instance);
         }
     }
@@ -251,10 +270,11 @@ mod tests {
             instance,
             begun: None,
             done_before: None,
+            booted_since: false,
             elapsed: LONGEST_BUILD + Duration::from_secs(1),
         };
         let reboot = request(RequestKind::Reboot, 1);
-        let building = instance(InstanceStatus::Rebuilding, Some("new"), None);
+        let building = instance(InstanceStatus::Rebuilding, Some("new"));
         for observation in [seen(None), seen(Some(building))] {
             assert!(matches!(plan(&reboot, Some("new"), &observation), Action::Fail(_)));
         }

@@ -210,5 +210,10 @@ pub fn secrets() -> Vec<&'static Secret> {
     all().into_iter().flat_map(|service| service.secrets).collect()
 }
 
+/// Those of the services that a cluster has.
+pub fn secrets_of(spec: &Spec) -> Vec<&'static Secret> {
+    all().into_iter().filter(|service| service.is_wanted(spec)).flat_map(|service| service.secrets).collect()
+}
+
 #[cfg(test)]
 mod tests;

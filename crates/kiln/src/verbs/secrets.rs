@@ -68,7 +68,7 @@ fn list(context: &Context) -> anyhow::Result<Exit> {
             path: store.path(secret).display().to_string(),
             rotation_pending: store.previous_path(secret).exists(),
         };
-        Ok(services::secrets().into_iter().map(row).collect::<Vec<_>>())
+        Ok(store.secrets.iter().copied().map(row).collect::<Vec<_>>())
     })?;
     if context.printer.is_json() {
         context.printer.json(&rows)?;

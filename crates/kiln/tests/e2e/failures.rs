@@ -1,5 +1,6 @@
 //! What failed, told once more at the very end of a run: a record of it may have kept no more than that.
 
+use std::fmt::Write as _;
 use std::panic::PanicHookInfo;
 use std::sync::{Mutex, PoisonError};
 
@@ -23,5 +24,9 @@ pub fn keep_panics() {
 /// What failed, and the beginning of the last panic's message.
 pub fn describe(what: &str) -> String {
     let panic = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner);
-    std::iter::once(what).chain(panic.lines().take(LINES)).map(|line| format!("{MARK}{line}\n")).collect()
+    let mut told = String::new();
+    for line in std::iter::once(what).chain(panic.lines().take(LINES)) {
+        let _ = writeln!(told, "{MARK}{line}");
+    }
+    told
 }

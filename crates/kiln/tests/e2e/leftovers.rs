@@ -63,7 +63,7 @@ pub fn assert_same(before: &BTreeSet<String>, after: &BTreeSet<String>) {
 
 /// What was not there before, a line each.
 pub fn difference(before: &BTreeSet<String>, after: &BTreeSet<String>) -> String {
-    after.difference(before).map(|left| format!("{left}\n")).collect()
+    after.difference(before).map(String::as_str).collect::<Vec<_>>().join("\n")
 }
 
 /// Whether other local clouds are at work on this machine, whose things come and go.

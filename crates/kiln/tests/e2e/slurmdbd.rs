@@ -80,6 +80,11 @@ pub fn of_the_site(lab: &mut Lab) {
     let guest = Guest::new(lab, &host, relay.port);
     guest.0.clear();
 
+    let plan = guest.0.kiln(&["plan"]);
+    assert!(
+        plan.contains("! the site's munge-key is missing") && plan.contains("base64 /etc/munge/munge.key"),
+        "{plan}"
+    );
     let said = guest.refused(&["up"]);
     assert!(said.contains("munge-key is missing") && said.contains("base64 /etc/munge/munge.key"), "{said}");
     let secrets = guest.0.path(".kiln/secrets");
@@ -89,6 +94,7 @@ pub fn of_the_site(lab: &mut Lab) {
     assert!(key.lines().count() > 1);
     std::fs::write(secrets.join("munge-key"), key).expect("the key");
     guest.0.kiln(&["up"]);
+    assert!(!secrets.join("database-password").exists());
     let said = guest.refused(&["secrets", "rotate", "munge-key"]);
     assert!(said.contains("munge-key is the site's"), "{said}");
 
