@@ -53,8 +53,6 @@ if run("ip", "link", "show", bridge, check=False, capture_output=True).returncod
     run("ip", "link", "add", bridge, "type", "bridge", "forward_delay", "0")
 run("ip", "link", "set", bridge, "mtu", str(network.mtu), "up")
 run("ip", "address", "replace", address, "dev", bridge)
-with open("/proc/sys/net/ipv4/ip_forward", "w") as file:
-    file.write("1")
 route = run("ip", "-o", "route", "show", "default", capture_output=True).stdout.split()
 if "dev" in route:
     run("nft", "delete", "table", "ip", "openstack-vms", check=False,

@@ -143,11 +143,22 @@ pub fn worked_with_rebuild(lab: &mut Lab) {
     }
 }
 
+const TIERS: &str = "
+[partition.standard]
+groups = [\"standard\"]
+default = true
+config = { PriorityTier = 5 }
+
+[partition.extra]
+groups = [\"extra\"]
+";
+
 /// User jobs run and wait all the while: none fails, none starts again, none sees two images. One of them has asked for the
-/// licences that rebuild jobs need, which delays nobody.
+/// licences that rebuild jobs need, which delays nobody, and those of one partition go before all others but the rebuild.
 pub fn under_load(lab: &mut Lab) {
     // Half of the nodes have to wait for the other half.
     lab.edit("name = \"e2e\"\n", "name = \"e2e\"\nconcurrency = 2\n");
+    lab.write_file(&format!("{}{TIERS}", lab.read_file()));
     use_image(lab, "third");
     let taker = lab.submit("--licenses=rebuild:2 --nodelist=standard-0 --time=30", "sleep 900");
     lab.wait_job(&taker, "RUNNING");
@@ -177,6 +188,7 @@ pub fn under_load(lab: &mut Lab) {
         assert_eq!(which_image(lab, node), "third");
     }
     lab.edit("concurrency = 2\n", "");
+    lab.edit(TIERS, "");
     let number =
         |text: String| text.lines().filter_map(|line| line.parse::<i64>().ok()).max().unwrap_or_default();
     let epoch = ["env", "SLURM_TIME_FORMAT=%s", "sacct", "-aXnP", "-S", "now-1hour"];
