@@ -135,7 +135,7 @@ impl Deployment<'_> {
         let results = self.configure_all(&task, &hosts).await;
         let mut configured =
             Configured { nodes: BTreeMap::new(), leaving: leaving.clone(), left_behind: None };
-        let mut failures = Vec::new();
+        let (mut failures, mut passed_over) = (Vec::new(), false);
         let all = results.len() + not_running.len();
         for (host, result) in hosts.iter().zip(results) {
             match result {
@@ -148,7 +148,8 @@ impl Deployment<'_> {
                     ));
                 }
                 // It gets its bundle when it boots again.
-                Err(_) if self.has_left(host).await => {
+                Err(error) if is_gone(&error) || self.has_left(host).await => {
+                    passed_over = true;
                     (self.progress)(Event::done(&host.name, "powered down in the meantime"));
                 }
                 Err(error) => {
@@ -176,8 +177,10 @@ impl Deployment<'_> {
         }
         if !dry_run {
             configured.left_behind = left_behind(ssh, &hosts).await;
-            // Every node has the new secrets by now.
-            self.secrets.forget_previous()?;
+            // Every node has the new secrets by now, unless the cloud's list was wrong about one.
+            if !passed_over {
+                self.secrets.forget_previous()?;
+            }
         }
         Ok(configured)
     }
@@ -214,7 +217,8 @@ impl Deployment<'_> {
             return false;
         }
         let Ok(instances) = self.cloud.instances(&self.spec.name).await else { return false };
-        !instances.iter().any(|i| node_of(i) == host.name && i.status == InstanceStatus::Active)
+        let has_gone = |i: &Instance| matches!(i.status, InstanceStatus::Deleting | InstanceStatus::Stopped);
+        !instances.iter().any(|i| node_of(i) == host.name && !has_gone(i))
     }
 
     async fn until_left(&self, host: &Host) {
@@ -341,6 +345,11 @@ impl Deployment<'_> {
         task.inputs.ssh.run(control, &["kiln", "node", "publish"], &json).await?;
         Ok(())
     }
+}
+
+/// It was powered down while its answer was awaited.
+fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::NotActive { .. })
 }
 
 /// Whether an instance runs or is about to.

@@ -114,6 +114,8 @@ pub enum Error {
     RotationPending(&'static str),
     #[error("the site's {name} is missing: {}", path.display())]
     SecretNotGiven { name: &'static str, path: PathBuf },
+    #[error("this cluster has no {0}: the site's slurmdbd keeps its accounts")]
+    SecretNotUsed(&'static str),
     #[error("{name} is the site's: Kiln does not make a new one")]
     SecretOfSite { name: &'static str, path: PathBuf },
     #[error(

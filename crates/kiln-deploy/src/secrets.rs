@@ -130,6 +130,9 @@ impl SecretStore {
         if self.is_given(secret) {
             return Err(Error::SecretOfSite { name: secret.name, path: self.path(secret) });
         }
+        if !self.secrets.iter().any(|own| own.name == secret.name) {
+            return Err(Error::SecretNotUsed(secret.name));
+        }
         self.ensure()?;
         let previous = self.previous_path(secret);
         if previous.exists() {
@@ -280,6 +283,8 @@ mod tests {
         fs::write(store.path(munge), [0xff; 128]).unwrap();
         store.ensure().unwrap();
         assert!(!dir.path().join("database-password").exists(), "the database is the site's");
+        let password = services::secrets().into_iter().find(|s| s.name == "database-password").unwrap();
+        assert!(matches!(store.rotate(password), Err(Error::SecretNotUsed("database-password"))));
         let said = store.read(munge).unwrap_err().to_string();
         assert!(said.ends_with("is damaged: it is not base64 of 32 to 1024 bytes"), "{said}");
         // As `base64` writes it, in lines.

@@ -22,6 +22,8 @@ use kiln_wire::labels;
 pub(super) const POWER_LIMIT: Duration = Duration::from_secs(300);
 /// What a caller has looked at before may be otherwise by then.
 const STALE: Duration = Duration::from_secs(5);
+/// Until the caller looks again at a server that was off.
+const AFTER_START: Duration = Duration::from_secs(1);
 
 impl Driver {
     /// In the order of their creation.
@@ -109,11 +111,12 @@ impl Driver {
         if server.status() == InstanceStatus::Stopped {
             let asked = Instant::now();
             match self.start(id).await {
-                Err(Error { class: Class::Failed, .. }) if asked.elapsed() < STALE || !is_once() => {}
-                // A start takes minutes at times, and the node may be at work since.
-                Ok(_) | Err(Error { class: Class::Failed, .. }) if is_once() => {
-                    let started = format!("{} was off and is started before it is rebuilt", server.name);
-                    return Err(Error::new(Class::Busy { after: None }, started));
+                // A start takes minutes at times, and the node may be at work since. Soon again: it boots the old image meanwhile.
+                Ok(_) if is_once() => return Err(started_first(&server)),
+                Err(Error { class: Class::Failed, .. }) if is_once() && asked.elapsed() >= STALE => {
+                    if self.server(id).await?.status() != InstanceStatus::Stopped {
+                        return Err(started_first(&server));
+                    }
                 }
                 Ok(_) | Err(Error { class: Class::Failed, .. }) => {}
                 Err(error) => return Err(error),
@@ -242,4 +245,9 @@ impl Driver {
         let answer = self.client.request(Compute, Method::POST, &path, Some(&body)).retried().await?;
         take(missing(Ok(answer), "instance", id)?, "output", &path)
     }
+}
+
+fn started_first(server: &Server) -> Error {
+    let text = format!("{} was off and is started before it is rebuilt", server.name);
+    Error::new(Class::Busy { after: Some(AFTER_START) }, text)
 }

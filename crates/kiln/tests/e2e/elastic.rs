@@ -243,7 +243,7 @@ pub fn changed_under_a_job(lab: &mut Lab) {
     let plan = lab.kiln(&["apply", "--now", "--dry-run"]);
     assert!(plan.contains(&format!("powers down burst-0 (1 node) at once with job {busy}")), "{plan}");
     lab.kiln(&["apply", "--now", "--yes"]);
-    wait("the job does not run", || lab.job(&busy, "JobState") != "RUNNING");
+    wait("the job is to run again", || lab.job(&busy, "Restarts") == "1");
     lab.as_user("login-0", &format!("scancel {busy}; touch may-go"));
     gone_during_up(lab);
     lab.write_file(&file.replace("idle = \"10m\"", "idle = \"15s\""));

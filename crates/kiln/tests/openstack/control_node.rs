@@ -32,8 +32,19 @@ pub fn fleet_file(runtime: &Runtime, lab: &Lab) -> String {
     })
 }
 
-const FAKE_SCONTROL: &str = "#!/bin/sh\ncase \"$1 $2\" in\n'--version ') echo 'slurm-wlm 24.11.5' ;;\n\
-    'show node') grep -sw \"NodeName=${3#--*}\" \"${0%/*}/nodes\" || cat \"${0%/*}/nodes\" 2>/dev/null ;;\nesac\nexit 0\n";
+/// Nodes are as the test says, until kilnd sets one down: then Slurm no longer waits for it.
+const FAKE_SCONTROL: &str = r#"#!/bin/sh
+nodes=${0%/*}/nodes
+case "$1 $2 $3" in
+--version*) echo 'slurm-wlm 24.11.5' ;;
+'show node '*) grep -sw "NodeName=${3#--*}" "$nodes" || cat "$nodes" 2>/dev/null ;;
+'update nodename='*' state=down')
+    for node in $(echo "${2#nodename=}" | tr , ' '); do
+        sed -i "s/^NodeName=$node State=[^ ]*/NodeName=$node State=DOWN+CLOUD/" "$nodes"
+    done ;;
+esac
+exit 0
+"#;
 
 impl ControlNode {
     pub fn of(lab: &Lab) -> ControlNode {

@@ -209,8 +209,14 @@ pub fn nothing_comes(o: &NodeObservation) -> Option<Diagnosis> {
     if !o.elastic || !o.is_powering_up() || o.is_down() || !o.instances.is_empty() {
         return None;
     }
+    if o.is_going_down() && !o.carries_jobs() {
+        return None;
+    }
     // Setting it down would end the jobs that wait for it and may not be requeued. If it does not come up in time, Slurm does that.
     let text = "Slurm waits for it to come up, and no instance is being created";
+    if let Some(pause) = &o.pause {
+        return Some(diagnosis(format!("{text}: {} is paused: {}", o.group, pause.problem), vec![]));
+    }
     Some(diagnosis(text, vec![Action::AskForInstance]))
 }
 

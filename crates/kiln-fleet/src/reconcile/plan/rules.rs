@@ -77,7 +77,7 @@ impl Action {
             Action::CountFailure { .. } => "count a failure for its group".into(),
             Action::PowerDown => "let Slurm power it down".into(),
             Action::PowerUp => "let Slurm power it up".into(),
-            Action::AskForInstance => "create an instance for it".into(),
+            Action::AskForInstance => "ask for an instance".into(),
             Action::Start { instance } => format!("start instance {instance}"),
             Action::Delete { instance } => format!("delete instance {instance}"),
         }
@@ -239,7 +239,7 @@ pub const RULES: &[Rule] = &[
         name: "nothing-comes",
         when: "Slurm waits for a node of an elastic group to come up; there is no instance, and none is being created",
         grace: Grace::Look,
-        does: "an instance is created, so that the jobs that wait for the node can begin",
+        does: "an instance is asked for, so that the jobs that wait for the node can begin. Reported only, while its group is paused",
         check: Check::Node(conditions::nothing_comes),
     },
     Rule {

@@ -231,6 +231,8 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
         (elastic("IDLE+CLOUD+POWERED_DOWN+NOT_RESPONDING"), "stuck-off: power-down"),
         (off(), "-"),
         (elastic("ALLOCATED+CLOUD+POWERING_UP"), "nothing-comes: ask"),
+        (elastic("ALLOCATED+CLOUD+POWERING_UP").but(paused), "nothing-comes:"),
+        (elastic("IDLE+CLOUD+POWERING_UP+POWER_DOWN"), "-"),
         // Slurm has yet to call its hook.
         (elastic("IDLE+CLOUD+POWERED_DOWN+POWER_UP"), "-"),
         (
