@@ -105,8 +105,11 @@ pub fn of_the_site(lab: &mut Lab) {
     assert!(Guest::on(&["ls", "/var/lib/state"]).lines().all(|name| name != "mysql"));
     Guest::run_job();
     let both = "sacct --allclusters --allusers -nXP -o cluster,state | sort -u";
-    let accounts = lab.on("control", &[both]);
-    assert!(accounts.contains("guest|COMPLETED") && accounts.contains("e2e|COMPLETED"), "{accounts}");
+    // Slurm leaves out what began in the second in which it is asked.
+    wait("the accounts have jobs of both clusters", || {
+        let accounts = lab.on("control", &[both]);
+        accounts.contains("guest|COMPLETED") && accounts.contains("e2e|COMPLETED")
+    });
     // slurmdbd knows slurmctld by its user, whose number is the same on both sides.
     let refused = Guest::try_on(&["runuser", "-u", "nobody", "--", "sacctmgr", "-i", "add", "account", "x"]);
     assert!(!refused.status.success(), "{}", printed(&refused));
