@@ -88,7 +88,7 @@ impl Ssh {
             "GlobalKnownHostsFile=/dev/null".to_string(),
             format!("HostKeyAlias={}", host.name),
             "CheckHostIP=no".to_string(),
-            "ConnectTimeout=30".to_string(),
+            "ConnectTimeout=10".to_string(),
             "ServerAliveInterval=15".to_string(),
             "LogLevel=ERROR".to_string(),
             // Whatever the user's own configuration says for all hosts: root of a node could use what is forwarded.
