@@ -164,7 +164,7 @@ END
 # libvirt has its paths built in, and the name of a user that another package
 # would make: it gets them from a mount namespace of its own. /dev/kvm is hidden
 # there, by a file that cannot be written: were it writable, libvirt would examine
-# QEMU anew, for half a minute, at every definition of a machine.
+# QEMU again, for half a minute, at every definition of a machine.
 start_libvirt() {
     start libvirtd unshare --mount --propagation private sh -c '
         set -e

@@ -333,7 +333,7 @@ impl Error {
             ),
             Error::OtherBack { .. } => Some("put the old source of the image back in the file".into()),
             Error::NoSecuritySuite(_) => Some(
-                "it must be an image of the file, of Debian: other families have no such list that Kiln can read"
+                "it must be an image of the file, of Debian, with a [source.NAME] whose suite ends in -security and that is no snapshot"
                     .into(),
             ),
             Error::SecurityList { .. } => Some(

@@ -36,7 +36,7 @@ impl Deployment<'_> {
         let name = image.properties.get(property::NAME);
         let spec = name.and_then(|name| self.spec.images.get(name)).ok_or_else(unknown)?;
         let security = Family::of_system(spec.system).security.as_ref().ok_or_else(unknown)?;
-        let place = self.place(spec, security);
+        let place = self.place(spec, security).ok_or_else(unknown)?;
         let mut newer = Vec::new();
         for component in &place.components {
             let list = (security.list)(&place.suite, component, architecture());
@@ -46,15 +46,10 @@ impl Deployment<'_> {
         Ok(SecurityUpdates { suite: format!("{} {}", place.address, place.suite), newer })
     }
 
-    /// The file's own, where it is not a snapshot, which has nothing new; else everybody's.
-    fn place(&self, image: &ImageSpec, security: &Security) -> Place {
-        let own = image.sources.iter().filter_map(|name| self.spec.sources.get(name));
-        let own = own.into_iter().find_map(|source| Place::of(source, security));
-        own.unwrap_or_else(|| Place {
-            address: security.address.to_string(),
-            suite: format!("{}{}", image.system.name(), security.suffix),
-            components: vec!["main".to_string()],
-        })
+    /// Of the image's sources, where it is not a snapshot, which has nothing new.
+    fn place(&self, image: &ImageSpec, security: &Security) -> Option<Place> {
+        let mut own = image.sources.iter().filter_map(|name| self.spec.sources.get(name));
+        own.find_map(|source| Place::of(source, security))
     }
 }
 

@@ -77,8 +77,6 @@ pub enum PackageFormat {
 /// Updates that come between two states of a release because something is dangerous.
 #[derive(Debug)]
 pub struct Security {
-    /// Where everybody gets them.
-    pub address: &'static str,
     /// What their suite is called, behind the name of the system.
     pub suffix: &'static str,
     /// Where the list of packages of a suite and component is, for an architecture, without the ending of its compression.

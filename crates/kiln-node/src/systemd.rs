@@ -45,7 +45,7 @@ pub(crate) struct Units {
 }
 
 /// Where there is a unit file, an init script of the same name is left alone: systemctl would enable that, too, by a program
-/// that makes systemd read everything anew, for each unit.
+/// that makes systemd reload all units, once for each unit.
 fn file_change<'a>(verb: &'a str, unit: &'a str, has_file: bool) -> Vec<&'a str> {
     let alone = ["env", "SYSTEMCTL_SKIP_SYSV=1"];
     let change = ["systemctl", "--no-reload", verb, unit];

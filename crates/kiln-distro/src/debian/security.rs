@@ -3,7 +3,6 @@
 use crate::{ListedPackage, Security};
 
 pub const SECURITY: Security = Security {
-    address: "http://deb.debian.org/debian-security",
     suffix: "-security",
     list: |suite, component, architecture| {
         format!("dists/{suite}/{component}/binary-{architecture}/Packages")
