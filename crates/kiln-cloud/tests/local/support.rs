@@ -64,7 +64,9 @@ impl Site {
         let turn = TURN.lock().await;
         LazyLock::force(&HOST_TURN);
         let cloud = Cloud::local_with(root(), program());
-        destroy(&cloud, cluster).await;
+        for cluster in std::iter::once(cluster.to_string()).chain(clusters_left()) {
+            destroy(&cloud, &cluster).await;
+        }
         let image = cloud.source_image(&suite(), &|step| eprintln!("source image: {step}")).await.unwrap();
         // The daemon may be removing what an earlier program left here.
         let tidy = async {
@@ -197,6 +199,15 @@ impl Drop for Site {
         });
         let _ = clean.join();
     }
+}
+
+/// Clusters of a run that was killed: the cloud could not be retired with them in it.
+fn clusters_left() -> BTreeSet<String> {
+    let kinds = ["instances", "volumes", "security-groups", "networks"];
+    let records = kinds.iter().filter_map(|kind| fs::read_dir(root().join("state").join(kind)).ok());
+    let texts = records.flatten().flatten().filter_map(|entry| fs::read_to_string(entry.path()).ok());
+    let records = texts.filter_map(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+    records.filter_map(|record| record["labels"][labels::CLUSTER].as_str().map(String::from)).collect()
 }
 
 pub async fn destroy(cloud: &Cloud, cluster: &str) {
