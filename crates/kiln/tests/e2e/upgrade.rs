@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::cluster_dir::printed;
 use crate::cut::interrupt;
 use crate::lab::{Lab, cloud_root, read, wait};
+use crate::reconcile::{cloud, only};
 
 /// Everything that Slurm's accounts know of ended jobs, and who may submit them.
 fn past(lab: &Lab) -> String {
@@ -101,12 +102,26 @@ fn noted() -> PathBuf {
     open.filter(|note| note.exists()).max().expect("an upgrade that is half done")
 }
 
-/// Control and login at once, compute nodes through Slurm. Cut off while control is rebuilt, continued, gone back from, and
-/// done at last.
+/// Control and login at once, compute nodes through Slurm. Control is lost meanwhile; then cut off while control is rebuilt,
+/// continued, gone back from, and done at last.
 pub fn goes_well(lab: &mut Lab) {
     let jobs = read(&lab.path("jobs"));
     let (running, waiting) = jobs.split_once(' ').expect("two jobs");
     let (before, queued) = (past(lab), queue(lab));
+
+    // The control node is lost with the old Slurm's root gone and the new one's not yet begun.
+    let (code, said) = interrupt(lab, &["up", "--yes"], "control: rebuilding");
+    assert_eq!(code, Some(130), "{said}");
+    let lost = only("control").id;
+    cloud(async |cloud| cloud.delete(&lost).await);
+    let failed = lab.try_kiln(&["up", "--yes"]);
+    let said = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_eq!(failed.status.code(), Some(1), "{said}");
+    assert!(said.contains("control was lost meanwhile") && said.contains("Slurm 24.11.5 is back"), "{said}");
+    assert!(release_of(lab, "control").contains(" 24.11."), "{said}");
+    assert_eq!((past(lab), queue(lab)), (before.clone(), queued.clone()));
+    assert_eq!(lab.job(running, "Restarts"), "0");
+
     let (code, said) = interrupt(lab, &["up", "--yes"], "control: rebuilding");
     assert_eq!(code, Some(130), "{said}");
     let plan = lab.kiln(&["plan"]);
