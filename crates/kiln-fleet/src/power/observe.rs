@@ -67,6 +67,8 @@ impl Observation {
             .get(&node.group)
             .filter(|t| t.is_paused())
             .map(|record| pause_text(&node.group, record));
+        let resume_timeout = i64::try_from(fleet.file.resume_timeout).unwrap_or(i64::MAX);
+        let resume_timeout = SignedDuration::from_secs(resume_timeout);
         let seen = NodeObservation {
             instances: self.instances.get(&request.node).into_iter().flatten().collect(),
             is_in_doubt: self.in_doubt.contains(&request.node),
@@ -75,6 +77,7 @@ impl Observation {
             asked: self.asked.get(&request.node).copied().unwrap_or_default(),
             paused,
             places: group.map_or(1, |group| group.launch_options.len()),
+            time_to_boot: resume_timeout / 2,
             proven: self.proven.get(&node.group).copied(),
         };
         plan(request, &seen, now())
@@ -95,6 +98,8 @@ pub struct NodeObservation<'a> {
     pub paused: Option<String>,
     /// How many places (flavor and zone) the group may use.
     pub places: usize,
+    /// An instance that is younger may still come up.
+    pub time_to_boot: SignedDuration,
     /// When the youngest instance of the group was first seen whose node is in service.
     pub proven: Option<Timestamp>,
 }

@@ -126,6 +126,9 @@ fn suspend(request: &Request, seen: &NodeObservation<'_>) -> Action {
     }
     // Where a younger instance came up, the group is not at fault. Nor is it where kilnd was away and created none.
     let none_came_up = to_delete.iter().all(|i| seen.proven.is_none_or(|proven| proven < seen.first_seen(i)));
+    // One that was created late, in place of another that was lost, had no time to boot.
+    let had_time = |i: &&Instance| request.received.duration_since(seen.first_seen(i)) >= seen.time_to_boot;
+    let none_came_up = none_came_up && to_delete.iter().any(had_time);
     match delete(&to_delete) {
         Action::Delete(ids)
             if request.kind == RequestKind::GiveUp && request.operation.is_none() && none_came_up =>
@@ -215,6 +218,7 @@ mod tests {
         kiln_slurm::parse_node(&text).unwrap()
     }
 
+    const TIME_TO_BOOT: SignedDuration = SignedDuration::from_secs(50);
     const UP: &str = "ALLOCATED+CLOUD+POWERING_UP";
 
     #[test]
@@ -272,6 +276,7 @@ mod tests {
                 asked: PowerTimes { up: Some(second(100)), down: down.map(second) },
                 paused: None,
                 places: 1,
+                time_to_boot: TIME_TO_BOOT,
                 proven: None,
             };
             assert_eq!(
@@ -305,6 +310,7 @@ mod tests {
                 asked: PowerTimes { up: Some(second(100)), down: None },
                 paused: None,
                 places: 1,
+                time_to_boot: TIME_TO_BOOT,
                 proven: None,
             };
             assert_eq!(
@@ -337,6 +343,8 @@ mod tests {
             ),
             (RequestKind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+POWERED_DOWN", give_up()),
             (RequestKind::GiveUp, Some((Active, 40)), "DOWN+CLOUD+NOT_RESPONDING", give_up()),
+            // Created late: its group is not at fault.
+            (RequestKind::GiveUp, Some((Active, 60)), "DOWN+CLOUD+NOT_RESPONDING", delete()),
             // It came up after all.
             (RequestKind::GiveUp, Some((Active, 40)), "IDLE+CLOUD", in_service()),
             (RequestKind::GiveUp, Some((Active, 40)), "ALLOCATED+CLOUD", in_service()),
@@ -360,6 +368,7 @@ mod tests {
                 asked: PowerTimes { up: Some(second(30)), down: Some(second(100)) },
                 paused: None,
                 places: 1,
+                time_to_boot: TIME_TO_BOOT,
                 proven: None,
             };
             assert_eq!(plan(&request(kind, 0), &seen, second(101)), step, "{kind:?} {instance:?} {state}");
@@ -380,6 +389,7 @@ mod tests {
                 asked: PowerTimes { up: Some(second(up)), down: Some(second(100)) },
                 paused: None,
                 places: 1,
+                time_to_boot: TIME_TO_BOOT,
                 proven: None,
             };
             plan(&request(RequestKind::Suspend, 0), &seen, second(120))
@@ -402,6 +412,7 @@ mod tests {
                 asked: PowerTimes::default(),
                 paused: None,
                 places: 1,
+                time_to_boot: TIME_TO_BOOT,
                 proven: proven.map(second),
             };
             plan(&Request { operation, ..request(RequestKind::GiveUp, 0) }, &seen, second(101))
@@ -424,6 +435,7 @@ mod tests {
             asked: PowerTimes::default(),
             paused: Some("no room".into()),
             places: 1,
+            time_to_boot: TIME_TO_BOOT,
             proven: None,
         };
         assert_eq!(
@@ -454,6 +466,7 @@ mod tests {
                 asked: PowerTimes { up: Some(second(100)), down: Some(second(50)) },
                 paused: None,
                 places: 1,
+                time_to_boot: TIME_TO_BOOT,
                 proven: None,
             };
             assert_eq!(plan(&request(kind, 0), &seen, second(102)), action, "{kind:?}");
@@ -484,6 +497,7 @@ mod tests {
                 asked: PowerTimes::default(),
                 paused: None,
                 places: 1,
+                time_to_boot: TIME_TO_BOOT,
                 proven: None,
             };
             assert_eq!(plan(&request(RequestKind::TakeBack, 0), &seen, second(at)), action, "{state}");

@@ -78,7 +78,11 @@ impl Executor {
             Action::PowerDown => Ok(self.slurm.power_down_force(subject).await?),
             Action::PowerUp => Ok(self.slurm.power_up(subject).await?),
             Action::AskForInstance => {
-                self.store.enqueue(&[NewRequest::new(RequestKind::Resume, subject, now())]).map(drop)
+                // For the jobs that Slurm named when it asked.
+                let latest = self.store.latest_requests()?;
+                let jobs = latest.into_iter().find(|r| r.node == subject).and_then(|r| r.jobs);
+                let request = NewRequest { jobs, ..NewRequest::new(RequestKind::Resume, subject, now()) };
+                self.store.enqueue(&[request]).map(drop)
             }
             Action::Start { instance } => {
                 self.store.note_operation(subject, CloudOperation::Start)?;
