@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use kiln_site::Purpose;
 use serde_json::Value;
 
+use crate::behind::cloud;
 use crate::lab::{Lab, cloud_root, read, wait};
-use crate::reconcile::cloud;
 
 /// One compute node, a job that ended well and one that failed, and an account that the file does not have.
 pub fn raise(lab: &mut Lab) {

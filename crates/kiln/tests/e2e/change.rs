@@ -1,7 +1,7 @@
 //! Changing a living cluster.
 
+use crate::behind::{cloud, only};
 use crate::lab::{Lab, no_more_faults, order, wait};
-use crate::reconcile::{cloud, only};
 
 pub fn parameter(lab: &mut Lab) {
     let before = lab.json(&["inventory"]);

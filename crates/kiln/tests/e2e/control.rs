@@ -1,7 +1,7 @@
 //! The control node gets a new image, or is lost.
 
+use crate::behind::cloud;
 use crate::lab::{Lab, wait};
-use crate::reconcile::cloud;
 
 /// From Debian 12 to 13 is further than Slurm reaches. Said before an image is built, and nothing is touched.
 pub fn too_far(lab: &mut Lab) {

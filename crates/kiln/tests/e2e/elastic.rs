@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use crate::behind::cloud;
 use crate::cluster_dir::printed;
 use crate::lab::{Lab, no_more_faults, order, wait};
-use crate::reconcile::{cloud, looked};
+use crate::reconcile::looked;
 use crate::rollout::{use_image, which_image};
 
 const GROUP: &str = "burst";

@@ -6,6 +6,7 @@
 
 mod accounts;
 mod backup;
+mod behind;
 mod change;
 mod chaos;
 #[path = "../lab/cluster_dir.rs"]
@@ -119,6 +120,7 @@ const RECONCILE: &[Scenario] = &[
 const RECONCILE_SHORT: &[Scenario] = &[
     ("fixed and elastic nodes side by side", reconcile::raise),
     ("nodes that are down without an instance", reconcile::down_without_instance),
+    ("nodes that get lost", reconcile::lost_on_the_way),
     ("the cluster sleeps and wakes up", sleep::night),
 ];
 

@@ -3,9 +3,9 @@
 use kiln_wire::labels;
 use serde_json::Value;
 
+use crate::behind::{cloud, make};
 use crate::cluster_dir::printed;
 use crate::lab::{Lab, wait};
-use crate::reconcile::{cloud, make};
 
 /// A node's verdict, and the exit code of `status`.
 fn verdict(lab: &Lab, node: &str) -> (String, Option<i32>) {

@@ -3,10 +3,11 @@
 use kiln_cloud::InstanceStatus;
 use serde_json::Value;
 
+use crate::behind::cloud;
 use crate::cluster_dir::printed;
 use crate::cut::interrupt;
 use crate::lab::{Lab, wait};
-use crate::reconcile::{cloud, events, healthy};
+use crate::reconcile::{events, healthy};
 
 const UNTIL_TOLD: &str = "until test -e may-sleep; do sleep 0.2; done; echo whole";
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::checker::now;
 use super::{Campaign, Drain, ROOT, SAVED_WITHIN, STATE};
+use crate::behind::cloud;
 use crate::daemon::daemon_pid;
 use crate::instance;
 use crate::lab::order;
-use crate::reconcile::cloud;
 
 type Fault = (&'static str, fn(&mut Campaign) -> String);
 

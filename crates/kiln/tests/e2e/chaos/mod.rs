@@ -19,9 +19,9 @@ use load::Load;
 use random::Random;
 use serde_json::Value;
 
+use crate::behind::cloud;
 use crate::instance;
 use crate::lab::{Lab, USER, no_more_faults};
-use crate::reconcile::cloud;
 
 const NODES: &[&str] = &["standard-0", "standard-1", "standard-2", "burst-0", "burst-1", "burst-2"];
 const FIXED: usize = 3;

@@ -1,0 +1,174 @@
+//! What nodes get: files, users, units, secrets.
+
+use super::*;
+
+#[test]
+fn a_node_of_another_family_has_its_paths() {
+    let image = "[image.default]\nprebuilt = \"r\"\nsystem = \"rocky9\"\n";
+    let spec = kiln_spec::parse(&format!("{FILE}{image}"), "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 9)), secrets());
+    let site = site(&spec, &inventory, &secrets);
+    let ids = |node: &str| {
+        let bundle = site.bundle(node, &keys(node)).unwrap();
+        bundle.resources.iter().map(Resource::id).collect::<Vec<_>>()
+    };
+    let (control, compute) = (ids("control"), ids("standard-0"));
+    for (has, id) in [
+        (&control, "file:/etc/my.cnf.d/zz-kiln.cnf"),
+        (&control, "service:sshd.service"),
+        (&compute, "file:/etc/sysconfig/slurmd"),
+        (&compute, "file:/etc/locale.conf"),
+        (&compute, "file:/etc/pam.d/sshd"),
+    ] {
+        assert!(has.iter().any(|own| own == id), "{id}: {has:?}");
+    }
+    assert!(
+        !control.iter().chain(&compute).any(|id| id.contains("/etc/default") || id.contains("/etc/mysql"))
+    );
+}
+
+#[test]
+fn resources_of_every_role() {
+    for node in ["control", "login-0", "standard-0"] {
+        let ids: Vec<String> = bundle(node).resources.iter().map(Resource::id).collect();
+        insta::assert_snapshot!(format!("resources-{node}"), ids.join("\n"));
+    }
+}
+
+/// What an image disables, what is stopped before a rebuild and what `status` asks for comes from the services' units.
+#[test]
+fn a_bundle_runs_just_the_units_of_its_services() {
+    for node in ["control", "login-0", "standard-0"] {
+        let spec = spec();
+        let found = spec.node(node).unwrap();
+        let family = kiln_distro::Family::of_image(&spec, found.image);
+        let running = bundle(node).resources.into_iter().filter_map(|resource| match resource {
+            Resource::Service(service) => Some(service.unit),
+            _ => None,
+        });
+        let checks = services::checks(&spec, found.role, family);
+        let asked: Vec<String> = checks.into_iter().flat_map(|check| check.units).collect();
+        assert_eq!(running.collect::<Vec<_>>(), asked, "{node}");
+    }
+}
+
+#[test]
+fn secrets_are_marked_and_only_where_they_belong() {
+    let secret_words = ["DATABASE-SECRET", "TOKEN-SECRET", "SEAL-SECRET", "HOST-SECRET", "TVVOR0U="];
+    for node in ["control", "login-0", "standard-0"] {
+        for resource in bundle(node).resources {
+            let Resource::File(file) = &resource else { continue };
+            let holds = secret_words.iter().any(|word| file.content.contains(word));
+            assert_eq!(holds, file.secret, "{node}: {}", file.path);
+            if holds {
+                assert_eq!(file.mode & 0o077, 0, "{node}: {} is readable by others", file.path);
+            }
+        }
+    }
+    let login = serde_json::to_string(&bundle("login-0")).unwrap();
+    let compute = serde_json::to_string(&bundle("standard-0")).unwrap();
+    for text in [login, compute] {
+        assert!(!text.contains("DATABASE-SECRET") && !text.contains("TOKEN-SECRET"));
+    }
+}
+
+#[test]
+fn the_same_input_gives_the_same_bundle() {
+    assert_eq!(bundle("standard-0").digest(), bundle("standard-0").digest());
+    assert_ne!(bundle("standard-0").digest(), bundle("standard-1").digest());
+}
+
+#[test]
+fn an_unknown_node_has_no_bundle() {
+    let spec = spec();
+    let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
+    assert!(site(&spec, &inventory, &secrets).bundle("nobody", &keys("nobody")).is_none());
+}
+
+#[test]
+fn a_file_of_the_site_takes_the_place_of_kilns() {
+    let file = FILE.replace("/etc/motd", "/etc/security/limits.d/kiln.conf");
+    let spec = kiln_spec::parse(&file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
+    let bundle = site(&spec, &inventory, &secrets).bundle("standard-0", &keys("standard-0")).unwrap();
+    let found: Vec<&Resource> =
+        bundle.resources.iter().filter(|r| r.id() == "file:/etc/security/limits.d/kiln.conf").collect();
+    assert!(matches!(found.as_slice(), [Resource::File(file)] if file.content == "hello\n"));
+}
+
+/// A login becomes part of a job where Slurm has cgroups; elsewhere the Epilog ends it.
+#[test]
+fn logins_end_with_the_job() {
+    let on = |cloud: &str| {
+        let text = FILE.replace("kind = \"local\"", cloud);
+        let text = text.replace("[login.login]", "[image.default]\nprebuilt = \"fat\"\n[login.login]");
+        let spec = kiln_spec::parse(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let (inventory, secrets) = (inventory(&spec, Release::new(24, 11, 5)), secrets());
+        let site = site(&spec, &inventory, &secrets);
+        let bundle = site.bundle("standard-0", &keys("standard-0")).unwrap();
+        let pam = bundle.resources.iter().find_map(|resource| match resource {
+            Resource::File(file) if file.path == "/etc/pam.d/sshd" => Some(file.content.clone()),
+            _ => None,
+        });
+        let conf = site.slurm_conf().lines().filter(|l| l.starts_with("Prolog") || l.starts_with("Epilog"));
+        let account = pam
+            .unwrap()
+            .lines()
+            .filter(|line| line.starts_with("account") && line.contains("slurm"))
+            .map(String::from)
+            .collect::<Vec<_>>();
+        conf.map(String::from).chain(account).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(on("kind = \"openstack\"\nsubnet = \"10.0.0.0/24\""), @r"
+    PrologFlags=Contain
+    account [success=1 ignore=1 module_unknown=ignore default=die] pam_slurm_adopt.so action_generic_failure=deny action_adopt_failure=deny
+    account required pam_slurm.so
+    ");
+    insta::assert_snapshot!(on("kind = \"local\""), @r"
+    Epilog=/usr/local/libexec/kiln/epilog.d/*
+    account required pam_slurm.so
+    ");
+}
+
+/// Where a volume is one node's disk, control shares what it has.
+#[test]
+fn volumes_of_one_node_are_shared_over_nfs() {
+    let text = FILE.replace("kind = \"local\"", "kind = \"openstack\"\nsubnet = \"10.0.0.0/24\"");
+    let text = text.replace("[login.login]", "[image.default]\nprebuilt = \"fat\"\n[login.login]");
+    let spec = kiln_spec::parse(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    let mut inventory = inventory(&spec, Release::new(24, 11, 5));
+    let volumes = ["home", "share", "state"].map(|p| (format!("{}-{p}", spec.name), format!("id-of-{p}")));
+    inventory.exports =
+        Some(kiln_site::Exports { volumes: volumes.into(), network: "10.0.0.0/24".parse().unwrap() });
+    let secrets = secrets();
+    let site = site(&spec, &inventory, &secrets);
+    let shown = |node: &str| {
+        let bundle = site.bundle(node, &keys(node)).unwrap();
+        let storage = bundle.resources.into_iter().filter(|resource| match resource {
+            Resource::Mount(_) => true,
+            Resource::File(file) => {
+                file.path.starts_with("/etc/exports") || file.path.ends_with("cgroup.conf")
+            }
+            Resource::Service(service) => service.unit.starts_with("nfs"),
+            _ => false,
+        });
+        storage.map(|resource| format!("{node}: {resource:?}")).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(["control", "login-0", "standard-0"].map(shown).join("\n"));
+}
+
+#[test]
+fn login_nodes_have_what_slurms_commands_read() {
+    let file = |path: &str| format!("[[role.control.file]]\npath = \"/etc/slurm/{path}\"\ncontent = \"x\"\n");
+    let files = ["plugstack.conf", "plugstack.conf.d/a.conf", "cli_filter.lua", "job_submit.lua"].map(file);
+    let text = format!(
+        "[cluster]\nname = \"c\"\n[cloud]\nkind = \"local\"\n[login.l]\nnodes = \"l-0\"\n[compute.a]\nnodes = \"a-0\"\n{}",
+        files.concat()
+    );
+    let spec = kiln_spec::parse(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    let (inventory, secrets) = (inventory(&spec, Release::new(22, 5, 8)), secrets());
+    let bundle = site(&spec, &inventory, &secrets).bundle("l-0", &keys("l-0")).unwrap();
+    let ids: Vec<String> = bundle.resources.iter().map(Resource::id).collect();
+    let slurm: Vec<&str> = ids.iter().filter_map(|id| id.strip_prefix("file:/etc/slurm/")).collect();
+    assert_eq!(slurm, ["plugstack.conf", "plugstack.conf.d/a.conf", "cli_filter.lua", "slurm.conf"]);
+}
