@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::behind::{cloud, only};
 use crate::cluster_dir::printed;
 use crate::cut::interrupt;
 use crate::lab::{Lab, cloud_root, read, wait};
-use crate::reconcile::{cloud, only};
 
 /// Everything that Slurm's accounts know of ended jobs, and who may submit them.
 fn past(lab: &Lab) -> String {
