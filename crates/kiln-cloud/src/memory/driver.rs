@@ -126,7 +126,7 @@ impl crate::driver::Driver for Driver {
     }
 
     async fn delete(&self, id: &str) -> Result<()> {
-        self.begin("delete", id).await?;
+        self.begin_patiently("delete", id).await?;
         self.0.world().remove(id);
         Ok(())
     }

@@ -192,7 +192,8 @@ fn way(one: &Unwanted<'_>, slurm: &SlurmView, removal: Removal) -> Way {
             _ => Way::Leave,
         },
         SlurmView::NotAsked => Way::Delete(None),
-        SlurmView::Unreachable(_) if one.broken || removal == Removal::Now => Way::Delete(None),
+        // What the cloud calls broken may still run jobs.
+        SlurmView::Unreachable(_) if removal == Removal::Now => Way::Delete(None),
         SlurmView::Unreachable(why) => Way::Hold { jobs: Vec::new(), unknown: Some(why.clone()) },
         SlurmView::Known { .. } => {
             let jobs = slurm.jobs_on(one.node);

@@ -4,6 +4,7 @@ mod missing;
 
 use std::collections::BTreeMap;
 
+use kiln_cloud::retry::once;
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_wire::{FleetFile, labels};
 
@@ -86,7 +87,8 @@ pub async fn delete(store: &Store, fleet: &Fleet, id: &str) -> Result<()> {
         Ok(Instance { status: InstanceStatus::Held { how }, .. }) => {
             return Err(Error::Refused(format!("instance {id} is left as it is: {how}")));
         }
-        Ok(_) => fleet.cloud.delete(id).await?,
+        // What the cloud does not take now is asked again after another look at Slurm, not by the driver.
+        Ok(_) => once(fleet.cloud.delete(id)).await?,
         Err(error) if error.is_not_found() => {}
         Err(error) => return Err(error.into()),
     }

@@ -21,8 +21,9 @@ use kiln_wire::FleetNode;
 const FAILED: &str = "kiln: rebuild failed: ";
 /// How long a cloud may be out of reach before a person has to know.
 const OUTAGE: Duration = Duration::from_secs(15 * 60);
-/// How many attempts a request has in any case, also one that had to wait for the daemon.
-const LEAST_ATTEMPTS: u32 = 5;
+/// How many attempts a request has in any case, also one that had to wait for the daemon. They take seven minutes, however far
+/// the clock jumps meanwhile.
+const LEAST_ATTEMPTS: u32 = 12;
 const POLL: Duration = Duration::from_millis(500);
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -227,6 +228,8 @@ mod tests {
     fn waits_grow_up_to_a_minute() {
         let waits: Vec<u64> = (1..8).map(|n| backoff(n).as_secs()).collect();
         assert_eq!(waits, [2, 4, 8, 16, 32, 60, 60]);
+        let before_the_last: Duration = (1..LEAST_ATTEMPTS).map(backoff).sum();
+        assert_eq!(before_the_last.as_secs() / 60, 7);
     }
 
     #[test]

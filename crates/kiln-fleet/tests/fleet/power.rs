@@ -273,6 +273,26 @@ async fn a_node_that_came_too_late_and_took_a_job_is_kept() {
     lab.stop().await;
 }
 
+/// The cloud does not take the deletion; meanwhile the node comes up late, and a job runs there.
+#[tokio::test]
+async fn a_deletion_that_was_put_off_spares_a_node_that_is_at_work() {
+    let mut lab = lab(1);
+    lab.cloud.put("e-0", |_| {});
+    lab.slurm.node("e-0", "DOWN+CLOUD", "None");
+    lab.cloud.refuse("delete", Error::busy(None));
+    lab.call(|paths| hooks::give_up(paths, "e-0"));
+    lab.start();
+    until("the deletion has been put off", || {
+        lab.store.open_requests().unwrap().first().is_some_and(|request| request.error.is_some())
+    })
+    .await;
+    lab.slurm.node("e-0", "ALLOCATED+CLOUD", "None");
+    lab.cloud.heal("delete");
+    lab.settled("e-0").await;
+    lab.stop().await;
+    assert!(lab.cloud.has("e-0"), "{:?}", lab.cloud.calls());
+}
+
 #[tokio::test]
 async fn powered_down_and_up_again_while_the_daemon_was_away_is_a_fresh_start() {
     let mut lab = lab(1);
@@ -295,7 +315,8 @@ async fn powered_down_and_up_again_while_the_daemon_was_away_is_a_fresh_start() 
 #[tokio::test]
 async fn a_group_whose_nodes_never_come_up_pauses_until_one_does() {
     let mut lab = lab(7);
-    edit(&lab, r#""surroundings""#, r#""patience":{"reconcile":1},"surroundings""#);
+    // They have had the time that they need, however little that was.
+    edit(&lab, r#""surroundings""#, r#""resume_timeout":0,"patience":{"reconcile":1},"surroundings""#);
     resume(&lab, "e-[0-6]");
     lab.start();
     let failed = |node: usize| {

@@ -206,6 +206,23 @@ async fn an_instance_without_a_node_is_deleted_once_and_others_stay() {
     lab.stop().await;
 }
 
+/// The cloud does not take the deletion of what Slurm has powered down; meanwhile Slurm wants the node.
+#[tokio::test]
+async fn a_deletion_that_was_put_off_spares_a_node_that_is_wanted_again() {
+    let mut lab = lab(true);
+    lab.cloud.put("n-0", |_| {});
+    lab.cloud.refuse("delete", Error::busy(None));
+    lab.start();
+    let refused =
+        || lab.store.events(Some("n-0"), 50).unwrap().iter().any(|event| event.what.starts_with("delete"));
+    until("the deletion has been refused", refused).await;
+    lab.slurm.node("n-0", "ALLOCATED+CLOUD", NEVER);
+    lab.cloud.heal("delete");
+    two_rounds(&lab).await;
+    lab.stop().await;
+    assert!(lab.cloud.has("n-0"), "{:?}", lab.cloud.calls());
+}
+
 #[tokio::test]
 async fn a_deletion_that_hangs_does_not_delay_others() {
     let mut lab = lab(true);

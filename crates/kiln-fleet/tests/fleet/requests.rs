@@ -172,7 +172,7 @@ async fn a_request_that_is_given_up_drains_no_node_that_is_at_work_again() {
     let an_hour_ago = jiff::Timestamp::now() - Duration::from_secs(3600);
     lab.store.enqueue(&["n-0", "n-1"].map(|n| NewRequest::new(RequestKind::Reboot, n, an_hour_ago))).unwrap();
     let store = rusqlite::Connection::open(lab.path("store.db")).unwrap();
-    store.execute_batch("UPDATE requests SET attempts = 9").unwrap();
+    store.execute_batch("UPDATE requests SET attempts = 20").unwrap();
     lab.slurm.node("n-0", "ALLOCATED", "2020-01-01T00:00:00");
     lab.slurm.waits_for_boot("n-1");
     lab.start();

@@ -5,7 +5,7 @@
 //! was accepted, which leaves it in the error state; `zone NAME` fails creations in that zone. `boot` fails nothing: the instance is on, but its system
 //! hangs. `create NAME`, `build NAME` and `boot NAME` are about the instance of that name alone. `hide NAME` fails nothing either: lists leave the
 //! instance out. Nor does `slow VERB`: the answer takes five seconds longer. A method and path, as in `POST /v1/networks`, lets the
-//! operation succeed and only its answer get lost.
+//! operation succeed and only its answer get lost; with `cut ` before them the connection ends in the middle of the answer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

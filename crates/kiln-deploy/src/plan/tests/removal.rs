@@ -128,18 +128,21 @@ fn slurm_powers_down_an_elastic_node_of_another_flavor() {
 #[test]
 fn a_broken_instance_that_runs_jobs_is_let_end_them() {
     let spec = spec(FILE);
-    let seen = |slurm: &str| {
-        let mut observed = Observed { slurm: known(slurm), ..whole(&spec) };
+    let seen = |slurm: SlurmView| {
+        let mut observed = Observed { slurm, ..whole(&spec) };
         observed.instances[2].status = InstanceStatus::Error { reason: "no host".into() };
         lines(&plan(&spec, &observed, &built("old")).unwrap())
     };
     let drained =
         "- compute.standard: drain standard-0 (1 node), then delete, broken: no host; job 17 there now";
-    assert_eq!(seen("NodeName=standard-0 State=MIXED"), [drained]);
+    assert_eq!(seen(known("NodeName=standard-0 State=MIXED")), [drained]);
     let replaced = [
         "- compute.standard: delete standard-0 (1 node), broken: no host",
         "+ compute.standard: create standard-0 from old (1 node)",
     ];
-    assert_eq!(seen("NodeName=standard-0 State=MIXED*"), replaced);
-    assert_eq!(seen("NodeName=standard-0 State=IDLE"), replaced);
+    assert_eq!(seen(known("NodeName=standard-0 State=MIXED*")), replaced);
+    assert_eq!(seen(known("NodeName=standard-0 State=IDLE")), replaced);
+    // Nobody can say whether jobs run there.
+    let kept = "= compute.standard: standard-0 (1 node) stays until Slurm can be asked, broken: no host: control is stopped";
+    assert_eq!(seen(SlurmView::Unreachable("control is stopped".into())), [kept]);
 }

@@ -6,6 +6,7 @@ use std::fs;
 use jiff::Timestamp;
 use kiln_wire::labels;
 
+use super::NODES;
 use super::load::read_name;
 use crate::instance;
 use crate::lab::{Lab, USER, cloud_root};
@@ -55,6 +56,21 @@ pub fn now() -> i64 {
     Timestamp::now().as_second()
 }
 
+/// What is wrong already, while jobs still run and wait. Nothing is, as far as can be told while the accounts do not answer.
+pub fn judge_so_far(lab: &Lab, since: i64, excuses: &Excuses) -> Vec<String> {
+    let Some(runs) = try_runs(lab, since) else { return Vec::new() };
+    let excused: BTreeSet<&str> =
+        runs.iter().filter(|run| excuses.cover(run)).map(|r| r.id.as_str()).collect();
+    let is_harmed = |run: &&Run| {
+        let ended = run.began.is_some() && run.ended.is_some();
+        ended && !["COMPLETED", "RUNNING", "PENDING"].contains(&run.state.as_str())
+    };
+    let harmed = runs.iter().filter(is_harmed).filter(|run| !excused.contains(run.id.as_str()));
+    let mut wrong: Vec<String> = harmed.map(|run| format!("job {} was harmed: {run:?}", run.id)).collect();
+    wrong.extend(touched(&runs, since, excuses));
+    wrong
+}
+
 /// What is wrong with the jobs since the campaign began; empty if nothing is.
 pub fn judge(lab: &Lab, since: i64, submitted: &[(String, i64)], excuses: &Excuses) -> Vec<String> {
     let runs = runs(lab, since);
@@ -82,8 +98,15 @@ pub fn judge(lab: &Lab, since: i64, submitted: &[(String, i64)], excuses: &Excus
             wrong.push(format!("job {id} was harmed: {runs:?}"));
         }
     }
+    wrong.extend(touched(&runs, since, excuses));
+    wrong
+}
+
+/// Instances that the cloud was told to end, rebuild, reboot or stop under a job.
+fn touched(runs: &[Run], since: i64, excuses: &Excuses) -> Vec<String> {
+    let mut wrong = Vec::new();
     for touch in touches(since) {
-        for run in &runs {
+        for run in runs {
             let under = run.nodes.contains(&touch.node)
                 && run.began.is_some_and(|began| began < touch.at)
                 && run.ended.is_none_or(|ended| ended > touch.at);
@@ -152,29 +175,28 @@ impl Excuses {
 }
 
 fn runs(lab: &Lab, since: i64) -> Vec<Run> {
-    let since = format!("@{since}");
-    let since = lab.on("control", &["date", "-d", &since, "+%Y-%m-%dT%H:%M:%S"]);
-    let fields = "jobid,jobname,state,submit,start,end,nodelist";
-    let text = lab.on(
-        "control",
-        &["env", "SLURM_TIME_FORMAT=%s", "sacct", "-aDXnP", "-u", USER, "-S", &since, "-o", fields],
-    );
-    let mut runs: Vec<Run> = text.lines().filter_map(|line| run(lab, line)).collect();
-    runs.sort_by_key(|run| (run.submitted, run.began));
-    runs
+    try_runs(lab, since).expect("the accounts answer")
 }
 
-fn run(lab: &Lab, line: &str) -> Option<Run> {
+/// `None`: slurmdbd, or the control node, does not answer.
+fn try_runs(lab: &Lab, since: i64) -> Option<Vec<Run>> {
+    let fields = "jobid,jobname,state,submit,start,end,nodelist";
+    let ask = format!(
+        "SLURM_TIME_FORMAT=%s timeout 20 sacct -aDXnP -u {USER} -S \"$(date -d @{since} +%Y-%m-%dT%H:%M:%S)\" -o {fields}"
+    );
+    let shown = lab.try_on("control", &["sh", "-c", &ask]);
+    let text = String::from_utf8_lossy(&shown.stdout);
+    let mut runs: Vec<Run> = text.lines().filter_map(run).collect();
+    runs.sort_by_key(|run| (run.submitted, run.began));
+    shown.status.success().then_some(runs)
+}
+
+fn run(line: &str) -> Option<Run> {
     let [id, name, state, submit, start, end, nodes] = line.split('|').collect::<Vec<_>>()[..] else {
         return None;
     };
     let began = start.parse().ok();
-    let nodes = match nodes {
-        "" | "None assigned" => Vec::new(),
-        list => {
-            lab.on("control", &["scontrol", "show", "hostnames", list]).lines().map(String::from).collect()
-        }
-    };
+    let nodes = NODES.iter().filter(|node| is_in(nodes, node)).map(|node| (*node).to_string()).collect();
     let (name, seconds) = read_name(name);
     Some(Run {
         id: id.into(),
@@ -186,6 +208,18 @@ fn run(lab: &Lab, line: &str) -> Option<Run> {
         began,
         ended: end.parse().ok(),
         nodes,
+    })
+}
+
+/// Whether a list such as `burst-1,standard-[0,2-3]` has a node. All nodes here are numbered with one digit.
+fn is_in(list: &str, node: &str) -> bool {
+    let (prefix, number) = node.split_at(node.len() - 1);
+    list.split(prefix).skip(1).any(|rest| match rest.strip_prefix('[').and_then(|r| r.split(']').next()) {
+        None => rest.starts_with(number),
+        Some(ranges) => ranges.split(',').any(|range| match range.split_once('-') {
+            Some((low, high)) => (low..=high).contains(&number),
+            None => range == number,
+        }),
     })
 }
 
@@ -231,8 +265,10 @@ pub fn instances() -> BTreeMap<String, usize> {
     all
 }
 
-/// Names of the networks, volumes and groups that the cloud has.
-pub fn resources() -> BTreeMap<&'static str, usize> {
-    let count = |kind| (kind, instance::records(kind).count());
-    ["networks", "volumes", "security-groups"].into_iter().map(count).collect()
+/// The networks, volumes, groups and images that the cloud has, by id: one that was deleted and made again is another.
+pub fn resources() -> BTreeSet<(&'static str, String)> {
+    let ids = |kind| {
+        instance::records(kind).map(move |record| (kind, record["id"].as_str().unwrap_or_default().into()))
+    };
+    ["networks", "volumes", "security-groups", "images"].into_iter().flat_map(ids).collect()
 }

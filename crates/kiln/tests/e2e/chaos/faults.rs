@@ -188,13 +188,17 @@ fn throttled(campaign: &mut Campaign) -> String {
 fn out_of_order(campaign: &mut Campaign) -> String {
     let times = campaign.random.between(1, 8);
     let operation = *campaign.random.pick(&["create", "rebuild", "reboot", "delete", "list"]);
-    order(&format!(r#"{{"{operation}": {{"fail": {times}, "status": 503}}}}"#));
-    format!("{operation}, {times} times")
+    // To this cloud 500 means that it tried and cannot: only reading is then tried again.
+    let status = if operation == "list" { 500 } else { 503 };
+    order(&format!(r#"{{"{operation}": {{"fail": {times}, "status": {status}}}}}"#));
+    format!("{operation}, {times} times {status}")
 }
 
 fn answers_lost(campaign: &mut Campaign) -> String {
     let times = campaign.random.between(1, 4);
-    let request = *campaign.random.pick(&["POST /v1/instances", "GET /v1/instances"]);
+    let requests =
+        ["POST /v1/instances", "GET /v1/instances", "cut POST /v1/instances", "cut GET /v1/instances"];
+    let request = *campaign.random.pick(&requests);
     order(&format!(r#"{{"{request}": {{"fail": {times}, "status": 503}}}}"#));
     format!("{request}, {times} times")
 }

@@ -140,6 +140,11 @@ pub fn judge_sees(lab: &mut Lab) {
             .iter()
             .all(|what| wrong.iter().any(|w| w.contains(what)))
     });
+    let wrong = checker::judge_so_far(lab, since, &Excuses::default());
+    assert!(
+        ["was harmed", "delete of"].iter().all(|what| wrong.iter().any(|w| w.contains(what))),
+        "{wrong:?}"
+    );
     let excuses = Excuses { jobs: [job].into(), ..Excuses::default() };
     assert_eq!(checker::judge(lab, since, &submitted[..1], &excuses), Vec::<String>::new());
     update(&["state=resume"]);
@@ -185,7 +190,7 @@ pub fn campaign(lab: &mut Lab) {
             now() - since,
             start.elapsed().as_secs_f64()
         );
-        campaign.look();
+        campaign.look(since);
         let rest = random.between(500, 4000);
         std::thread::sleep(Duration::from_millis(rest));
     }
@@ -201,11 +206,13 @@ pub fn campaign(lab: &mut Lab) {
 }
 
 impl Campaign<'_> {
-    /// After each fault: an administrator's drains stand, and no fixed node has two instances.
-    fn look(&self) {
+    /// After each fault: nobody was harmed so far, an administrator's drains stand, and no node has two instances.
+    fn look(&self, since: i64) {
         self.cancel_ghosts();
         self.release_held();
-        for node in &NODES[..FIXED] {
+        let wrong = checker::judge_so_far(self.lab, since, &self.excuses);
+        assert!(wrong.is_empty(), "fault {}:\n{}", self.at, wrong.join("\n"));
+        for node in NODES {
             let many = checker::instances().get(*node).copied().unwrap_or(0);
             assert!(many < 2, "fault {}: {node} has {many} instances", self.at);
         }

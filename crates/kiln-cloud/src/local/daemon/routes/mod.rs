@@ -78,12 +78,24 @@ async fn to_the_end(State(server): App, request: Request, next: Next) -> Respons
             // its building, all that is needed to judge what a client did.
             tracing::info!(request = name, status = response.status().as_u16(), "changed");
         }
-        match blocking(move || server.daemon.fault(&name)).await {
-            Ok(()) => response,
+        let is_cut = move || {
+            server.daemon.fault(&name)?;
+            Ok(server.daemon.fault(&format!("cut {name}")).is_err())
+        };
+        match blocking(is_cut).await {
+            Ok(false) => response,
+            Ok(true) => cut_off(),
             Err(lost) => Failure(lost).into_response(),
         }
     });
     work.await.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+/// An answer in whose middle the connection ends.
+fn cut_off() -> Response {
+    let end = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+    let part = futures_util::stream::iter([Ok("{"), Err(end)]);
+    axum::body::Body::from_stream(part).into_response()
 }
 
 pub struct Failure(Error);
