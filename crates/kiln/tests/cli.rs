@@ -348,3 +348,33 @@ fn sessions_are_only_on_pages_that_are_run() {
         }
     }
 }
+
+/// Messages, pages and comments are for readers whose first language may be another one.
+#[test]
+fn old_words_do_not_come_back() {
+    const OLD: [&str; 6] = ["is no name", "anew", "in vain", "makes no sense", "stumbled", "not to be had"];
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pending: Vec<PathBuf> =
+        vec![root.join("docs"), root.join("README.md"), root.join("ARCHITECTURE.md")];
+    for package in std::fs::read_dir(root.join("crates")).expect("a directory").flatten() {
+        pending.push(package.path().join("src"));
+    }
+    let (mut looked_at, mut found) = (0, Vec::new());
+    while let Some(path) = pending.pop() {
+        if path.is_dir() {
+            pending
+                .extend(std::fs::read_dir(&path).expect("a directory").flatten().map(|entry| entry.path()));
+            continue;
+        }
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        looked_at += 1;
+        // As it is read: lines that are broken, and names in code, do not hide a word or make one.
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        let words: Vec<&str> = text.split(|c| !is_part(c)).filter(|word| !word.is_empty()).collect();
+        let text = format!(" {} ", words.join(" ").to_lowercase()).replace(" there is no name ", " ");
+        let hits = OLD.into_iter().filter(|old| text.contains(&format!(" {old} ")));
+        found.extend(hits.map(|old| format!("{}: {old}", path.display())));
+    }
+    assert!(looked_at > 300, "{looked_at} files");
+    assert!(found.is_empty(), "{found:#?}");
+}

@@ -32,11 +32,6 @@ END
 chmod 755 /etc/initramfs-tools/hooks/kiln-disk
 
 packages='linux-image-cloud-amd64 initramfs-tools lz4 udev kmod e2fsprogs systemd-resolved'
-# Lists of a snapshot, which has a time in its address, are older than their stated validity.
-lax=
-if grep -qrE '/[0-9]{8}T[0-9]{6}Z(/|$|[[:space:]])' /etc/apt/sources.list /etc/apt/sources.list.d 2>/dev/null; then
-    lax='-o Acquire::Check-Valid-Until=false'
-fi
 # shellcheck disable=SC2086
 apt-get -q $lax -o Acquire::Languages=none -o Acquire::Retries=3 update
 # Newer releases have it in a package of its own.

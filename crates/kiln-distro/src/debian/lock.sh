@@ -13,7 +13,8 @@ if [ -n "$kept" ]; then
     printf 'deb [trusted=yes] file:%s ./\n' "$kept" >/etc/apt/kiln-kept.list
     printf 'Dir::Etc::sourcelist "/etc/apt/kiln-kept.list";\nDir::Etc::sourceparts "-";\n' >>$conf
 fi
-apt-get -q -o Acquire::Languages=none -o Acquire::Retries=3 update
+# shellcheck disable=SC2086
+apt-get -q $lax -o Acquire::Languages=none -o Acquire::Retries=3 update
 # What there is: in the package sources with a hash, or installed without one.
 {
     awk -F '\t' '$4 != "-" { print $1 ":" $3 "=" $2 }' $lock | xargs -n 100 apt-cache show --no-all-versions || true

@@ -65,10 +65,13 @@ pub const DEBIAN: Family = Family {
     },
     security: Some(security::SECURITY),
     steps: Steps {
-        lock: Step { says: "looking for the packages of the lock", script: include_str!("lock.sh") },
+        lock: Step {
+            says: "looking for the packages of the lock",
+            script: concat!(include_str!("lax.sh"), include_str!("lock.sh")),
+        },
         update: Step {
             says: "updating packages",
-            script: concat!(include_str!("apt.sh"), include_str!("update.sh")),
+            script: concat!(include_str!("apt.sh"), include_str!("lax.sh"), include_str!("update.sh")),
         },
         reboot_for: "cat /run/kiln-reboot-for; [ ! -e /run/reboot-required ] || echo the system",
         install: Step {
@@ -79,7 +82,7 @@ pub const DEBIAN: Family = Family {
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
         bootable: Some(Step {
             says: "installing kernel and boot loader",
-            script: include_str!("bootable.sh"),
+            script: concat!(include_str!("lax.sh"), include_str!("bootable.sh")),
         }),
     },
     slurm: &[
@@ -138,6 +141,9 @@ const PLAIN: &str = "systemd,systemd-sysv,dbus,openssh-server,iproute2,nftables,
 /// The snapshots of testing may be older than their stated validity.
 const TESTING: &str = "forky";
 
+/// mmdebstrap leaves its options for apt in the image, whose nodes are to check validity.
+const STRICT_AGAIN: &str = "sed -i /Check-Valid-Until/d \"$1\"/etc/apt/apt.conf.d/99mmdebstrap";
+
 fn bootstrap(suite: &str) -> Vec<String> {
     let include = format!("--include={PLAIN}");
     let mut command = vec![
@@ -148,8 +154,9 @@ fn bootstrap(suite: &str) -> Vec<String> {
         "--aptopt=Acquire::Languages \"none\"",
         "--dpkgopt=force-unsafe-io",
     ];
+    let strict_again = format!("--customize-hook={STRICT_AGAIN}");
     if suite == TESTING {
-        command.push("--aptopt=Acquire::Check-Valid-Until \"false\"");
+        command.extend(["--aptopt=Acquire::Check-Valid-Until \"false\"", &strict_again]);
     }
     command.push(suite);
     command.into_iter().map(String::from).collect()
@@ -253,5 +260,59 @@ mod tests {
     fn only_testing_may_be_out_of_date() {
         let is_lax = |suite| bootstrap(suite).iter().any(|word| word.contains("Check-Valid-Until"));
         assert!(is_lax("forky") && !is_lax("trixie"));
+    }
+
+    /// As mmdebstrap does it: every option of apt goes into the image, then hooks run.
+    #[test]
+    fn no_image_keeps_what_its_making_was_allowed() {
+        let dir = tempfile::tempdir().unwrap();
+        let conf = dir.path().join("etc/apt/apt.conf.d");
+        std::fs::create_dir_all(&conf).unwrap();
+        let command = bootstrap("forky");
+        let with = |option: &str| -> Vec<&str> {
+            command.iter().filter_map(|word| word.strip_prefix(option)).collect()
+        };
+        let options = with("--aptopt=").join(";\n") + ";\n";
+        std::fs::write(conf.join("99mmdebstrap"), options).unwrap();
+        for hook in with("--customize-hook=") {
+            let status = std::process::Command::new("sh").args(["-c", hook, "sh"]).arg(dir.path()).status();
+            assert!(status.unwrap().success());
+        }
+        let left = std::fs::read_to_string(conf.join("99mmdebstrap")).unwrap();
+        assert_eq!(left, "Acquire::Languages \"none\";\n");
+    }
+
+    /// Only the commands of a build are told, and only for such lists.
+    #[test]
+    fn a_build_takes_old_lists_of_snapshots_and_of_testing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("apt")).unwrap();
+        let lax = |codename: &str, source: &str| {
+            std::fs::write(
+                dir.path().join("os-release"),
+                format!("ID=debian\nVERSION_CODENAME={codename}\n"),
+            )
+            .unwrap();
+            std::fs::write(dir.path().join("apt/sources.list"), source).unwrap();
+            let script = include_str!("lax.sh").replace("/etc/", &format!("{}/", dir.path().display()));
+            let script = format!("set -eu\n{script}printf %s \"$lax\"");
+            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let (now, then) =
+            ("deb http://a.example/debian x main\n", "deb http://a.example/20260101T000000Z x main\n");
+        assert_eq!(lax("trixie", now), "");
+        assert_eq!(lax("trixie", then), "-o Acquire::Check-Valid-Until=false");
+        assert_eq!(lax("forky", now), "-o Acquire::Check-Valid-Until=false");
+        for step in [&DEBIAN.steps.lock, &DEBIAN.steps.update, DEBIAN.steps.bootable.as_ref().unwrap()] {
+            let updates =
+                step.script.lines().filter(|line| line.starts_with("apt-get") && line.ends_with(" update"));
+            assert!(
+                updates.clone().count() == 1 && updates.clone().all(|line| line.contains(" $lax ")),
+                "{}",
+                step.says
+            );
+        }
     }
 }

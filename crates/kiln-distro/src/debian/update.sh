@@ -5,7 +5,8 @@ chmod 755 /usr/sbin/policy-rc.d
 export DEBIAN_FRONTEND=noninteractive
 # A source that does not answer is an error, not a warning.
 # Nobody reads descriptions here: without translations there is half as much to fetch and unpack.
-apt-get -q -o Acquire::Languages=none -o Acquire::Retries=3 --error-on=any update
+# shellcheck disable=SC2086
+apt-get -q $lax -o Acquire::Languages=none -o Acquire::Retries=3 --error-on=any update
 # What a running system has of these is the old one until it reboots.
 basic() { dpkg-query --show --showformat='${Package} ${Version}\n' libc6 'linux-image-*' 2>/dev/null | LC_ALL=C sort; }
 basic >/run/kiln-before-update

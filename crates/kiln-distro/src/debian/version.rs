@@ -87,16 +87,16 @@ mod tests {
         assert_eq!(compare("0:1.00", "1.0"), Ordering::Equal);
     }
 
-    /// Where the judge is at hand.
+    /// dpkg itself is asked.
     #[test]
     fn dpkg_agrees() {
         let is_older = |a: &str, b: &str| {
             let status = std::process::Command::new("dpkg").args(["--compare-versions", a, "lt", b]).status();
-            status.ok().and_then(|status| status.code()).map(|code| code == 0)
+            status.expect("dpkg is installed").code().expect("it ends by itself") == 0
         };
         let all: Vec<&str> = RISING.into_iter().flatten().copied().collect();
         for pair in all.windows(2) {
-            let Some(older) = is_older(pair[0], pair[1]) else { return };
+            let older = is_older(pair[0], pair[1]);
             assert_eq!(compare(pair[0], pair[1]) == Ordering::Less, older, "{pair:?}");
         }
     }

@@ -1,4 +1,4 @@
-# Arguments: the users of services, NAME:NUMBER each. Files on volumes belong to numbers, which packages would choose anew
+# Arguments: the users of services, NAME:NUMBER each. Files on volumes belong to numbers, which packages would otherwise choose
 # for every image.
 set -eu
 for user; do

@@ -172,3 +172,18 @@ fn login_nodes_have_what_slurms_commands_read() {
     let slurm: Vec<&str> = ids.iter().filter_map(|id| id.strip_prefix("file:/etc/slurm/")).collect();
     assert_eq!(slurm, ["plugstack.conf", "plugstack.conf.d/a.conf", "cli_filter.lua", "slurm.conf"]);
 }
+
+/// What a site has brought along is mounted as it is: nothing of it may be written over.
+#[test]
+fn only_volumes_of_kilns_own_are_formatted() {
+    let text = format!("{FILE}[volumes]\nhome = {{ mode = \"attach\", name = \"homes\" }}\n");
+    let spec = kiln_spec::parse(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    let (inventory, secrets) = (inventory(&spec, Release::new(24, 11, 5)), secrets());
+    let bundle = site(&spec, &inventory, &secrets).bundle("control", &keys("control")).unwrap();
+    let mounts = bundle.resources.into_iter().filter_map(|resource| match resource {
+        Resource::Mount(mount) => Some((mount.target, mount.format)),
+        _ => None,
+    });
+    let formatted: BTreeMap<String, bool> = mounts.collect();
+    assert_eq!((formatted["/home"], formatted["/var/lib/state"]), (false, true), "{formatted:?}");
+}

@@ -219,6 +219,13 @@ pub fn order(faults: &str) {
     std::fs::write(cloud_root().join("faults.json"), faults).expect("faults on order");
 }
 
+/// Those that were ordered and have not all happened.
+pub fn faults_left() -> Vec<String> {
+    let faults: Value = serde_json::from_str(&read(&cloud_root().join("faults.json"))).expect("JSON");
+    let faults = faults.as_object().expect("a table").iter();
+    faults.filter(|(_, fault)| fault["fail"] != 0).map(|(operation, _)| operation.clone()).collect()
+}
+
 pub fn no_more_faults() {
     let _ = std::fs::remove_file(cloud_root().join("faults.json"));
 }

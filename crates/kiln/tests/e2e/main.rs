@@ -132,6 +132,7 @@ const ELASTIC: &[Scenario] = &[
     ("kilnd is away, and killed ten times", elastic::without_kilnd),
     ("a cloud that is short of room", elastic::short_of_room),
     ("a cloud without room says so at once", elastic::no_room),
+    ("a group changes under a job", elastic::changed_under_a_job),
     ("a new image for fixed and elastic nodes", elastic::new_image),
 ];
 

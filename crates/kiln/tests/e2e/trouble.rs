@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::daemon::daemon_pid;
-use crate::lab::{Lab, cloud_root, no_more_faults, order, read, wait};
+use crate::lab::{Lab, cloud_root, faults_left, no_more_faults, order, read, wait};
 use crate::rollout::{COMPUTE, images, use_image, which_image};
 use crate::steering::out_of_service;
 
@@ -27,11 +27,11 @@ fn reason(lab: &mut Lab, node: &str) -> String {
     )
 }
 
-/// Everything is killed on the way, the cloud stumbles, and a second rollout is refused; each node is rebuilt once.
+/// Everything is killed on the way, the cloud refuses and does not answer, and a second rollout is refused; each node is rebuilt once.
 pub fn troubled(lab: &mut Lab) {
     use_image(lab, "third");
     let faults =
-        r#"{"rebuild": {"fail": 2, "status": 429, "retry_after": 1}, "reboot": {"fail": 1, "status": 500}}"#;
+        r#"{"rebuild": {"fail": 2, "status": 429, "retry_after": 1}, "get": {"fail": 3, "status": 503}}"#;
     order(faults);
     let mark = cloud_log().len();
     lab.kiln(&["rebuild", "--detach"]);
@@ -75,6 +75,8 @@ pub fn troubled(lab: &mut Lab) {
         last = steps;
     }
     assert_eq!(kills, 10, "the rollout was over too soon");
+    let left = faults_left();
+    assert!(left.is_empty(), "nobody ran into {left:?}");
     no_more_faults();
     for node in COMPUTE {
         assert_eq!(which_image(lab, node), "third");

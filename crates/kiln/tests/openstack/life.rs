@@ -131,6 +131,8 @@ fn read_back(lab: &Lab) {
     // Login nodes are reached from outside.
     let login = lab.hosts().into_iter().find(|h| h["name"] == "login-0").unwrap();
     let floating = openstack(&["floating ip list"]).remove(0);
-    let own = floating.as_array().unwrap().iter().filter(|row| row["Fixed IP Address"] == login["address"]);
-    assert_eq!(own.count(), 1, "{floating}");
+    let is_its = |row: &&Value| row["Fixed IP Address"] == login["address"];
+    let own: Vec<&Value> = floating.as_array().unwrap().iter().filter(is_its).collect();
+    assert_eq!(own.len(), 1, "{floating}");
+    assert_eq!(own[0]["Floating IP Address"], login["public_address"], "{floating} {login}");
 }

@@ -3,7 +3,10 @@
 use kiln_cloud::{InstanceStatus, Rebuild};
 use kiln_wire::labels;
 
-use super::*;
+use super::{
+    Lab, OFF, UP, Value, acted, by_hand, compute, events, field, healed, healthy, is_in, looked, power_up,
+    reported_as, state, times_acted, update, verdict, wait, why,
+};
 use crate::behind::{CLUSTER, cloud, instances, make, only};
 use crate::lab::{no_more_faults, order};
 

@@ -1,6 +1,9 @@
 //! What Kiln leaves to people, waits for, or does not touch: reasons, room, drift.
 
-use super::*;
+use super::{
+    Lab, OFF, UP, Value, acted, by_hand, compute, events, field, healed, healthy, is_in, printed,
+    reported_as, state, times_acted, update, verdict, wait, why,
+};
 use crate::behind::{CLUSTER, cloud, instances, make};
 use crate::lab::{no_more_faults, order};
 use crate::rollout::use_image;
@@ -103,6 +106,8 @@ pub fn unreadable(lab: &mut Lab) {
     assert!(cloud(async |cloud| cloud.instances(CLUSTER).await).iter().any(|i| i.id == stray.id));
     let status = lab.json(&["status"]);
     assert!(status["slurm_error"].as_str().is_some_and(|e| e.contains("scontrol")), "{status}");
+    // Of nodes that are off nobody else could tell.
+    assert_eq!(verdict(lab, "burst-1"), "Slurm could not be reached");
     let page = lab.kiln(&["doctor", "standard-0"]);
     for half in
         ["Slurm    cannot be reached: ", "cloud    instance ", "does nothing until both can be reached"]
