@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kiln_cloud::{Instance, InstanceStatus, Kind, Labels};
+use kiln_cloud::{Cloud, Instance, InstanceStatus, Kind, Labels};
 use kiln_image::Event;
 use kiln_site::{Inventory, NodeKeys, Secrets, Site, site};
 use kiln_slurm::parse_nodes;
@@ -147,8 +147,14 @@ impl Deployment<'_> {
                         format!("leaves the cluster, and was not configured: {}", error.chain()),
                     ));
                 }
-                // It gets its bundle when it boots again.
                 Err(error) if is_gone(&error) || self.has_left(host).await => {
+                    let seen = observed.nodes().get(host.name.as_str()).map(|instance| instance.id.as_str());
+                    if let Some(error) = still_there(&self.cloud, &host.name, seen).await {
+                        (self.progress)(Event::failed(&host.name, "not configured"));
+                        failures.push(format!("  {}", error.chain()));
+                        continue;
+                    }
+                    // It gets its bundle when it boots again.
                     passed_over = true;
                     (self.progress)(Event::done(&host.name, "powered down in the meantime"));
                 }
@@ -217,7 +223,6 @@ impl Deployment<'_> {
             return false;
         }
         let Ok(instances) = self.cloud.instances(&self.spec.name).await else { return false };
-        let has_gone = |i: &Instance| matches!(i.status, InstanceStatus::Deleting | InstanceStatus::Stopped);
         !instances.iter().any(|i| node_of(i) == host.name && !has_gone(i))
     }
 
@@ -347,6 +352,24 @@ impl Deployment<'_> {
     }
 }
 
+fn has_gone(instance: &Instance) -> bool {
+    matches!(instance.status, InstanceStatus::Deleting | InstanceStatus::Stopped)
+}
+
+/// Why a node that the cloud's list lacks is not taken for one that was powered down: a list may be incomplete. `seen`: the
+/// id that its instance had.
+async fn still_there(cloud: &Cloud, node: &str, seen: Option<&str>) -> Option<Error> {
+    match cloud.instance(seen?).await {
+        Ok(instance) if has_gone(&instance) => None,
+        Ok(instance) => {
+            let status = instance.status.word();
+            Some(Error::NotReady(format!("{node} is {status}, though the cloud's list lacks it")))
+        }
+        Err(error) if error.is_not_found() => None,
+        Err(source) => Some(Error::Unlisted { id: seen?.to_string(), source }),
+    }
+}
+
 /// It was powered down while its answer was awaited.
 fn is_gone(error: &Error) -> bool {
     matches!(error, Error::NotActive { .. })
@@ -391,4 +414,30 @@ async fn push(task: &Task<'_>, host: &Host, bundle: &Bundle) -> Result<ApplyRepo
         return Ok(report);
     }
     Err(Error::NotReady(format!("{}:\n    {}", host.name, failed.join("\n    "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use kiln_cloud::memory::{Fault, Memory};
+    use kiln_cloud::testing;
+
+    use super::*;
+
+    /// One that is passed over keeps its old secrets.
+    #[tokio::test]
+    async fn a_node_that_a_list_lacks_is_asked_for_before_it_is_passed_over() {
+        let memory = Memory::new("configure");
+        memory.put(testing::instance("e-0"));
+        memory.put(Instance { status: InstanceStatus::Stopped, ..testing::instance("e-1") });
+        memory.hide("e-0");
+        let cloud = memory.cloud();
+        let told =
+            async |node: &str| still_there(&cloud, node, Some(node)).await.map(|error| error.to_string());
+        let there = told("e-0").await.unwrap_or_default();
+        assert!(there.contains("e-0") && there.contains("though the cloud's list lacks it"), "{there}");
+        assert_eq!(told("e-1").await, None, "it is off");
+        assert_eq!(told("e-2").await, None, "it is gone");
+        memory.fail("show", Fault::always(kiln_cloud::Error::failed("the cell does not answer")));
+        assert!(told("e-2").await.is_some(), "nobody can say");
+    }
 }

@@ -217,6 +217,8 @@ pub enum Error {
     Closing(String),
     #[error("Slurm cannot be asked which jobs run: {0}")]
     JobsUnknown(String),
+    #[error("kilnd cannot be asked whether a rollout is open: {0}")]
+    RolloutsUnknown(String),
     #[error("{0} has no instance that could be started")]
     ControlLost(String),
     #[error("{nodes} set aside in the cloud: {how}")]
@@ -360,6 +362,10 @@ impl Error {
             ),
             Error::JobsUnknown(_) => Some(
                 "`kiln doctor` shows what is wrong with Slurm; --now stops the instances with whatever runs there".into(),
+            ),
+            Error::RolloutsUnknown(_) => Some(
+                "if kilnd is just starting, run this again; `kiln doctor` shows what is wrong with it; --now stops the cluster without asking"
+                    .into(),
             ),
             Error::ControlLost(_) => {
                 Some("the cluster no longer counts as asleep: `kiln up` creates what is missing and starts the rest".into())

@@ -7,14 +7,14 @@ use super::labels::cluster_of;
 use super::servers::POWER_LIMIT;
 use super::session::Service::Compute;
 use super::wire::Port;
-use crate::{Error, InstanceStatus, Result};
+use crate::{Class, Error, InstanceStatus, Result};
 
 impl Driver {
     pub async fn delete(&self, id: &str) -> Result<()> {
         self.delete_all(&[id.to_string()], &|_| {}).await.into_iter().collect()
     }
 
-    /// Asked for all together, then watched in listings; `gone` hears of each.
+    /// Asked for all together, then watched in listings, and each that is in none asked for once; `gone` hears of each.
     pub async fn delete_all(&self, ids: &[String], gone: &(dyn Fn(&str) + Sync)) -> Vec<Result<()>> {
         match self.try_delete_all(ids, gone).await {
             Ok(results) => results,
@@ -50,7 +50,12 @@ impl Driver {
                 left.extend(self.instances(cluster).await?);
             }
             let is_left = |id: &String| left.iter().any(|i| i.id == *id);
-            let (still, over): (Vec<&String>, Vec<&String>) = waiting.into_iter().partition(|id| is_left(id));
+            let (mut still, unlisted): (Vec<&String>, Vec<&String>) =
+                waiting.into_iter().partition(|id| is_left(id));
+            let mut over = Vec::new();
+            for (id, gone) in unlisted.iter().zip(bounded(unlisted.clone(), |id| self.is_gone(id)).await) {
+                if gone? { over.push(*id) } else { still.push(*id) }
+            }
             let freed: Vec<Port> =
                 ports.iter().filter(|p| over.iter().any(|id| **id == p.device_id)).cloned().collect();
             let deleted = bounded(freed, |port: Port| async move { self.delete_port(&port).await }).await;
@@ -77,6 +82,17 @@ impl Driver {
         Ok(asked)
     }
 
+    /// A list lacks the servers of a cell that does not answer: such a server may still run, with its port.
+    async fn is_gone(&self, id: &str) -> Result<bool> {
+        match self.server(id).await {
+            // What can still be brought back is in no list either, and has no port any more.
+            Ok(server) => Ok(matches!(server.status.as_str(), "DELETED" | "SOFT_DELETED")),
+            Err(error) if error.is_not_found() => Ok(true),
+            Err(error) if error.class == Class::Unanswered => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Those that exist, each with its cluster if it has one. One listing answers for all of a cluster.
     async fn find_own(&self, ids: &[String]) -> Result<BTreeMap<String, Option<String>>> {
         let mut found: BTreeMap<String, Option<String>> = BTreeMap::new();
@@ -99,3 +115,7 @@ impl Driver {
         Ok(found)
     }
 }
+
+#[cfg(test)]
+#[path = "delete_tests.rs"]
+mod tests;

@@ -50,6 +50,9 @@ pub struct StopOutlook {
     #[serde(flatten)]
     pub sleep: Sleep,
     pub jobs: Jobs,
+    /// Why kilnd could not be asked whether a rollout is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollouts_unknown: Option<String>,
     /// Instances of elastic groups, which are created again when jobs need them.
     pub delete: Vec<ExistingNode>,
     /// All others that run, but for the control node's.
@@ -65,6 +68,7 @@ pub fn stop_outlook(spec: &Spec, observed: &Observed, jobs: Jobs) -> StopOutlook
         cluster: spec.name.clone(),
         sleep: observed.sleep(spec),
         jobs,
+        rollouts_unknown: None,
         delete: Vec::new(),
         stop: Vec::new(),
         control: None,
@@ -91,6 +95,16 @@ pub fn stop_outlook(spec: &Spec, observed: &Observed, jobs: Jobs) -> StopOutlook
     outlook
 }
 
+/// A rollout that is open keeps the cluster awake: its nodes would be stopped half way. That nobody can say whether there is
+/// one does not mean that there is none.
+pub fn rollouts_unknown(checked: Result<()>) -> Result<Option<String>> {
+    match checked {
+        Ok(()) => Ok(None),
+        Err(error @ Error::RolloutOpen(_)) => Err(error),
+        Err(error) => Ok(Some(error.chain())),
+    }
+}
+
 fn existing(instance: &Instance) -> ExistingNode {
     ExistingNode { node: node_of(instance).to_string(), id: instance.id.clone() }
 }
@@ -107,10 +121,12 @@ impl StopOutlook {
         self.sleep.is_asleep() && self.delete.is_empty() && self.stop.is_empty() && self.control.is_none()
     }
 
-    /// Jobs that nobody knows of are not ended without a word.
+    /// Jobs and rollouts that nobody knows of are not ended without a word.
     pub fn check(&self, stopping: Stopping) -> Result<()> {
-        match &self.jobs {
-            Jobs::Unknown(why) if stopping == Stopping::AfterJobs => Err(Error::JobsUnknown(why.clone())),
+        match (&self.jobs, &self.rollouts_unknown) {
+            _ if stopping == Stopping::Now => Ok(()),
+            (Jobs::Unknown(why), _) => Err(Error::JobsUnknown(why.clone())),
+            (_, Some(why)) => Err(Error::RolloutsUnknown(why.clone())),
             _ => Ok(()),
         }
     }
@@ -136,6 +152,9 @@ impl fmt::Display for StopOutlook {
             }
             Jobs::Unknown(why) => write!(f, "\n  ! Slurm cannot be asked which jobs run: {why}")?,
             Jobs::None => {}
+        }
+        if let Some(why) = &self.rollouts_unknown {
+            write!(f, "\n  ! kilnd cannot be asked whether a rollout is open: {why}")?;
         }
         if !self.delete.is_empty() {
             let (nodes, count) = named(&self.delete);
@@ -394,5 +413,22 @@ mod tests {
         let refused = outlook.check().unwrap_err();
         assert_eq!(refused.to_string(), "a-[0-1] set aside in the cloud: shelved");
         assert!(start_outlook(&spec(), &seen("asleep", &[])).control_lost);
+    }
+
+    /// Only an answer says that there is no rollout.
+    #[test]
+    fn a_kilnd_that_does_not_answer_is_not_one_without_a_rollout() {
+        assert_eq!(rollouts_unknown(Ok(())).unwrap(), None);
+        assert!(matches!(rollouts_unknown(Err(Error::RolloutOpen(7))), Err(Error::RolloutOpen(7))));
+        let mut outlook = stop_outlook(&spec(), &seen("no", &all(&InstanceStatus::Active)), queue());
+        assert!(outlook.check(Stopping::AfterJobs).is_ok());
+        outlook.rollouts_unknown = rollouts_unknown(Err(Error::Fleet("no store".into()))).unwrap();
+        let refused = outlook.check(Stopping::AfterJobs).unwrap_err();
+        assert!(refused.to_string().contains("no store") && refused.hint().is_some(), "{refused}");
+        assert!(
+            outlook.to_string().contains("\n  ! kilnd cannot be asked whether a rollout is open: "),
+            "{outlook}"
+        );
+        assert!(outlook.check(Stopping::Now).is_ok());
     }
 }

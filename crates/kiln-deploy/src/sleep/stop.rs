@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::Sleep;
-use super::outlook::{Jobs, StopOutlook, Stopping, is_elastic, stop_outlook};
+use super::outlook::{Jobs, StopOutlook, Stopping, is_elastic, rollouts_unknown, stop_outlook};
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::node_of;
@@ -49,14 +49,11 @@ impl Deployment<'_> {
         if observed.instances.is_empty() && !observed.sleep(self.spec).is_asleep() {
             return Err(Error::NotReady(format!("cluster {} has no instances", self.spec.name)));
         }
-        let jobs = self.jobs(&observed).await;
-        if matches!(jobs, Jobs::Known(_)) {
-            // A kilnd that does not answer has no rollout at work.
-            if let Err(error @ Error::RolloutOpen(_)) = self.check_no_rollout().await {
-                return Err(error);
-            }
+        let mut outlook = stop_outlook(self.spec, &observed, self.jobs(&observed).await);
+        if matches!(outlook.jobs, Jobs::Known(_)) {
+            outlook.rollouts_unknown = rollouts_unknown(self.check_no_rollout().await)?;
         }
-        Ok(stop_outlook(self.spec, &observed, jobs))
+        Ok(outlook)
     }
 
     async fn jobs(&self, observed: &Observed) -> Jobs {
