@@ -203,6 +203,9 @@ calls! {
     /// The credentials of this host and of the cluster's control node that end some day.
     fn expiries(cluster: &str) -> Result<Vec<Expiry>>;
 
+    /// The certificates of the cloud's services, as far as they show any.
+    fn certificates() -> Result<Vec<Expiry>>;
+
     /// Makes a token valid for what the control node of one cluster has to do, in place of any earlier one.
     fn grant(cluster: &str, token: &str) -> Result<()>;
 

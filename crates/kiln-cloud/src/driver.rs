@@ -170,4 +170,8 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
     fn expiries(&self, _cluster: &str) -> impl Future<Output = Result<Vec<Expiry>>> + Send {
         ready(Ok(Vec::new()))
     }
+
+    fn certificates(&self) -> impl Future<Output = Result<Vec<Expiry>>> + Send {
+        ready(Ok(Vec::new()))
+    }
 }

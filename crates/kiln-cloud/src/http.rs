@@ -31,7 +31,7 @@ pub fn socket(timeout: Duration, path: PathBuf) -> Client {
 
 /// For a cloud across a network. Proxies are taken from the environment, as everybody does.
 pub fn secure(timeout: Duration, trust: Trust<'_>) -> Result<Client> {
-    let builder = builder(timeout).connect_timeout(Duration::from_secs(15));
+    let builder = builder(timeout).connect_timeout(Duration::from_secs(15)).tls_info(true);
     let wrong = |what: &str, e: reqwest::Error| Error::unsupported(what).because(Cause(e));
     match trust {
         Trust::Anybody => builder

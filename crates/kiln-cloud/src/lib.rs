@@ -2,6 +2,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod certificate;
 mod cloud;
 mod driver;
 mod error;

@@ -197,4 +197,8 @@ impl crate::driver::Driver for Driver {
     async fn expiries(&self, cluster: &str) -> Result<Vec<Expiry>> {
         self.expiries(cluster).await
     }
+
+    async fn certificates(&self) -> Result<Vec<Expiry>> {
+        self.certificates().await
+    }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use reqwest::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -18,6 +19,8 @@ use crate::{Class, Error, Result};
 
 /// Some answers take long on a busy cloud; one that takes longer has got lost.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
+/// For what a person waits for and can do without.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(15);
 /// For an image of some gigabytes.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Of Nova. The lowest with what Kiln needs: tags at creation, user data in a rebuild, types of root volumes (Stein,
@@ -114,6 +117,13 @@ impl Client {
         }
         // Some services answer with text where nothing is to be said.
         Ok(Sent::Answered(serde_json::from_slice(&bytes).ok()))
+    }
+
+    /// When the certificate of a server ends, if it shows one.
+    pub async fn certificate_end(&self, url: &str) -> Option<Timestamp> {
+        let response = self.http.get(url).timeout(SHORT_TIMEOUT).send().await.ok()?;
+        let shown = response.extensions().get::<reqwest::tls::TlsInfo>()?;
+        crate::certificate::not_after(shown.peer_certificate()?)
     }
 
     /// Also what an application credential meets that is not allowed the call.

@@ -1,8 +1,10 @@
 //! What the project may still use, and which credentials end when.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
-use super::driver::Driver;
+use super::driver::{Driver, bounded};
 use super::login::{Identity, Named};
 use super::session::Service::{self, Compute};
 use crate::{Expiry, Quota, QuotaKind, Result};
@@ -59,6 +61,30 @@ impl Driver {
         };
         Ok(all.iter().filter(is_used).filter_map(expiry).collect())
     }
+
+    /// The certificates of all services. One that does not answer, or not by TLS, has none that could be seen.
+    pub async fn certificates(&self) -> Result<Vec<Expiry>> {
+        let session = &self.client.session;
+        let token = session.token().await?;
+        let services = [Service::Identity, Compute, Service::Image, Service::Network, Service::Volume];
+        let mut servers: BTreeMap<String, String> = BTreeMap::new();
+        for url in services.into_iter().filter_map(|service| session.endpoint(&token, service).ok()) {
+            if let Some(server) = tls_server(&url) {
+                servers.entry(server).or_insert(url);
+            }
+        }
+        let look = |(server, url): (String, String)| async move {
+            let at = self.client.certificate_end(&url).await?;
+            Some(Expiry { what: format!("certificate of {server}"), at })
+        };
+        Ok(bounded(servers.into_iter().collect(), look).await.into_iter().flatten().collect())
+    }
+}
+
+/// `HOST:PORT`, where there is a certificate.
+fn tls_server(url: &str) -> Option<String> {
+    let url = reqwest::Url::parse(url).ok().filter(|url| url.scheme() == "https")?;
+    Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))
 }
 
 fn is(named: &Named, credential: &Credential) -> bool {
@@ -101,6 +127,13 @@ mod tests {
             .map(|q| format!("{} of {} {}", q.used, q.limit, q.kind.word()))
             .collect();
         assert_eq!(shown, ["4 of 10 instances", "1024 of 51200 MiB of memory"]);
+    }
+
+    #[test]
+    fn only_tls_has_certificates() {
+        assert_eq!(tls_server("https://id.example.org/v3").as_deref(), Some("id.example.org:443"));
+        assert_eq!(tls_server("https://10.0.0.1:5000/v3").as_deref(), Some("10.0.0.1:5000"));
+        assert_eq!(tls_server("http://id.example.org/v3"), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the evidence means. Pure.
 
 use jiff::{SignedDuration, Timestamp};
-use kiln_cloud::QuotaKind;
+use kiln_cloud::{Expiry, QuotaKind};
 use kiln_slurm::Release;
 use kiln_spec::{Role, Spec};
 use kiln_wire::checkup::Place;
@@ -27,7 +27,8 @@ pub fn findings(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
     all.extend(releases(spec, evidence));
     all.extend(strays(spec, evidence.observed, &evidence.status.strays, evidence.now));
     all.extend(quotas(spec, evidence));
-    all.extend(expiries(evidence));
+    all.extend(credentials(evidence));
+    all.extend(certificates(evidence));
     sorted(all)
 }
 
@@ -229,27 +230,35 @@ fn quotas(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-fn expiries(evidence: &Evidence<'_>) -> Vec<Finding> {
-    let expiries = match &evidence.expiries {
+fn credentials(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let unread = ("its credentials end", "look at them with the cloud's own client");
+    expiries(evidence, &evidence.expiries, unread, "make a new one before it ends, and run `kiln configure`")
+}
+
+fn certificates(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let unread = ("the certificates of its services end", "ask the cloud's administrators");
+    let advice =
+        "Kiln and kilnd cannot use the cloud without it: the cloud's administrators have to renew it";
+    expiries(evidence, &evidence.certificates, unread, advice)
+}
+
+/// `unread`: what nobody knows when this could not be read, and what to do about that.
+fn expiries(
+    evidence: &Evidence<'_>,
+    expiries: &Result<Vec<Expiry>, String>,
+    unread: (&str, &str),
+    advice: &str,
+) -> Vec<Finding> {
+    let expiries = match expiries {
         Ok(expiries) => expiries,
         Err(error) => {
-            let text = format!("when its credentials end could not be read: {error}");
-            return vec![Finding::new(
-                Severity::Note,
-                "cloud",
-                text,
-                "look at them with the cloud's own client",
-            )];
+            let text = format!("when {} could not be read: {error}", unread.0);
+            return vec![Finding::new(Severity::Note, "cloud", text, unread.1)];
         }
     };
     let found = expiries.iter().filter_map(|expiry| {
         let (severity, text) = ends(expiry.at, evidence.now)?;
-        Some(Finding::new(
-            severity,
-            &expiry.what,
-            text,
-            "make a new one before it ends, and run `kiln configure`",
-        ))
+        Some(Finding::new(severity, &expiry.what, text, advice))
     });
     found.collect()
 }

@@ -111,6 +111,7 @@ fn evidence(observed: &Observed) -> Evidence<'_> {
         examined: examined(),
         quotas: Ok(Vec::new()),
         expiries: Ok(Vec::new()),
+        certificates: Ok(Vec::new()),
         now: NOW,
     }
 }
@@ -230,11 +231,14 @@ fn quotas_and_credentials() {
     let expiry = |what: &str, at| Expiry { what: what.into(), at };
     found.expiries =
         Ok(vec![expiry("mine", hours(-1)), expiry("kilnd's", hours(48)), expiry("far", hours(9000))]);
+    found.certificates =
+        Ok(vec![expiry("certificate of id:5000", hours(72)), expiry("certificate of a:1", hours(9000))]);
     assert_eq!(
         shown(&found),
         [
             "broken mine: ended at 1969-12-31 23:00 UTC",
             "warning kilnd's: ends at 1970-01-03 00:00 UTC",
+            "warning certificate of id:5000: ends at 1970-01-04 00:00 UTC",
             "note cloud: the quota leaves 6 of 10 CPUs; all nodes that are off or missing would need 8",
         ]
     );

@@ -46,6 +46,7 @@ struct Evidence<'a> {
     examined: Examinations,
     quotas: std::result::Result<Vec<Quota>, String>,
     expiries: std::result::Result<Vec<Expiry>, String>,
+    certificates: std::result::Result<Vec<Expiry>, String>,
     now: Timestamp,
 }
 
@@ -57,9 +58,11 @@ impl Deployment<'_> {
         let observed = self.observe().await?;
         let questions = self.questions(&observed)?;
         let asked = questions.len();
-        let cloud = async { tokio::join!(self.cloud.quotas(), self.cloud.expiries(&self.spec.name)) };
+        let cloud = async {
+            tokio::join!(self.cloud.quotas(), self.cloud.expiries(&self.spec.name), self.cloud.certificates())
+        };
         let nodes = self.examine(&observed, questions);
-        let (answer, examined, (quotas, expiries)) =
+        let (answer, examined, (quotas, expiries, certificates)) =
             Box::pin(async { tokio::join!(self.ask_control(&observed), nodes, cloud) }).await;
         let evidence = Evidence {
             status: self.report(&observed, answer, &Examinations::new()),
@@ -67,6 +70,7 @@ impl Deployment<'_> {
             examined,
             quotas: quotas.map_err(|error| error.to_string()),
             expiries: expiries.map_err(|error| error.to_string()),
+            certificates: certificates.map_err(|error| error.to_string()),
             now: Timestamp::now(),
         };
         let findings = judge::findings(self.spec, &evidence);

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 
 /// Examine the whole cluster, or explain one compute node
 ///
-/// Without a node: services, database, disks, clocks, versions, mounts, strays, quotas, credentials and what kilnd
+/// Without a node: services, database, disks, clocks, versions, mounts, strays, quotas, credentials, certificates and what kilnd
 /// found, worst first, each with what to do about it. Exits with 1 if something is wrong.
 ///
 /// With a node: what Slurm says, what the cloud says, how it booted, what Kiln will do.

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::Value;
 
 use crate::lab::Lab;
 use crate::proxy::{SERVICES, pass_on, read_request};
@@ -157,6 +158,19 @@ fn with_own_addresses(answer: &[u8], ports: &[u16]) -> Vec<u8> {
     (all + &moved).into_bytes()
 }
 
+/// Of every server there is one, and it has two days left. The cluster has no nodes that could be asked.
+fn certificates_end_soon(lab: &Lab, front: &Front) {
+    let diagnosis: Value = serde_json::from_slice(&lab.try_kiln(&["--json", "doctor"]).stdout).unwrap();
+    let findings = diagnosis["findings"].as_array().expect("findings");
+    for port in &front.ports {
+        let server = format!("certificate of 127.0.0.1:{port}");
+        let told = findings.iter().find(|finding| finding["subject"] == server.as_str());
+        let told = told.unwrap_or_else(|| panic!("nothing of {server}: {diagnosis}"));
+        assert_eq!(told["severity"], "warning", "{told}");
+        assert!(told["text"].as_str().is_some_and(|text| text.starts_with("ends at 2")), "{told}");
+    }
+}
+
 #[test]
 fn certificates_are_believed_or_not() {
     let mut lab = Lab::new("trust", "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n");
@@ -174,6 +188,7 @@ fn certificates_are_believed_or_not() {
 
     set("127.0.0.1", &trusted);
     works(&lab, "with the CA");
+    certificates_end_soon(&lab, &front);
     set("127.0.0.1", "    verify: false\n");
     works(&lab, "verify: false");
     set("127.0.0.1", "    insecure: true\n");
