@@ -3,7 +3,7 @@
 use kiln_spec::{Spec, Volume};
 use kiln_wire::bundle::File;
 use kiln_wire::make::file;
-use kiln_wire::paths::{BACKUPS, SHARE};
+use kiln_wire::paths::{BACKUPS, RESTORING, SHARE};
 
 use crate::inputs::Inventory;
 
@@ -95,4 +95,10 @@ pub(crate) fn only_when_mounted(unit: &str) -> File {
         format!("/etc/systemd/system/{unit}.d/kiln.conf"),
         format!("# Written by Kiln: not without the state volume.\n[Unit]\nRequiresMountsFor={state}\n"),
     )
+}
+
+/// What keeps a unit from starting beside the state that a restore has left half way: it would start empty, or with another
+/// time than the others.
+pub(crate) fn not_half_restored() -> String {
+    format!("AssertPathExists=!{RESTORING}\n")
 }

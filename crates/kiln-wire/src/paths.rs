@@ -37,6 +37,9 @@ pub const BACKUPS: &str = "/srv/kiln/backup";
 pub const BACKUPS_BESIDE_STATE: &str = "/var/lib/state/backup";
 /// On the state volume: the name of the state, by which a backup of it is told from one of another.
 pub const STATE_ID: &str = "/var/lib/state/state-id";
+/// On the state volume, while a restore replaces what is there: which backup it is. One that was cut off leaves it, and Slurm's
+/// daemons do not start beside it.
+pub const RESTORING: &str = "/var/lib/state/restore-under-way";
 /// On control, on the state volume.
 pub const SLURMCTLD_STATE: &str = "/var/lib/state/slurmctld";
 

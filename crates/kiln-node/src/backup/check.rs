@@ -6,7 +6,7 @@ use std::path::Path;
 use jiff::{SignedDuration, Timestamp};
 use kiln_wire::{BackupList, BackupSettings, paths};
 
-use super::{list, settings};
+use super::{BackupError, check_whole, list, settings};
 use crate::process;
 
 /// Less than this does not even hold the backup of an empty cluster.
@@ -16,6 +16,9 @@ const UNIT: &str = "kiln-backup.service";
 
 /// What is wrong with the backups, the worst first.
 pub fn problem() -> Option<String> {
+    if let Err(error) = check_whole() {
+        return Some(cut_off(&error));
+    }
     let (settings, list) = match settings().and_then(|settings| Ok((settings, list()?))) {
         Ok(both) => both,
         Err(error) => return Some(crate::explain(&error)),
@@ -29,6 +32,11 @@ pub fn problem() -> Option<String> {
         free: free(&settings.directory),
     };
     judge(&settings, &list, &seen)
+}
+
+/// With what is to be done: there is only one line.
+fn cut_off(error: &BackupError) -> String {
+    format!("{error}; {}", error.hint().unwrap_or_default())
 }
 
 struct Seen {
@@ -82,6 +90,15 @@ mod tests {
 
     use super::*;
     use crate::backup::shelf::tests::backup;
+
+    #[test]
+    fn a_restore_that_was_cut_off_is_said() {
+        assert_eq!(
+            cut_off(&BackupError::CutOff("b9".into())),
+            "a restore of the backup b9 was cut off: accounting and the queue may be of different times; \
+             Slurm stays off until `kiln restore` has put a backup back"
+        );
+    }
 
     #[test]
     fn what_is_wrong_is_said() {

@@ -10,7 +10,7 @@ use kiln_wire::backup::{BackupLoaded, DATABASE, SLURMCTLD, STORE, is_plain};
 use kiln_wire::{BackupManifest, Version, paths};
 
 use super::make::{Occasion, make};
-use super::{BackupError, Result, cluster, database, failed, release, settings, shelf};
+use super::{BackupError, Result, cluster, database, failed, release, settings, shelf, under_way};
 use crate::{lock, process, systemd};
 
 /// A unit and what shows that it works.
@@ -39,7 +39,7 @@ pub fn load(name: &str, say: &dyn Fn(&str)) -> Result<BackupLoaded> {
     say("keeping what is there now");
     let before = match make(&Occasion::Replaced(name.to_owned())) {
         Ok(made) => Some(made.name),
-        // A database that is damaged is a reason to restore.
+        // A database that is damaged, and what was left half way, are reasons to restore.
         Err(error) => {
             say(&format!("what is there now cannot be kept: {}", crate::explain(&error)));
             None
@@ -47,15 +47,13 @@ pub fn load(name: &str, say: &dyn Fn(&str)) -> Result<BackupLoaded> {
     };
     say("reading the backup");
     let (staged, units) = (Staged::new(&path, &manifest)?, units(&manifest));
-    let stopped = stop(units, say).and_then(|()| staged.swap());
-    // Whatever happened: what was stopped is started.
-    stopped.and(super::set_state_id(&manifest.state_id)).and_then(|()| start(units, say)).inspect_err(
-        |_| {
-            for (unit, _) in units {
-                let _ = process::call(&["systemctl", "start", "--no-block", unit]);
-            }
-        },
-    )?;
+    let replaced = stop(units, say).and_then(|()| staged.replace(name, &manifest));
+    // Whatever happened: what was stopped is started, but for Slurm where the state is left half way.
+    replaced.and_then(|()| start(units, say)).inspect_err(|_| {
+        for (unit, _) in units {
+            let _ = process::call(&["systemctl", "start", "--no-block", unit]);
+        }
+    })?;
     Ok(BackupLoaded { format: Version, restored: name.to_owned(), before })
 }
 
@@ -75,8 +73,7 @@ pub fn put_back(path: &Path, say: &dyn Fn(&str)) -> Result<BackupLoaded> {
         .map_err(|source| BackupError::Damaged { name: name.clone(), source })?;
     check_release(&name, &manifest, release()?)?;
     say("reading the backup");
-    Staged::new(path, &manifest)?.swap()?;
-    super::set_state_id(&manifest.state_id)?;
+    Staged::new(path, &manifest)?.replace(&name, &manifest)?;
     Ok(BackupLoaded { format: Version, restored: name, before: None })
 }
 
@@ -149,6 +146,7 @@ struct Staged {
 
 impl Staged {
     fn new(backup: &Path, manifest: &BackupManifest) -> Result<Staged> {
+        under_way::take_back(Path::new(paths::SLURMCTLD_STATE))?;
         let state = PathBuf::from(format!("{}.restore", paths::SLURMCTLD_STATE));
         remove(&state)?;
         fs::create_dir(&state).map_err(failed("make", &state))?;
@@ -175,13 +173,21 @@ impl Staged {
     }
 
     /// No daemon runs.
+    fn replace(self, backup: &str, manifest: &BackupManifest) -> Result<()> {
+        let note = Path::new(paths::RESTORING);
+        under_way::begin(note, backup)?;
+        self.swap()?;
+        super::set_state_id(&manifest.state_id)?;
+        under_way::end(note)
+    }
+
     fn swap(self) -> Result<()> {
-        let (state, old) =
-            (Path::new(paths::SLURMCTLD_STATE), format!("{}.replaced", paths::SLURMCTLD_STATE));
+        let state = Path::new(paths::SLURMCTLD_STATE);
+        let old = under_way::aside(state);
         if self.database {
             database::swap()?;
         }
-        remove(Path::new(&old))?;
+        remove(&old)?;
         fs::rename(state, &old).map_err(failed("replace", state))?;
         fs::rename(&self.state, state).map_err(failed("replace", state))?;
         if let Some(store) = &self.store {
@@ -194,7 +200,7 @@ impl Staged {
             fs::rename(store, paths::STORE).map_err(failed("replace", Path::new(paths::STORE)))?;
         }
         rustix::fs::sync();
-        remove(Path::new(&old))
+        remove(&old)
     }
 }
 

@@ -12,7 +12,7 @@ use kiln_wire::{BackupManifest, Format as _, Version, paths};
 use rusqlite::{Connection, OpenFlags};
 
 use super::shelf::{self, Shelf};
-use super::{BackupError, Result, cluster, copy, database, failed, release, settings, state_id};
+use super::{BackupError, Result, check_whole, cluster, copy, database, failed, release, settings, state_id};
 use crate::{lock, process};
 
 /// How long slurmctld may keep a change before it writes it down. It does not tell when it has.
@@ -37,6 +37,8 @@ pub fn now(occasion: &Occasion) -> Result<BackupMade> {
 
 /// The caller has the lock.
 pub(super) fn make(occasion: &Occasion) -> Result<BackupMade> {
+    // It would be one of two times, and would drive a good one out.
+    check_whole()?;
     let settings = settings()?;
     let shelf = super::shelf(&settings)?;
     let (cluster, cluster_id) = cluster()?;

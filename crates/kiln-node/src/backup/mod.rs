@@ -8,6 +8,7 @@ mod load;
 mod make;
 mod receive;
 mod shelf;
+mod under_way;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,8 @@ pub enum BackupError {
         "the state of this cluster started empty after the backup {0}, which may be the one that is wanted"
     )]
     LeftBehind(String),
+    #[error("a restore of the backup {0} was cut off: accounting and the queue may be of different times")]
+    CutOff(String),
     #[error("there is no backup {0}")]
     Unknown(String),
     #[error("the backup {name} is damaged")]
@@ -81,6 +84,7 @@ impl BackupError {
             BackupError::LeftBehind(_) => {
                 Some("`kiln restore` puts it back; `kiln backup now` keeps the new state instead")
             }
+            BackupError::CutOff(_) => Some("Slurm stays off until `kiln restore` has put a backup back"),
             BackupError::OtherAccounting { .. } => Some(
                 "slurmctld counts jobs and usage by its database; docs/backup.md says what can be taken from such a backup",
             ),
@@ -94,6 +98,14 @@ impl BackupError {
             BackupError::NotControl(_) => Some("run it on the control node"),
             _ => None,
         }
+    }
+}
+
+/// An error, where a restore was cut off.
+fn check_whole() -> Result<()> {
+    match under_way::cut_off(Path::new(paths::RESTORING)) {
+        Some(name) => Err(BackupError::CutOff(name)),
+        None => Ok(()),
     }
 }
 

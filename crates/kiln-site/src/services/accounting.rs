@@ -11,7 +11,7 @@ use super::slurm::SLURM_CONF;
 use super::{Context, OpenTo, Port, Service, Unit, munge};
 use crate::secret::{Form, Secret};
 use crate::service_users::{MYSQL, SLURM};
-use crate::volumes::{Purpose, only_when_mounted};
+use crate::volumes::{Purpose, not_half_restored, only_when_mounted};
 
 /// Every image for control nodes has it: one cluster uses it and another does not.
 pub const SOFTWARE: Service = Service {
@@ -175,13 +175,15 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
             command("database in place", &["mv", "-T", DATA_NEW, DATA]).unless(&is_installed).needs(PLACE_ID),
         ),
     ];
+    let mut slurmdbd_waits = only_when_mounted(SLURMDBD);
+    slurmdbd_waits.content += &not_half_restored();
     resources.extend(MYSQL.tree(DATA, 0o700));
     resources.extend([
         Resource::File(only_when_mounted(family.unit(MARIADB))),
         Resource::Service(mariadb.needs(PLACE_ID)),
         Resource::Command(grant),
         Resource::File(slurmdbd.owned_by("slurm", 0o600).secret()),
-        Resource::File(only_when_mounted(SLURMDBD)),
+        Resource::File(slurmdbd_waits),
         Resource::Service(service(SLURMDBD, &["file:/etc/slurm/slurmdbd.conf", munge::KEY_ID])),
         slurmdbd_answers(),
     ]);

@@ -9,7 +9,7 @@ use super::slurm::{CGROUP_CONF, SLURM_CONF};
 use super::{Context, OpenTo, Port, Service, Unit, munge};
 use crate::service_users::SLURM;
 use crate::slurm_conf::{SLURMCTLD_PORT, STATE, other_files};
-use crate::volumes::Purpose;
+use crate::volumes::{Purpose, not_half_restored};
 
 pub const SLURMCTLD: Service = Service {
     name: "slurmctld",
@@ -44,8 +44,12 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         Resource::File(file("/etc/kiln/slurmctld-restart", &context.slurm.restart).needs(SLURM_CONF)),
         Resource::File(file(
             "/etc/systemd/system/slurmctld.service.d/kiln.conf",
-            "# Written by Kiln: after a reboot wait for the database and the state volume, and come back after a crash.\n\
-             [Unit]\nAfter=slurmdbd.service\nRequiresMountsFor=/var/lib/state\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=2\n",
+            format!(
+                "# Written by Kiln: after a reboot wait for the database and the state volume, and come back after a crash. Not with a\n\
+                 # state that a restore has left half way.\n\
+                 [Unit]\nAfter=slurmdbd.service\nRequiresMountsFor=/var/lib/state\n{}StartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=2\n",
+                not_half_restored()
+            ),
         )),
         Resource::Service(slurmctld),
         Resource::Command(reconfigured),

@@ -71,6 +71,24 @@ fn what_lives_on_the_state_volume_starts_and_restarts_with_it() {
     assert!(residents(&of(&format!("{FILE}\n[volumes]\nstate = \"none\"\n"))).is_empty());
 }
 
+/// A database or a queue that is not there yet would be made, empty.
+#[test]
+fn slurm_does_not_start_from_a_restore_that_was_cut_off() {
+    let control = bundle("control");
+    let refusal = format!("AssertPathExists=!{}\n", kiln_wire::paths::RESTORING);
+    for unit in ["slurmdbd.service", "slurmctld.service"] {
+        let path = format!("/etc/systemd/system/{unit}.d/kiln.conf");
+        let of_unit = control.resources.iter().find_map(|resource| match resource {
+            Resource::File(file) if file.path == path => Some(&file.content),
+            _ => None,
+        });
+        let lines: Vec<&str> = of_unit.unwrap().split_inclusive('\n').collect();
+        let section =
+            lines.iter().take_while(|line| **line != refusal).filter(|line| line.starts_with('[')).last();
+        assert!(lines.contains(&refusal.as_str()) && section == Some(&"[Unit]\n"), "{unit}: {lines:?}");
+    }
+}
+
 #[test]
 fn a_slurm_conf_that_is_refused_leaves_slurmctld_and_its_restart_alone() {
     let control = bundle("control");
