@@ -3,7 +3,7 @@
 use kiln_spec::{Role, Spec};
 use kiln_wire::Resource;
 use kiln_wire::checkup::Question;
-use kiln_wire::make::{directory, file};
+use kiln_wire::make::{command, directory, file};
 
 use super::accounting::PLACE_ID;
 use super::{Context, Service};
@@ -23,7 +23,20 @@ pub const SLURM: Service = Service {
 pub const SLURM_CONF: &str = "file:/etc/slurm/slurm.conf";
 pub const CGROUP_CONF: &str = "file:/etc/slurm/cgroup.conf";
 
+/// Slurm 22.05 opens the library for `srun --mpi=pmix` by a name that Debian has in the development package only. Given the word
+/// `check`, it fails where that name is missing.
+const NAME_PMIX: &str = "for library in /usr/lib/*/libpmix.so.2 /usr/lib/*/pmix2/lib/libpmix.so.2; do \
+    [ -e $library ] && [ ! -e ${library%.2} ] || continue; \
+    [ \"$1\" != check ] || exit 1; ln -s libpmix.so.2 ${library%.2}; done";
+
 fn resources(context: &Context<'_>) -> Vec<Resource> {
+    let mut resources = files(context);
+    let name = |word| ["sh", "-c", NAME_PMIX, "sh", word];
+    resources.push(Resource::Command(command("pmix-library", &name("name")).unless(&name("check"))));
+    resources
+}
+
+fn files(context: &Context<'_>) -> Vec<Resource> {
     match context.role {
         Role::Compute => Vec::new(),
         // A file that the login role has itself comes later, and replaces control's.

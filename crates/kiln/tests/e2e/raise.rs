@@ -32,7 +32,7 @@ fn serves_jobs(lab: &mut Lab) {
         }
     }
 
-    let id = lab.submit("--nodes=2 --output=out.%j", "srun hostname; id -un");
+    let id = lab.submit("--nodes=2 --output=out.%j", "srun --mpi=pmix hostname; id -un");
     lab.wait_job(&id, "COMPLETED");
     // The home directory is shared: what the job wrote on a compute node is read on the login node.
     let output = lab.as_user("login-0", &format!("sort out.{id}"));

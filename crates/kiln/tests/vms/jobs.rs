@@ -2,6 +2,8 @@
 
 use std::process::Stdio;
 
+use kiln_wire::paths::{BACKUPS, SHARE};
+
 use crate::cluster_dir::printed;
 use crate::lab::{Lab, wait};
 
@@ -55,4 +57,30 @@ pub fn homes(lab: &Lab) {
     assert!(seen.starts_with("nfs4") && seen.contains("nosuid,nodev") && seen.contains("vers=4.2"), "{seen}");
     assert!(seen.contains("squashed\ndemo\nCPUs=2\n"), "{seen}");
     assert!(seen.contains("proctrack/cgroup") && seen.contains("task/cgroup,task/affinity"), "{seen}");
+}
+
+/// Root of a compute node takes from control by NFS what it is given, and nothing else.
+pub fn exports(lab: &Lab) {
+    let try_all = format!(
+        "exec 2>&1; mkdir -p /run/try; \
+         mount -t nfs4 -o rw control:{SHARE} /run/try && {{ touch /run/try/mine; umount /run/try; }}; \
+         for place in /var/lib/state {BACKUPS} /etc /root; do \
+         mount -t nfs4 -o retry=0 control:$place /run/try && {{ echo got $place; umount /run/try; }}; done; rmdir /run/try"
+    );
+    let said = lab.on("standard-0", &try_all);
+    assert!(said.contains("Read-only file system") || said.contains("Permission denied"), "{said}");
+    assert!(!said.contains("got ") && said.matches("mount.nfs4").count() >= 4, "{said}");
+}
+
+/// The clock of one node is wrong: that is told, nothing is done about the server, and all is well once it is right.
+pub fn clock(lab: &Lab) {
+    let before = lab.hosts();
+    lab.on("standard-1", "systemctl stop chrony; date -s '10 minutes'");
+    let told = lab.try_kiln(&["--json", "doctor"]);
+    let told = printed(&told);
+    lab.on("standard-1", "date -s '10 minutes ago'; systemctl start chrony");
+    let is_told = |line: &str| line.contains("clock");
+    assert!(told.lines().any(is_told) && told.contains("standard-1"), "{told}");
+    assert_eq!(lab.hosts(), before);
+    lab.as_user("srun --nodes=1 --nodelist=standard-1 --mem=50 true");
 }

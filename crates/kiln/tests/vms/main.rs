@@ -40,6 +40,8 @@ const SHORT: &[Scenario] = &[
     ("jobs have their cores and their memory, and no more", jobs::confined),
     ("a login is part of its job", jobs::adopted),
     ("home directories are shared as documented", jobs::homes),
+    ("root of a node gets nothing else by NFS", jobs::exports),
+    ("a clock that is wrong is told", jobs::clock),
     ("a node gets a new image while another comes for a job", renewal::rollout_and_elastic),
 ];
 
