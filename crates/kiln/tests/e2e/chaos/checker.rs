@@ -159,8 +159,9 @@ impl Excuses {
     fn forgot(&self, run: &Run) -> bool {
         // That it had ended, too: then Slurm tells another end, or another beginning.
         let end = run.began.zip(run.seconds).map(|(began, seconds)| began + seconds);
-        // That it had been launched, too: then the second launch is refused, when Slurm has looked at the nodes again.
-        let is_refused = run.state == "REQUEUED" && run.began == run.ended;
+        // That it had been launched, too: then the second launch is refused, when Slurm has looked at the nodes again, and a job
+        // that may not run twice is cancelled.
+        let is_refused = ["REQUEUED", "CANCELLED"].contains(&run.state.as_str()) && run.began == run.ended;
         let is_relaunched = |(from, to): &(i64, i64)| {
             run.began.is_some_and(|began| (*from..=to + RELAUNCHED_WITHIN).contains(&began))
         };
