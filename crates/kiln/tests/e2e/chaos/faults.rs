@@ -275,6 +275,10 @@ fn drained(campaign: &mut Campaign) -> String {
     // Slurm itself drops a drain that comes while it powers the node up or down or reboots it, when that ends or takes too long.
     let is_settled = (campaign.state_of(&node))
         .is_some_and(|(state, _)| !["POWERING", "POWER_", "REBOOT"].iter().any(|sign| state.contains(sign)));
+    if !is_settled {
+        // Slurm takes back the jobs that wait for it to come up.
+        campaign.excuse_jobs_on(&node);
+    }
     if scontrol(campaign, &["update", &name, "state=drain", &format!("reason={reason}")]) && is_settled {
         campaign.drains.insert(node.clone(), Drain { reason, at: now() });
     }
