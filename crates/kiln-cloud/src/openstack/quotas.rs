@@ -114,6 +114,10 @@ fn quotas(absolute: &Absolute) -> Vec<Quota> {
 }
 
 #[cfg(test)]
+#[path = "certificates_tests.rs"]
+mod certificates_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
