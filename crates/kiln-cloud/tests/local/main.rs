@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod copy;
+mod forwarding;
 mod kept;
 mod listing;
 mod lost;
