@@ -13,7 +13,7 @@ use crate::memory;
 use crate::{
     AddressRange, Error, Expiry, Flavor, Image, Instance, InstanceStatus, Kind, Labels, Layers, Network,
     NewImage, NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup,
-    Volume, local, openstack,
+    Volume, local, oci, openstack,
 };
 use kiln_wire::labels;
 
@@ -78,6 +78,7 @@ macro_rules! drivers {
 drivers! { $
     Local(local), "local", LocalSpec;
     OpenStack(openstack), "openstack", OpenStackSpec;
+    Oci(oci), "oci", OciSpec;
     #[cfg(any(test, feature = "testing"))] Memory(memory), "memory";
 }
 
@@ -196,6 +197,9 @@ calls! {
     fn delete_security_group(id: &str) -> Result<()>;
 
     fn flavors() -> Result<Vec<Flavor>>;
+
+    /// The same, and those of these names that a cloud can make in any size.
+    fn flavors_named(names: &[String]) -> Result<Vec<Flavor>>;
 
     /// What is limited. Empty: nothing is, or the cloud does not say.
     fn quotas() -> Result<Vec<Quota>>;

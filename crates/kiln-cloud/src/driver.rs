@@ -163,6 +163,11 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
 
     fn flavors(&self) -> impl Future<Output = Result<Vec<Flavor>>> + Send;
 
+    /// By default no flavor has a name that is not listed.
+    fn flavors_named(&self, _names: &[String]) -> impl Future<Output = Result<Vec<Flavor>>> + Send {
+        self.flavors()
+    }
+
     fn quotas(&self) -> impl Future<Output = Result<Vec<Quota>>> + Send {
         ready(Ok(Vec::new()))
     }

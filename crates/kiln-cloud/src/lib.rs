@@ -10,6 +10,7 @@ pub mod http;
 pub mod local;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
+pub mod oci;
 pub mod openstack;
 pub mod rate;
 pub mod retry;

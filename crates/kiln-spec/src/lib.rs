@@ -23,7 +23,7 @@ mod validate;
 mod words;
 mod written;
 
-pub use cloud::{CloudFacts, CloudHints, CloudSpec, LocalSpec, OpenStackSpec, RootDiskSpec};
+pub use cloud::{CloudFacts, CloudHints, CloudSpec, LocalSpec, OciSpec, OpenStackSpec, RootDiskSpec};
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
 pub use image_properties::{Firmware, ImageProperties, Visibility};
 pub use key_tables::{key_table, key_table_paths};

@@ -3,6 +3,8 @@
 
 mod facts;
 mod local;
+mod networks;
+mod oci;
 mod openstack;
 mod written;
 
@@ -11,6 +13,7 @@ use serde::Serialize;
 
 pub use facts::{CloudFacts, CloudHints};
 pub use local::LocalSpec;
+pub use oci::OciSpec;
 pub use openstack::{OpenStackSpec, RootDiskSpec};
 
 pub(crate) use written::CloudTable;
@@ -18,6 +21,7 @@ pub(crate) use written::CloudTable;
 use crate::diagnostic::Findings;
 use crate::written::{Choice, Key, Reader, Source, Text, Written as _};
 use local::LocalTable;
+use oci::OciTable;
 use openstack::OpenStackTable;
 
 /// Makes what is needed of each kind of cloud from the one list of them.
@@ -131,6 +135,7 @@ macro_rules! clouds {
 clouds! {
     Local(local), LocalTable, LocalSpec;
     OpenStack(openstack), OpenStackTable, OpenStackSpec;
+    Oci(oci), OciTable, OciSpec;
 }
 
 pub(crate) fn validate(

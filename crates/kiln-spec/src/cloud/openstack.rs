@@ -3,6 +3,7 @@
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
+use super::networks::ssh_from;
 use super::{CloudFacts, CloudHints, CloudTable};
 use crate::diagnostic::Findings;
 use crate::units::size_gib;
@@ -153,7 +154,7 @@ impl OpenStackSpec {
             root_disk: table.root_disk.as_ref().and_then(|table| root_disk(table, findings)),
             server_group: table.server_group.as_ref().map(|policy| word(policy.value).to_owned()),
             security_groups: security_groups(table, findings),
-            ssh_from: ssh_from(table, findings),
+            ssh_from: table.ssh_from.as_ref().map(|list| ssh_from(list, findings)).unwrap_or_default(),
         };
         // A subnet that was written but wrong has its own error.
         if table.network.is_none() && cloud.subnet.is_none() {
@@ -196,27 +197,6 @@ fn root_disk(table: &RootDiskTable, findings: &mut Findings<'_>) -> Option<RootD
             None
         }
     }
-}
-
-fn ssh_from(table: &OpenStackTable, findings: &mut Findings<'_>) -> Vec<Ipv4Net> {
-    let Some(list) = &table.ssh_from else { return Vec::new() };
-    if list.value.is_empty() {
-        (findings.error("bad-network", list.span.clone(), "nobody could log in, not even Kiln"))
-            .expected("at least one network, or no `ssh_from`");
-    }
-    list.value.iter().filter_map(|text| ipv4_net(text, findings)).collect()
-}
-
-fn ipv4_net(text: &Text, findings: &mut Findings<'_>) -> Option<Ipv4Net> {
-    let parsed = text.value.parse::<Ipv4Net>().ok();
-    if let Some(net) = parsed.filter(|net| net.addr() == net.network()) {
-        return Some(net);
-    }
-    let message = format!("`{}` is not an IPv4 network", text.value);
-    (findings.error("bad-network", text.span.clone(), message))
-        .expected("a network such as \"192.0.2.0/24\", or one address: \"192.0.2.7/32\"")
-        .maybe_hint(parsed.map(|net| format!("did you mean `{}`?", net.trunc())));
-    None
 }
 
 fn word(policy: ServerGroupPolicy) -> &'static str {

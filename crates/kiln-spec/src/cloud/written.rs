@@ -12,7 +12,7 @@ use crate::written::{At, Choice as _, Key, Reader, Shape, Source, Text, Written}
 table! {
     /// Where the cluster runs.
     CommonTable {
-        /// The kind of cloud: `local` boots the nodes on this machine, `openstack` uses a project of an OpenStack cloud.
+        /// The kind of cloud: `local` boots the nodes on this machine, `openstack` uses a project of an OpenStack cloud, `oci` a compartment of Oracle Cloud.
         "kind" => kind: At<CloudKind>, required;
         /// Private IPv4 network of the nodes, /16 to /28, e.g. `10.213.7.0/24`. It is read when the network is created.
         /// OpenStack: without `network`, Kiln creates a network with this subnet; with it, this chooses one of its subnets.

@@ -1,0 +1,258 @@
+//! The driver: a client, what the cluster file says, and what is looked up once.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, stream};
+use jiff::Timestamp;
+use tokio::sync::{Mutex, OnceCell};
+
+use super::Settings;
+use super::client::{Call, Client, encode};
+use super::login::Login;
+use super::region::Service::{self, Core};
+use super::shapes::WireShape;
+use super::wire::Named;
+use crate::{Error, Labels, Result};
+use kiln_wire::labels;
+
+/// How many calls of one bulk operation are under way at a time.
+const AT_ONCE: usize = 16;
+/// Between two looks at what somebody waits for: at first soon, then less often, because Oracle throttles.
+const LOOK_FIRST: Duration = Duration::from_millis(250);
+const LOOK_LAST: Duration = Duration::from_secs(5);
+/// For what is in the way of something else to be gone.
+const BUSY_LIMIT: Duration = Duration::from_secs(300);
+/// As many as a page can have.
+pub(super) const PAGE: usize = 1000;
+
+#[derive(Clone)]
+pub struct Driver {
+    pub(super) client: Arc<Client>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) known: Arc<Known>,
+}
+
+/// What does not change while a cluster is worked on, by the id of what it is about.
+#[derive(Default)]
+pub(super) struct Known {
+    pub domains: OnceCell<Vec<String>>,
+    pub namespace: OnceCell<String>,
+    pub shapes: Mutex<Vec<WireShape>>,
+    /// Subnets of networks.
+    pub subnets: Mutex<BTreeMap<String, String>>,
+    /// Of instances.
+    pub addresses: Mutex<BTreeMap<String, Addresses>>,
+    /// Boot volumes of instances.
+    pub roots: Mutex<BTreeMap<String, Root>>,
+    /// Instances that this process has launched, each with the work request that says how that goes.
+    pub launched: Mutex<BTreeMap<String, Option<String>>>,
+    /// Properties of images that are kept as objects.
+    pub properties: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Addresses {
+    pub private: IpAddr,
+    pub public: Option<IpAddr>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Root {
+    pub volume: String,
+    pub since: Timestamp,
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("oci::Driver").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Driver {
+    /// With the credentials of the person at the deploy host. Nothing is sent yet.
+    pub fn open(settings: &Settings) -> Result<Driver> {
+        let login = Login::find(settings.profile.as_deref(), settings.region.as_deref())?;
+        Self::with_login(login, settings.clone())
+    }
+
+    pub fn with_login(login: Login, settings: Settings) -> Result<Driver> {
+        let client = Arc::new(Client::new(login)?);
+        Ok(Driver { client, settings: Arc::new(settings), known: Arc::default() })
+    }
+
+    /// That the credentials work and what the file names is there: told before anything is made.
+    pub async fn check(&self) -> Result<()> {
+        self.domain(None).await?;
+        if let Some(name) = &self.settings.network
+            && self.network_by_name(name).await?.is_none()
+        {
+            return Err(Error::not_found("subnet", name.clone()));
+        }
+        Ok(())
+    }
+
+    /// A listing of what the compartment has.
+    pub(super) fn in_compartment(&self, kind: &str) -> String {
+        format!("/{kind}?compartmentId={}&limit={PAGE}", encode(&self.settings.compartment))
+    }
+
+    /// The availability domain of that name or number; of the file's, or of the region's first.
+    pub(super) async fn domain(&self, wanted: Option<&str>) -> Result<String> {
+        let all = self.domains().await?;
+        let wanted = wanted.or(self.settings.availability_domain.as_deref());
+        let found = match wanted {
+            None => all.first(),
+            Some(wanted) => all.iter().find(|name| is_domain(name, wanted)),
+        };
+        found.cloned().ok_or_else(|| {
+            Error::not_found("availability domain", wanted.unwrap_or("at all").to_string())
+                .with_hint(format!("this region has: {}", all.join(", ")))
+        })
+    }
+
+    pub(super) async fn domains(&self) -> Result<&Vec<String>> {
+        let path = format!("/availabilityDomains?compartmentId={}", encode(&self.settings.compartment));
+        let find = || async {
+            let found: Vec<Named> = self.client.list(Service::Identity, &path).await?;
+            Ok(found.into_iter().map(|domain| domain.name).collect())
+        };
+        self.known.domains.get_or_try_init(find).await
+    }
+
+    /// Adds to the tags of something that carries Kiln's, whoever changes them at the same time.
+    pub(super) async fn merge_tags(&self, kind: &'static str, path: &str, labels: &Labels) -> Result<()> {
+        let deadline = tokio::time::Instant::now() + BUSY_LIMIT;
+        loop {
+            let answer = missing(self.client.send(&Call::get(Core, path)).await, kind, path)?;
+            let there: Tagged = answer.read(path)?;
+            if cluster_of(&there.freeform_tags).is_none() && !there.is_image_of_kiln() {
+                return Err(not_ours(kind, path));
+            }
+            let mut tags = there.freeform_tags.clone();
+            tags.extend(labels.clone());
+            if tags == there.freeform_tags {
+                return Ok(());
+            }
+            let body = serde_json::json!({ "freeformTags": tags });
+            let call = Call::put(Core, path, &body).if_match(answer.etag.as_deref());
+            match self.client.send(&call).await {
+                Err(error) if error.is_conflict() && tokio::time::Instant::now() < deadline => {
+                    tokio::time::sleep(LOOK_FIRST).await;
+                }
+                answer => return answer.map(drop),
+            }
+        }
+    }
+
+    /// Tries again while something is in the way that is going to be gone.
+    pub(super) async fn while_busy<T, F: Future<Output = Result<T>>>(&self, work: impl Fn() -> F) -> Result<T> {
+        let deadline = tokio::time::Instant::now() + BUSY_LIMIT;
+        let mut pause = LOOK_FIRST;
+        loop {
+            match work().await {
+                Err(error) if error.is_conflict() && tokio::time::Instant::now() < deadline => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LOOK_LAST);
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Tagged {
+    #[serde(default)]
+    freeform_tags: Labels,
+}
+
+impl Tagged {
+    fn is_image_of_kiln(&self) -> bool {
+        self.freeform_tags.keys().any(|key| key.starts_with("kiln_"))
+    }
+}
+
+/// `Uocm:PHX-AD-1` is also `AD-1`, `PHX-AD-1` and `1`.
+fn is_domain(name: &str, wanted: &str) -> bool {
+    let (name, wanted) = (name.to_lowercase(), wanted.to_lowercase());
+    let rest = name.strip_suffix(&wanted);
+    name == wanted || rest.is_some_and(|rest| rest.ends_with(['-', ':']))
+}
+
+/// Runs `work` for every item, a bounded number at a time, and returns the results in the items' order.
+pub(super) async fn bounded<T, R, F: Future<Output = R>>(items: Vec<T>, work: impl Fn(T) -> F) -> Vec<R> {
+    let all: Vec<F> = items.into_iter().map(work).collect();
+    stream::iter(all).buffered(AT_ONCE).collect().await
+}
+
+/// Calls `look` until it says that there is nothing more to wait for.
+pub(super) async fn until<T, F: Future<Output = Result<Option<T>>>>(
+    limit: Duration,
+    what: impl Fn() -> String,
+    look: impl Fn() -> F,
+) -> Result<T> {
+    let deadline = tokio::time::Instant::now() + limit;
+    let mut pause = LOOK_FIRST;
+    loop {
+        if let Some(done) = look().await? {
+            return Ok(done);
+        }
+        if tokio::time::Instant::now() >= deadline {
+            return Err(Error::failed(format!("timed out waiting: {}", what())));
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LOOK_LAST);
+    }
+}
+
+/// Ids are the cloud's own: anything else cannot exist, and must not become part of a path.
+pub(super) fn checked<'i>(kind: &'static str, id: &'i str) -> Result<&'i str> {
+    let plain = id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    if plain && id.starts_with("ocid1.") { Ok(id) } else { Err(Error::not_found(kind, id.to_string())) }
+}
+
+/// Names the thing that was looked for.
+pub(super) fn missing<T>(answer: Result<T>, kind: &'static str, name: &str) -> Result<T> {
+    match answer {
+        Err(error) if error.is_not_found() => Err(Error::not_found(kind, name.to_string())
+            .with_hint("Oracle answers the same to those who may not see it")),
+        other => other,
+    }
+}
+
+pub(super) fn cluster_of(labels: &Labels) -> Option<&str> {
+    labels.get(labels::CLUSTER).map(String::as_str)
+}
+
+pub(super) fn not_ours(kind: &str, what: &str) -> Error {
+    Error::conflict(format!("{kind} {what} is not Kiln's"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_has_several_names() {
+        for name in ["Uocm:PHX-AD-1", "uocm:phx-ad-1", "PHX-AD-1", "AD-1", "1"] {
+            assert!(is_domain("Uocm:PHX-AD-1", name), "{name}");
+        }
+        for other in ["2", "AD-2", "D-1", "", "Uocm"] {
+            assert!(!is_domain("Uocm:PHX-AD-1", other), "{other}");
+        }
+    }
+
+    #[test]
+    fn only_ids_become_parts_of_paths() {
+        assert!(checked("instance", "ocid1.instance.oc1.phx.abc_d-e").is_ok());
+        for wrong in ["", "x", "ocid1.instance/../vcns", "ocid1.x?y"] {
+            assert!(checked("instance", wrong).unwrap_err().is_not_found(), "{wrong}");
+        }
+    }
+}
