@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::{Access, Driver};
 use crate::{
-    Flavor, Image, Instance, Kind, Labels, Network, NewImage, NewInstance, NewNetwork,
-    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume,
+    Flavor, Image, Instance, Kind, Labels, Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup,
+    NewVolume, Rebuild, Result, SecurityGroup, Volume,
 };
 
 impl crate::driver::Driver for Driver {
@@ -184,7 +184,6 @@ impl crate::driver::Driver for Driver {
     async fn flavors(&self) -> Result<Vec<Flavor>> {
         self.flavors().await
     }
-
 }
 
 fn path_of(collection: &str, kind: &'static str, id: &str) -> Result<String> {

@@ -212,8 +212,7 @@ impl Client {
         };
         let date = http_date(Timestamp::now());
         let signed = Signed { method: &call.method, target: &target, host: &host, date: &date, content };
-        let headers =
-            signer.headers(&signed).ok_or_else(|| Error::failed("the request cannot be signed"))?;
+        let headers = signer.headers(&signed).ok_or_else(|| Error::failed("the request cannot be signed"))?;
         let mut request = self.http.request(call.method.clone(), url.clone()).header("date", &date);
         for (name, value) in headers.iter().chain(&call.headers) {
             request = request.header(*name, value);
@@ -266,9 +265,8 @@ impl Client {
                 if item["id"].as_str().is_some_and(|id| !seen.insert(id.to_string())) {
                     continue;
                 }
-                let unreadable = |e| {
-                    Error::failed(format!("the cloud's answer about {path} cannot be read")).because(e)
-                };
+                let unreadable =
+                    |e| Error::failed(format!("the cloud's answer about {path} cannot be read")).because(e);
                 all.push(serde_json::from_value(item).map_err(unreadable)?);
             }
             match answer.next_page {

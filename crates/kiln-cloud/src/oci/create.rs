@@ -127,9 +127,7 @@ impl Driver {
             body["shapeConfig"] = size;
         }
         if !new.volumes.is_empty() {
-            let attachment = |v: &kiln_wire::Attachment| {
-                json!({ "type": "paravirtualized", "volumeId": v.volume, "isReadOnly": v.read_only })
-            };
+            let attachment = |v: &kiln_wire::Attachment| json!({ "type": "paravirtualized", "volumeId": v.volume, "isReadOnly": v.read_only });
             body["launchVolumeAttachments"] = new.volumes.iter().map(attachment).collect();
         }
         Ok(body)

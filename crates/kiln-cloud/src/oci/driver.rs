@@ -150,7 +150,10 @@ impl Driver {
     }
 
     /// Tries again while something is in the way that is going to be gone.
-    pub(super) async fn while_busy<T, F: Future<Output = Result<T>>>(&self, work: impl Fn() -> F) -> Result<T> {
+    pub(super) async fn while_busy<T, F: Future<Output = Result<T>>>(
+        &self,
+        work: impl Fn() -> F,
+    ) -> Result<T> {
         let deadline = tokio::time::Instant::now() + BUSY_LIMIT;
         let mut pause = LOOK_FIRST;
         loop {

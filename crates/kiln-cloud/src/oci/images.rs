@@ -65,7 +65,8 @@ impl Driver {
             own.extend(self.properties(&image.id).await?);
         }
         let is_label = |key: &str| [labels::CLUSTER, labels::ROLE].contains(&key);
-        let (labels, properties): (Labels, BTreeMap<_, _>) = own.into_iter().partition(|(key, _)| is_label(key));
+        let (labels, properties): (Labels, BTreeMap<_, _>) =
+            own.into_iter().partition(|(key, _)| is_label(key));
         Ok(Image {
             labels,
             properties,

@@ -117,7 +117,9 @@ impl Driver {
             State::Running => InstanceStatus::Active,
             State::Provisioning => InstanceStatus::Building,
             // Between its old root and the first boot of the new one.
-            State::Stopping | State::Starting | State::Stopped if replaced.is_some_and(|_| root.is_none()) => {
+            State::Stopping | State::Starting | State::Stopped
+                if replaced.is_some_and(|_| root.is_none()) =>
+            {
                 InstanceStatus::Rebuilding
             }
             State::Stopping | State::Starting if replaced.is_some_and(is_old) => InstanceStatus::Rebuilding,
@@ -197,7 +199,9 @@ impl Driver {
                 path.push_str(&format!("&instanceId={}", encode(one)));
             }
             let attachments: Vec<WireAttachment> = self.client.list(Core, &path).await?;
-            for id in ids.iter().filter(|id| open.iter().any(|i| i.id == **id && i.availability_domain == domain)) {
+            for id in
+                ids.iter().filter(|id| open.iter().any(|i| i.id == **id && i.availability_domain == domain))
+            {
                 let own = attachments.iter().filter(|a| a.instance_id == *id && a.holds());
                 let newest = own.max_by_key(|a| a.time_created);
                 match newest.and_then(|a| Some((a.boot_volume_id.clone()?, a.time_created))) {

@@ -53,9 +53,8 @@ impl PrivateKey {
             let passphrase = passphrase.ok_or(KeyError::NoPassphrase)?;
             let encrypted =
                 EncryptedPrivateKeyInfo::try_from(der.as_slice()).map_err(|_| KeyError::NotRsa)?;
-            let plain = encrypted
-                .decrypt(passphrase.expose_secret())
-                .map_err(|_| KeyError::WrongPassphrase)?;
+            let plain =
+                encrypted.decrypt(passphrase.expose_secret()).map_err(|_| KeyError::WrongPassphrase)?;
             return Self::from_der(&PrivatePkcs8KeyDer::from(plain.as_bytes()).into());
         }
         if text.contains("Proc-Type: 4,ENCRYPTED") {

@@ -212,8 +212,9 @@ fn expand(path: &str, around: &Surroundings<'_>) -> PathBuf {
 }
 
 fn read(path: &Path, what: &str) -> Result<Vec<u8>> {
-    std::fs::read(path)
-        .map_err(|error| Error::no_rights(format!("{what} ({}) cannot be read", path.display())).because(error))
+    std::fs::read(path).map_err(|error| {
+        Error::no_rights(format!("{what} ({}) cannot be read", path.display())).because(error)
+    })
 }
 
 #[cfg(test)]
@@ -313,14 +314,15 @@ mod tests {
     fn a_session_is_known_by_its_token() {
         assert_eq!(key_id(&Home::with(CONFIG).find(Some("session")).unwrap()), "ST$jwt");
         let forced = Home::with(CONFIG).set("OCI_CLI_AUTH", "security_token");
-        assert!(forced.told(None).contains("no `security_token_file` in profile DEFAULT of HOME/.oci/config"));
+        assert!(
+            forced.told(None).contains("no `security_token_file` in profile DEFAULT of HOME/.oci/config")
+        );
     }
 
     #[test]
     fn an_instance_needs_no_key() {
-        let home = Home::with("")
-            .set("OCI_CLI_AUTH", "instance_principal")
-            .set("OCI_CLI_REGION", "us-phoenix-1");
+        let home =
+            Home::with("").set("OCI_CLI_AUTH", "instance_principal").set("OCI_CLI_REGION", "us-phoenix-1");
         assert_eq!(key_id(&home.find(None).unwrap()), METADATA);
     }
 

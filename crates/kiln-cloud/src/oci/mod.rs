@@ -20,6 +20,8 @@ mod client;
 mod create;
 mod delete;
 mod driver;
+#[cfg(any(test, feature = "testing"))]
+pub mod fake;
 mod fault;
 mod images;
 mod ini;

@@ -213,8 +213,11 @@ impl Driver {
         let own: Vec<String> = self.instances(cluster).await?.into_iter().map(|i| i.id).collect();
         let path = self.in_compartment("vnicAttachments");
         let attachments: Vec<WireAttachment> = self.client.list(Core, &path).await?;
-        let ours: Vec<String> =
-            attachments.into_iter().filter(|a| own.contains(&a.instance_id)).filter_map(|a| a.vnic_id).collect();
+        let ours: Vec<String> = attachments
+            .into_iter()
+            .filter(|a| own.contains(&a.instance_id))
+            .filter_map(|a| a.vnic_id)
+            .collect();
         let all = self.private_ips(&subnet).await?.into_iter();
         let foreign = all.filter(|ip| ip.vnic_id.as_ref().is_none_or(|vnic| !ours.contains(vnic)));
         Ok(foreign
@@ -278,7 +281,8 @@ impl Driver {
         let name = name.ok_or_else(|| Error::not_found("network of cluster", cluster.to_string()))?;
         let subnet = self.network_by_name(name).await?;
         let subnet = subnet.ok_or_else(|| Error::not_found("subnet", name.to_string()))?;
-        let part: Part = missing(self.client.get(Core, &format!("/subnets/{}", subnet.id)).await, "subnet", name)?;
+        let part: Part =
+            missing(self.client.get(Core, &format!("/subnets/{}", subnet.id)).await, "subnet", name)?;
         part.vcn_id.ok_or_else(|| Error::failed(format!("subnet {name} has no VCN")))
     }
 

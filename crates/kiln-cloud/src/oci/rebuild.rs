@@ -16,8 +16,12 @@ impl Driver {
         let mut there = self.own_instance(id).await?;
         let name = there.display_name.clone();
         if there.shape.starts_with("BM.") {
-            return Err(Error::unsupported(format!("{name} is a bare metal instance: Oracle cannot replace its root"))
-                .with_hint("delete the instance; it comes back with the new image under the same name and address"));
+            return Err(Error::unsupported(format!(
+                "{name} is a bare metal instance: Oracle cannot replace its root"
+            ))
+            .with_hint(
+                "delete the instance; it comes back with the new image under the same name and address",
+            ));
         }
         // Oracle takes no change of it, and would refuse the whole request.
         if there.metadata.get(SSH_KEYS).is_some_and(|key| *key != new.ssh_key) {

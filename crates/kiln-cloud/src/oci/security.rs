@@ -66,7 +66,12 @@ impl Driver {
         let mut groups = Vec::new();
         for part in self.tagged(KIND, cluster).await? {
             let rules = self.rules(&part.id).await?.iter().filter_map(|rule| rule.rule(&part.id)).collect();
-            groups.push(SecurityGroup { id: part.id, name: part.display_name, labels: part.freeform_tags, rules });
+            groups.push(SecurityGroup {
+                id: part.id,
+                name: part.display_name,
+                labels: part.freeform_tags,
+                rules,
+            });
         }
         Ok(groups)
     }
@@ -143,6 +148,7 @@ fn has(there: &[WireRule], wanted: &Value) -> bool {
         wanted["direction"] == rule.direction.as_str()
             && wanted["protocol"] == rule.protocol.as_str()
             && wanted["source"].as_str() == rule.source.as_deref()
-            && wanted["tcpOptions"]["destinationPortRange"]["min"].as_u64() == port.map(|port| port.min.into())
+            && wanted["tcpOptions"]["destinationPortRange"]["min"].as_u64()
+                == port.map(|port| port.min.into())
     })
 }

@@ -115,9 +115,10 @@ impl Driver {
             || async {
                 let volume = self.volume(id).await?;
                 match volume.lifecycle_state.as_str() {
-                    "FAULTY" | "TERMINATED" => {
-                        Err(Error::failed(format!("volume {}: the cloud could not make it", volume.display_name)))
-                    }
+                    "FAULTY" | "TERMINATED" => Err(Error::failed(format!(
+                        "volume {}: the cloud could not make it",
+                        volume.display_name
+                    ))),
                     "AVAILABLE" if volume.size >= Some(size_gib) => Ok(Some(volume.volume(&[]))),
                     _ => Ok(None),
                 }

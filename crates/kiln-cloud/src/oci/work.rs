@@ -23,7 +23,8 @@ impl Driver {
 
     /// `None`: it is still under way.
     pub(super) async fn why_rebuild_failed(&self, instance: &str) -> Result<Option<String>> {
-        let newest = self.requests_of(instance).await?.into_iter().max_by_key(|request| request.time_accepted);
+        let newest =
+            self.requests_of(instance).await?.into_iter().max_by_key(|request| request.time_accepted);
         match newest {
             Some(request) if request.status == "FAILED" => {
                 let what = request.operation_type;
