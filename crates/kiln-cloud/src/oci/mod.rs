@@ -38,6 +38,8 @@ mod security;
 mod shapes;
 mod sign;
 #[cfg(test)]
+mod tests;
+#[cfg(test)]
 mod vectors;
 mod volumes;
 mod wire;

@@ -1,0 +1,394 @@
+//! The driver against the fake.
+
+use std::time::Duration;
+
+use kiln_wire::{Attachment, labels};
+
+use super::Settings;
+use super::fake::{Fake, Fault};
+use crate::{
+    Class, Cloud, Error, InstanceStatus, Kind, Labels, Network, NewImage, NewInstance, NewNetwork,
+    NewSecurityGroup, NewVolume, Peers, Rebuild, Rule,
+};
+
+const SHAPE: &str = "VM.Standard.E5.Flex.2.24";
+const LAUNCH: &str = "POST /20160918/instances";
+
+struct Site {
+    fake: Fake,
+    cloud: Cloud,
+    network: Network,
+    group: String,
+    images: [String; 2],
+}
+
+fn of_cluster() -> Labels {
+    Labels::from([(labels::CLUSTER.to_string(), "demo".to_string())])
+}
+
+fn deadline() -> tokio::time::Instant {
+    tokio::time::Instant::now() + Duration::from_secs(60)
+}
+
+impl Site {
+    async fn new() -> Site {
+        let fake = Fake::start().await.unwrap();
+        let cloud = fake.cloud().unwrap();
+        let network = NewNetwork {
+            name: "demo".into(),
+            cidr: Some("10.31.0.0/24".parse().unwrap()),
+            labels: of_cluster(),
+            automatic: None,
+        };
+        let network = cloud.create_network(network).await.unwrap();
+        let rules = vec![Rule { from: Peers::Members, tcp_port: None }];
+        let group =
+            NewSecurityGroup { name: "demo-nodes".into(), labels: of_cluster(), rules, without: vec![] };
+        let group = cloud.create_security_group(group).await.unwrap().id;
+        let images = ["image-a", "image-b"].map(|name| cloud.find_image(name));
+        let [a, b] = images;
+        let images = [a.await.unwrap().id, b.await.unwrap().id];
+        Site { fake, cloud, network, group, images }
+    }
+
+    fn wanted(&self, name: &str) -> NewInstance {
+        let mut labels = of_cluster();
+        labels.insert(labels::NODE.into(), name.into());
+        NewInstance {
+            name: name.into(),
+            image: self.images[0].clone(),
+            flavor: SHAPE.into(),
+            zone: None,
+            network: self.network.id.clone(),
+            address: None,
+            public: false,
+            security_groups: vec![self.group.clone()],
+            user_data: "first".into(),
+            ssh_key: "ssh-ed25519 AAAA kiln".into(),
+            labels,
+            volumes: vec![],
+            disk_gib: None,
+        }
+    }
+
+    async fn create(&self, new: NewInstance) -> Result<crate::Instance, Error> {
+        self.cloud.create(vec![new]).await.pop().unwrap()
+    }
+
+    /// One that runs.
+    async fn running(&self, name: &str) -> crate::Instance {
+        let made = self.create(self.wanted(name)).await.unwrap();
+        self.cloud.wait_active(&[made.id], deadline(), |_| {}).await.unwrap().remove(0)
+    }
+
+    /// Everything that a cluster has goes, and nothing is left.
+    async fn clear(self) {
+        let ids: Vec<String> =
+            self.cloud.instances("demo").await.unwrap().into_iter().map(|i| i.id).collect();
+        for result in self.cloud.delete_all(&ids, &|_| {}).await {
+            result.unwrap();
+        }
+        for volume in self.cloud.volumes("demo").await.unwrap() {
+            self.cloud.delete_volume(&volume.id).await.unwrap();
+        }
+        for group in self.cloud.security_groups("demo").await.unwrap() {
+            self.cloud.delete_security_group(&group.id).await.unwrap();
+        }
+        for network in self.cloud.networks("demo").await.unwrap() {
+            self.cloud.delete_network(&network.id).await.unwrap();
+        }
+        assert_eq!(self.fake.left(), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn an_instance_lives_and_goes() {
+    let site = Site::new().await;
+    let state = NewVolume { name: "demo-state".into(), size_gib: 20, labels: of_cluster() };
+    let state = site.cloud.create_volume(state).await.unwrap();
+    assert_eq!(state.size_gib, 50, "Oracle makes none smaller");
+    let wanted = NewInstance {
+        address: Some("10.31.0.9".parse().unwrap()),
+        volumes: vec![Attachment { volume: state.id.clone(), read_only: false }],
+        ..site.wanted("control")
+    };
+    let made = site.create(wanted.clone()).await.unwrap();
+    assert_eq!(made.status, InstanceStatus::Building);
+    let up = site.cloud.wait_active(&[made.id.clone()], deadline(), |_| {}).await.unwrap().remove(0);
+    assert_eq!(up.address, wanted.address);
+    assert_eq!((up.flavor.as_str(), up.image.as_deref()), (SHAPE, Some(site.images[0].as_str())));
+    assert_eq!((up.volumes.as_slice(), up.labels == wanted.labels), ([state.id.clone()].as_slice(), true));
+    assert!(up.built.is_some());
+    let twin = site.create(wanted).await.unwrap_err();
+    assert_eq!(twin.to_string(), "the cluster has an instance control already");
+    let off = site.cloud.stop(&up.id, false).await.unwrap();
+    assert_eq!(off.status, InstanceStatus::Stopped);
+    assert_eq!(site.cloud.start(&up.id).await.unwrap().status, InstanceStatus::Active);
+    let log = site.cloud.console_log(&up.id, 1).await.unwrap();
+    assert_eq!(log, "control login:");
+    let held = site.cloud.volumes("demo").await.unwrap();
+    assert_eq!(held[0].attached_to, [up.id.clone()]);
+    site.cloud.delete(&up.id).await.unwrap();
+    site.cloud.delete(&up.id).await.unwrap();
+    assert!(site.cloud.instance(&up.id).await.unwrap_err().is_not_found());
+    site.clear().await;
+}
+
+#[tokio::test]
+async fn a_rebuild_replaces_the_boot_volume() {
+    let site = Site::new().await;
+    let before = site.running("n-0").await;
+    let rebuild = |image: &str, key: &str| Rebuild {
+        image: image.into(),
+        user_data: "second".into(),
+        ssh_key: key.into(),
+        labels: before.labels.clone(),
+    };
+    let key = "ssh-ed25519 AAAA kiln";
+    let other = site.cloud.rebuild(&before.id, rebuild(&site.images[1], "another")).await.unwrap_err();
+    assert!(other.to_string().contains("another SSH key"), "{other}");
+    let during = site.cloud.rebuild(&before.id, rebuild(&site.images[1], key)).await.unwrap();
+    assert_eq!(during.status, InstanceStatus::Rebuilding);
+    let mut seen = Vec::new();
+    let after = site.cloud.wait_active(&[before.id.clone()], deadline(), |all| {
+        seen.extend(all.iter().map(|i| i.status.clone()));
+    });
+    let after = after.await.unwrap().remove(0);
+    assert!(!seen.contains(&InstanceStatus::Stopped), "{seen:?}");
+    assert_eq!((after.image.as_ref(), after.address), (Some(&site.images[1]), before.address));
+    assert!(after.built > before.built);
+    assert_eq!(after.labels, before.labels);
+    site.clear().await;
+}
+
+#[tokio::test]
+async fn a_rebuild_that_fails_is_told_from_its_work_request() {
+    let site = Site::new().await;
+    let before = site.running("n-0").await;
+    site.fake.break_launches(Some(("InternalError", "the image cannot be read")));
+    let rebuild = Rebuild {
+        image: site.images[1].clone(),
+        user_data: "second".into(),
+        ssh_key: "ssh-ed25519 AAAA kiln".into(),
+        labels: before.labels.clone(),
+    };
+    site.cloud.rebuild(&before.id, rebuild).await.unwrap();
+    let told = site.cloud.wait_active(&[before.id], deadline(), |_| {}).await.unwrap_err();
+    assert_eq!(told.to_string(), "n-0: InternalError: the image cannot be read");
+    site.fake.break_launches(None);
+    site.clear().await;
+}
+
+#[tokio::test]
+async fn a_lost_answer_makes_no_twin() {
+    let site = Site::new().await;
+    for fault in [Fault::lose_answer(LAUNCH), Fault::cut(LAUNCH), Fault::throttle(LAUNCH)] {
+        site.fake.order(fault);
+    }
+    site.fake.order(Fault::refuse(LAUNCH, 500, "InternalError", "Internal error"));
+    site.running("n-0").await;
+    assert_eq!(site.fake.count("n-0"), 1);
+    site.clear().await;
+}
+
+#[tokio::test]
+async fn starts_and_stops_get_through_throttling() {
+    let site = Site::new().await;
+    let up = site.running("n-0").await;
+    site.fake.order(Fault::throttle("POST /20160918/instances/"));
+    site.cloud.stop(&up.id, true).await.unwrap();
+    site.fake.order(Fault::throttle("POST /20160918/instances/"));
+    site.cloud.start(&up.id).await.unwrap();
+    site.fake.order(Fault::throttle("DELETE /20160918/instances/"));
+    site.clear().await;
+}
+
+#[tokio::test]
+async fn no_room_is_told_at_once_in_all_its_shapes() {
+    let site = Site::new().await;
+    site.fake.fill("Fake:PHX-AD-1", "VM.Standard.E5.Flex");
+    let full = site.create(site.wanted("n-0")).await.unwrap_err();
+    assert_eq!(full.class, Class::NoRoom, "{full}");
+    // Another domain has room.
+    let elsewhere = NewInstance { zone: Some("AD-2".into()), ..site.wanted("n-0") };
+    site.create(elsewhere).await.unwrap();
+    site.fake.limit(1);
+    let limited = NewInstance { zone: Some("2".into()), ..site.wanted("n-1") };
+    let limited = site.create(limited).await.unwrap_err();
+    assert_eq!(limited.class, Class::NoRoom, "{limited}");
+    assert!(limited.message.contains("standard-e5-core-count"), "{limited}");
+    site.clear().await;
+}
+
+#[tokio::test]
+async fn a_launch_that_fails_later_says_why() {
+    let site = Site::new().await;
+    site.fake.break_launches(Some(("OutOfHostCapacity", "Out of host capacity.")));
+    let made = site.create(site.wanted("n-0")).await.unwrap();
+    let told = site.cloud.wait_active(&[made.id.clone()], deadline(), |_| {}).await.unwrap_err();
+    assert_eq!(told.to_string(), "n-0: OutOfHostCapacity: Out of host capacity.");
+    site.cloud.delete(&made.id).await.unwrap();
+    assert_eq!(site.cloud.instances("demo").await.unwrap(), []);
+    // The name is free again.
+    site.fake.break_launches(None);
+    site.running("n-0").await;
+    site.clear().await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_reached_from_outside_has_its_own_way_out() {
+    let site = Site::new().await;
+    let mut wanted = NewInstance { public: true, ..site.wanted("login") };
+    wanted.labels.insert(labels::ROLE.into(), "login".into());
+    let made = site.create(wanted).await.unwrap();
+    let up = site.cloud.wait_active(&[made.id], deadline(), |_| {}).await.unwrap().remove(0);
+    assert!(up.public_address.is_some());
+    let calls = site.fake.take_calls();
+    assert_eq!(calls.iter().filter(|call| *call == "PUT vnics/*").count(), 1, "{calls:?}");
+    site.clear().await;
+}
+
+#[tokio::test]
+async fn a_quiet_cluster_costs_two_calls_a_listing() {
+    let site = Site::new().await;
+    site.fake.page(1000);
+    let new = (0..5).map(|n| site.wanted(&format!("n-{n}"))).collect();
+    let ids: Vec<String> = site.cloud.create(new).await.into_iter().map(|made| made.unwrap().id).collect();
+    site.cloud.wait_active(&ids, deadline(), |_| {}).await.unwrap();
+    site.fake.take_calls();
+    assert_eq!(site.cloud.instances("demo").await.unwrap().len(), 5);
+    assert_eq!(site.fake.take_calls(), ["GET instances", "GET volumeAttachments"]);
+    site.clear().await;
+}
+
+#[tokio::test]
+async fn labels_are_merged_with_those_of_others() {
+    let site = Site::new().await;
+    let up = site.running("n-0").await;
+    let one = |key: &str| Labels::from([(key.to_string(), "x".to_string())]);
+    let (a, b) = tokio::join!(
+        site.cloud.label(Kind::Instance, &up.id, one("a")),
+        site.cloud.label(Kind::Instance, &up.id, one("b"))
+    );
+    a.unwrap();
+    b.unwrap();
+    let all = site.cloud.instance(&up.id).await.unwrap().labels;
+    assert!(all.contains_key("a") && all.contains_key("b") && all.contains_key(labels::NODE), "{all:?}");
+    site.cloud.label(Kind::Network, &site.network.id, one("c")).await.unwrap();
+    assert!(site.cloud.networks("demo").await.unwrap()[0].labels.contains_key("c"));
+    site.clear().await;
+}
+
+#[tokio::test]
+async fn rules_are_added_once_and_removed() {
+    let site = Site::new().await;
+    let ssh = |net: &str| Rule { from: Peers::Net(net.parse().unwrap()), tcp_port: Some(22) };
+    let new = |rules: Vec<Rule>, without: Vec<Rule>| NewSecurityGroup {
+        name: "demo-login".into(),
+        labels: of_cluster(),
+        rules,
+        without,
+    };
+    let add = "POST /20160918/networkSecurityGroups/";
+    site.fake.order(Fault::lose_answer(add));
+    site.cloud.create_security_group(new(vec![ssh("192.0.2.0/24")], vec![])).await.unwrap();
+    site.cloud.create_security_group(new(vec![ssh("192.0.2.0/24")], vec![])).await.unwrap();
+    let rules = |groups: Vec<crate::SecurityGroup>| {
+        groups.into_iter().find(|group| group.name == "demo-login").unwrap().rules
+    };
+    assert_eq!(rules(site.cloud.security_groups("demo").await.unwrap()), [ssh("192.0.2.0/24")]);
+    let (old, wanted) = (ssh("192.0.2.0/24"), ssh("198.51.100.0/24"));
+    site.cloud.create_security_group(new(vec![wanted.clone()], vec![old])).await.unwrap();
+    assert_eq!(rules(site.cloud.security_groups("demo").await.unwrap()), [wanted]);
+    site.clear().await;
+}
+
+#[tokio::test]
+async fn an_image_keeps_properties_of_any_length() {
+    let site = Site::new().await;
+    let builder = site.running("builder").await;
+    site.cloud.stop(&builder.id, false).await.unwrap();
+    let manifest = "m".repeat(5000);
+    let new = NewImage {
+        name: "kiln-x".into(),
+        labels: Labels::new(),
+        properties: [("kiln_recipe", "abc"), ("kiln_manifest", manifest.as_str())]
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .into(),
+    };
+    let made = site.cloud.create_image(&builder.id, new.clone()).await.unwrap();
+    assert_eq!(made.properties, new.properties);
+    // Seen by others, who have not made it.
+    let other = site.fake.cloud().unwrap();
+    assert_eq!(other.find_image("kiln-x").await.unwrap().properties, new.properties);
+    let stands = Labels::from([("kiln_stands_for".to_string(), "abc".to_string())]);
+    site.cloud.label(Kind::Image, &made.id, stands).await.unwrap();
+    assert_eq!(site.cloud.image(&made.id).await.unwrap().properties["kiln_stands_for"], "abc");
+    let foreign = site.cloud.delete_image(&site.images[0]).await.unwrap_err();
+    assert!(foreign.to_string().ends_with("is not Kiln's"), "{foreign}");
+    site.cloud.delete_image(&made.id).await.unwrap();
+    site.clear().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_before_anything_is_made() {
+    let site = Site::new().await;
+    let told = |error: Error| {
+        let text = error.to_string();
+        text.split(" (opc-request-id").next().unwrap().to_string()
+    };
+    site.cloud.check().await.unwrap();
+    let stranger = site.fake.cloud_as("ocid1.user.oc1..stranger").unwrap();
+    let error = stranger.check().await.unwrap_err();
+    assert_eq!(error.class, Class::NoRights);
+    assert!(error.message.contains("opc-request-id"), "{error}");
+    let elsewhere = Settings { compartment: "ocid1.compartment.oc1..other".into(), ..Fake::settings() };
+    let elsewhere = site.fake.cloud_with(elsewhere).unwrap();
+    let error = elsewhere.instances("demo").await.unwrap_err();
+    assert!(error.message.contains("does not exist, or these credentials may not"), "{error}");
+    let domain = Settings { availability_domain: Some("AD-9".into()), ..Fake::settings() };
+    let error = site.fake.cloud_with(domain).unwrap().check().await.unwrap_err();
+    assert_eq!(told(error.clone()), "the cloud has no availability domain AD-9");
+    assert!(error.hint().unwrap().contains("Fake:PHX-AD-1, Fake:PHX-AD-2"), "{error:?}");
+    let shape = NewInstance { flavor: "VM.Nothing".into(), ..site.wanted("n-0") };
+    assert_eq!(told(site.create(shape).await.unwrap_err()), "the cloud has no shape VM.Nothing");
+    let size = NewInstance { flavor: "VM.Standard.E5.Flex.200.1".into(), ..site.wanted("n-0") };
+    assert!(told(site.create(size).await.unwrap_err()).contains("does not come in the size"));
+    site.clear().await;
+}
+
+#[tokio::test]
+async fn flavors_of_flexible_shapes_have_any_size() {
+    let fake = Fake::start().await.unwrap();
+    let cloud = fake.cloud().unwrap();
+    let names = ["VM.Standard.E5.Flex.3.17".to_string(), "VM.Standard.E5.Flex.95.17".to_string()];
+    let all = cloud.flavors_named(&names).await.unwrap();
+    let odd = all.iter().find(|flavor| flavor.name == names[0]).unwrap();
+    assert_eq!((odd.cpus, odd.memory_mib), (6, 17 * 1024));
+    assert!(!all.iter().any(|flavor| flavor.name == names[1]));
+    assert!(all.iter().any(|flavor| flavor.name == "VM.Standard2.1"));
+}
+
+/// A second run finds what the first one has left, at whatever step it was cut off.
+#[tokio::test]
+async fn a_network_whose_making_was_cut_off_is_completed() {
+    let steps = ["internetGateways", "natGateways", "routeTables", "securityLists", "subnets"];
+    for step in steps {
+        let fake = Fake::start().await.unwrap();
+        let cloud = fake.cloud().unwrap();
+        let new = || NewNetwork {
+            name: "demo".into(),
+            cidr: Some("10.31.0.0/24".parse().unwrap()),
+            labels: of_cluster(),
+            automatic: None,
+        };
+        fake.order(Fault::refuse(&format!("POST /20160918/{step}"), 400, "InvalidParameter", "no"));
+        cloud.create_network(new()).await.unwrap_err();
+        let half = cloud.networks("demo").await.unwrap();
+        assert!(half.len() == 1 && half[0].lacks.is_some(), "{step}: {half:?}");
+        let whole = cloud.create_network(new()).await.unwrap();
+        assert_eq!(cloud.networks("demo").await.unwrap(), [whole.clone()], "{step}");
+        cloud.delete_network(&whole.id).await.unwrap();
+        assert_eq!(fake.left(), [""; 0], "{step}");
+    }
+}
