@@ -119,7 +119,7 @@ impl Driver {
         let path = format!("/availabilityDomains?compartmentId={}", encode(&self.settings.compartment));
         let find = || async {
             let found: Vec<Named> = self.client.list(Service::Identity, &path).await?;
-            Ok(found.into_iter().map(|domain| domain.name).collect())
+            Ok::<_, Error>(found.into_iter().map(|domain| domain.name).collect())
         };
         self.known.domains.get_or_try_init(find).await
     }

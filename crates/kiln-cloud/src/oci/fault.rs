@@ -31,18 +31,16 @@ pub fn fault(status: StatusCode, headers: &HeaderMap, body: &[u8], method: &Meth
     };
     match (status.as_u16(), body.code.as_str()) {
         (_, "LimitExceeded" | "QuotaExceeded") => {
-            no_room(message).with_hint("`kiln quota` shows the tenancy's limits; nodes that were made stay")
+            Error::no_room(message).with_hint("`kiln quota` shows the tenancy's limits; nodes that were made stay")
         }
-        (_, "OutOfHostCapacity") => no_room(message),
-        (500, _) if is_capacity(&body.message) => no_room(message),
+        (_, "OutOfHostCapacity") => Error::no_room(message),
+        (500, _) if is_capacity(&body.message) => Error::no_room(message),
         (401, _) => unauthenticated(headers, message),
         (403, _) => Error::no_rights(message),
         (404, _) if *method == Method::POST || target.contains("compartmentId=") => Error::no_rights(
             format!("{message}: what it names does not exist, or these credentials may not use it"),
         ),
         (404, _) => Error::not_found("resource", target.split('?').next().unwrap_or(target).to_string()),
-        // It is busy with something else that will end.
-        (409, "IncorrectState" | "LockConflict" | "ExternalServerIncorrectState") => Error::conflict(message),
         (409 | 412, _) => Error::conflict(message),
         (429, _) => Error::busy(retry_after(headers)).saying(message),
         (408, _) => Error::unanswered(message),
@@ -62,13 +60,9 @@ pub fn no_answer(error: reqwest::Error, from: &str) -> Error {
 }
 
 /// As work requests and answers say it: the same words, in two places.
-pub fn is_capacity(message: &str) -> bool {
+fn is_capacity(message: &str) -> bool {
     let text = message.to_lowercase();
     text.contains("out of host capacity") || text.contains("out of capacity")
-}
-
-fn no_room(message: String) -> Error {
-    Error::no_room(message)
 }
 
 /// Oracle answers a clock that is off like a key that is wrong. Its own time is in the answer.

@@ -8,6 +8,7 @@ use super::client::encode;
 use super::driver::{Addresses, Driver, PAGE, Root, checked, cluster_of, missing, not_ours};
 use super::region::Service::Core;
 use super::shapes::flavor_of;
+use super::work::Progress;
 use super::wire::{State, WireAttachment, WireInstance, WirePrivateIp, WireVnic};
 use crate::{Error, Instance, InstanceStatus, Labels, Result};
 use kiln_wire::labels;
@@ -97,34 +98,33 @@ impl Driver {
         root: Option<&Root>,
         launched: &BTreeMap<String, Option<String>>,
     ) -> Result<InstanceStatus> {
+        use InstanceStatus::{Active, Building, Deleting, Held, Rebuilding, Stopped};
+
         let replaced = wire.freeform_tags.get(REPLACES);
-        let is_old = |old: &String| root.is_some_and(|root| root.volume == *old);
+        let has_old_root = replaced.is_some_and(|old| root.is_none_or(|root| root.volume == *old));
         Ok(match wire.lifecycle_state {
             State::Terminated => {
                 let request = launched.get(&wire.id).cloned().flatten();
                 let reason = self.why_failed(&wire.id, request.as_deref()).await?;
                 InstanceStatus::Error { reason: reason.unwrap_or("the launch failed".into()) }
             }
-            State::Terminating => InstanceStatus::Deleting,
-            State::Moving => InstanceStatus::Held { how: "moving".into() },
-            State::Unknown => InstanceStatus::Held { how: "in a state that Kiln does not know".into() },
-            State::Running | State::Stopped if replaced.is_some_and(is_old) => {
-                match self.why_rebuild_failed(&wire.id).await? {
-                    Some(reason) => InstanceStatus::Error { reason },
-                    None => InstanceStatus::Rebuilding,
-                }
-            }
-            State::Running => InstanceStatus::Active,
-            State::Provisioning => InstanceStatus::Building,
-            // Between its old root and the first boot of the new one.
-            State::Stopping | State::Starting | State::Stopped
-                if replaced.is_some_and(|_| root.is_none()) =>
-            {
-                InstanceStatus::Rebuilding
-            }
-            State::Stopping | State::Starting if replaced.is_some_and(is_old) => InstanceStatus::Rebuilding,
-            State::Starting | State::CreatingImage => InstanceStatus::Building,
-            State::Stopping | State::Stopped => InstanceStatus::Stopped,
+            State::Terminating => Deleting,
+            State::Moving => Held { how: "moving".into() },
+            State::Unknown => Held { how: "in a state that Kiln does not know".into() },
+            State::Provisioning => Building,
+            State::Running | State::Stopped if has_old_root => match self.rebuild_of(&wire.id).await? {
+                Progress::Failed(reason) => InstanceStatus::Error { reason },
+                Progress::UnderWay | Progress::Over => Rebuilding,
+            },
+            State::Running => Active,
+            State::Stopping | State::Starting if has_old_root => Rebuilding,
+            State::Starting | State::CreatingImage => Building,
+            // With a new root, but not on again yet.
+            State::Stopping | State::Stopped if replaced.is_some() => match self.rebuild_of(&wire.id).await? {
+                Progress::UnderWay => Rebuilding,
+                Progress::Failed(_) | Progress::Over => Stopped,
+            },
+            State::Stopping | State::Stopped => Stopped,
         })
     }
 

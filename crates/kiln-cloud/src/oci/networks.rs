@@ -80,10 +80,10 @@ impl Driver {
     pub async fn create_network(&self, new: NewNetwork) -> Result<Network> {
         let cidr = new.cidr.map_or_else(any_subnet, Ok)?;
         let vcn = self.ensure("vcns", None, &new.name, &new.labels, json!({ "cidrBlocks": [cidr] })).await?;
-        let id = vcn.id.as_str();
+        let (id, labels) = (vcn.id.as_str(), &new.labels);
         let part = |what: &str| format!("{}-{what}", new.name);
         let ensure = |kind: &'static str, name: String, body: Value| async move {
-            self.ensure(kind, Some(id), &name, &new.labels, body).await
+            self.ensure(kind, Some(id), &name, labels, body).await
         };
         let internet = ensure("internetGateways", part("internet"), json!({ "isEnabled": true })).await?;
         let nat = ensure("natGateways", part("nat"), json!({})).await?;

@@ -88,9 +88,9 @@ impl Driver {
             .await?;
             let data = format!("{path}/data?offset=0&length={CONSOLE}");
             let answer = self.client.send(&Call::get(Core, data)).await?;
-            Ok(String::from_utf8_lossy(&answer.body).into_owned())
+            Ok::<_, Error>(String::from_utf8_lossy(&answer.body).into_owned())
         };
-        let text: Result<String> = text.await;
+        let text = text.await;
         self.client.delete(Core, &path).await?;
         let text = text?;
         let all: Vec<&str> = text.lines().collect();

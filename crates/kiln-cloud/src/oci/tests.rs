@@ -392,3 +392,19 @@ async fn a_network_whose_making_was_cut_off_is_completed() {
         assert_eq!(fake.left(), [""; 0], "{step}");
     }
 }
+
+/// The control node has no credentials but its own certificate.
+#[tokio::test]
+async fn an_instance_may_do_what_its_policy_says() {
+    let site = Site::new().await;
+    let control = site.fake.cloud_of_instance().unwrap();
+    let made = control.create(vec![site.wanted("n-0")]).await.pop().unwrap().unwrap();
+    control.wait_active(&[made.id.clone()], deadline(), |_| {}).await.unwrap();
+    let volume = NewVolume { name: "demo-x".into(), size_gib: 50, labels: of_cluster() };
+    let refused = control.create_volume(volume).await.unwrap_err();
+    assert_eq!(refused.class, Class::NoRights, "{refused}");
+    // A token that was revoked is replaced once.
+    site.fake.forget_tokens();
+    control.delete(&made.id).await.unwrap();
+    site.clear().await;
+}

@@ -6,6 +6,14 @@ use super::region::Service::Core;
 use super::wire::{WorkError, WorkRequest};
 use crate::Result;
 
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    UnderWay,
+    Over,
+    /// In Oracle's words.
+    Failed(String),
+}
+
 impl Driver {
     /// Why a launch failed, in Oracle's words.
     pub(super) async fn why_failed(&self, instance: &str, request: Option<&str>) -> Result<Option<String>> {
@@ -21,17 +29,20 @@ impl Driver {
         Ok(None)
     }
 
-    /// `None`: it is still under way.
-    pub(super) async fn why_rebuild_failed(&self, instance: &str) -> Result<Option<String>> {
-        let newest =
-            self.requests_of(instance).await?.into_iter().max_by_key(|request| request.time_accepted);
-        match newest {
-            Some(request) if request.status == "FAILED" => {
-                let what = request.operation_type;
-                Ok(Some(self.errors_of(&request.id).await?.unwrap_or(format!("{what} failed"))))
+    /// How the newest piece of work on an instance goes: its rebuild, where it is known to have had one.
+    pub(super) async fn rebuild_of(&self, instance: &str) -> Result<Progress> {
+        let all = self.requests_of(instance).await?;
+        let Some(newest) = all.into_iter().max_by_key(|request| request.time_accepted) else {
+            return Ok(Progress::UnderWay);
+        };
+        Ok(match newest.status.as_str() {
+            "FAILED" | "CANCELED" => {
+                let reason = self.errors_of(&newest.id).await?;
+                Progress::Failed(reason.unwrap_or(format!("{} failed", newest.operation_type)))
             }
-            _ => Ok(None),
-        }
+            "SUCCEEDED" => Progress::Over,
+            _ => Progress::UnderWay,
+        })
     }
 
     async fn requests_of(&self, resource: &str) -> Result<Vec<WorkRequest>> {

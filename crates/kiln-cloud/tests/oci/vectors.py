@@ -2,14 +2,17 @@
 and `cryptography` installed: python3 vectors.py > vectors.json. The key is made anew by each run and used nowhere else."""
 
 import base64
+import datetime
 import hashlib
 import json
 
 import os
 
 os.environ["OCI_PYTHON_SDK_NO_SERVICE_IMPORTS"] = "1"
+from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization as s
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.x509.oid import NameOID
 from oci._vendor import requests  # noqa: E402
 from oci.auth.federation_client import AuthTokenRequestSigner  # noqa: E402
 from oci.signer import Signer  # noqa: E402
@@ -86,7 +89,36 @@ federation = signed(
     '{"certificate": "AAAA"}',
     signer=AuthTokenRequestSigner(TENANCY, "AB:CD", Retriever()),
 )
+# What the metadata service of an instance gives it. Signed by itself: nobody here looks at the chain.
+holder = rsa.generate_private_key(65537, 2048)
+subject = x509.Name([
+    x509.NameAttribute(NameOID.COMMON_NAME, "ocid1.instance.oc1.phx.aaaafake"),
+    x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, "opc-certtype:instance"),
+    x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, "opc-compartment:ocid1.compartment.oc1..aaaafake"),
+    x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, "opc-instance:ocid1.instance.oc1.phx.aaaafake"),
+    x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, "opc-tenant:ocid1.tenancy.oc1..aaaafake"),
+])
+certificate = (
+    x509.CertificateBuilder()
+    .subject_name(subject)
+    .issuer_name(subject)
+    .public_key(holder.public_key())
+    .serial_number(1)
+    .not_valid_before(datetime.datetime(2026, 1, 1))
+    .not_valid_after(datetime.datetime(2126, 1, 1))
+    .sign(holder, hashes.SHA256())
+)
+leaf = certificate.public_bytes(s.Encoding.PEM).decode()
+sha1 = ":".join("%02X" % byte for byte in certificate.fingerprint(hashes.SHA1()))
+instance = {
+    "cert.pem": leaf,
+    "intermediate.pem": leaf,
+    "key.pem": holder.private_bytes(s.Encoding.PEM, s.PrivateFormat.TraditionalOpenSSL, plain).decode(),
+    "key id": "ocid1.tenancy.oc1..aaaafake/fed-x509/" + sha1,
+}
+
 print(json.dumps({
+    "instance": instance,
     "fingerprint": fingerprint,
     "passphrase": PASSPHRASE,
     "signature_of_message": base64.b64encode(key.sign(b"message", padding.PKCS1v15(), hashes.SHA256())).decode(),

@@ -11,6 +11,7 @@ mod faults;
 mod images;
 mod network;
 mod objects;
+mod principal;
 mod route;
 mod server;
 mod storage;
@@ -94,6 +95,21 @@ impl Fake {
     /// With a key that the services do not know for this user.
     pub fn cloud_as(&self, user: &str) -> Result<Cloud> {
         super::Driver::with_login(self.login(user)?, Self::settings()).map(Cloud::Oci)
+    }
+
+    /// As an instance, with a certificate from the metadata service.
+    pub fn cloud_of_instance(&self) -> Result<Cloud> {
+        let login = Login {
+            identity: Identity::Instance { metadata: format!("{}/opc/v2", self.url) },
+            origin: "the fake's metadata".into(),
+            ..self.login(USER)?
+        };
+        super::Driver::with_login(login, Self::settings()).map(Cloud::Oci)
+    }
+
+    /// Tokens that instances have got are no longer taken.
+    pub fn forget_tokens(&self) {
+        self.world().keys.forget();
     }
 
     fn login(&self, user: &str) -> Result<Login> {

@@ -24,7 +24,7 @@ pub fn route(world: &mut World, request: &Request<'_>, parts: &[&str]) -> Outcom
                 );
                 return Err(refuse(409, "BucketAlreadyExists", message));
             }
-            world.buckets.insert(name.clone(), Default::default());
+            world.buckets.insert(name.clone(), std::collections::BTreeMap::new());
             Ok(Answer::json(bucket(&name)))
         }
         ("GET", [_, "b", name]) if world.buckets.contains_key(*name) => Ok(Answer::json(bucket(name))),

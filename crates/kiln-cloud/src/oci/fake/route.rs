@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::answer::{Answer, Outcome, lacks, not_found, refuse};
 use super::verify::Caller;
 use super::world::{World, check_tags};
-use super::{compute, images, network, objects, storage};
+use super::{compute, images, network, objects, principal, storage};
 
 /// A request, taken apart.
 pub struct Request<'a> {
@@ -68,6 +68,8 @@ fn decode(text: &str) -> String {
 pub fn route(world: &mut World, request: &Request<'_>) -> Outcome {
     let parts: Vec<&str> = request.parts.iter().map(String::as_str).collect();
     match parts.as_slice() {
+        ["v1", "x509"] => principal::token(world, request),
+        _ if request.caller == Caller::Instance && !principal::may(request, &parts) => Err(not_found()),
         ["n", rest @ ..] => objects::route(world, request, rest),
         ["20160918", rest @ ..] => core(world, request, rest),
         _ => Err(not_found()),
@@ -183,8 +185,8 @@ fn listing(world: &mut World, request: &Request<'_>, collection: &str) -> Outcom
         let resource = request.query.get("resourceId");
         let of = |value: &Value| resource.is_none_or(|id| value["resources"][0]["identifier"] == id.as_str());
         let all = world.list(kind).iter().map(|r| r.value.clone()).filter(of).map(|mut value| {
-            for field in ["errors", "resources"] {
-                value.as_object_mut().map(|object| object.remove(field));
+            if let Some(object) = value.as_object_mut() {
+                object.retain(|field, _| !["errors", "resources"].contains(&field.as_str()));
             }
             value
         });

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::answer::{Answer, Content};
 use super::faults::Kind;
-use super::lock;
+use super::{lock, principal};
 use super::route::{Request, route};
 use super::world::World;
 
@@ -60,6 +60,9 @@ async fn answer(
         return cut();
     }
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(String::from);
+    if target.starts_with("/opc/") {
+        return respond(principal::metadata(&target, text("authorization").as_deref()));
+    }
     let outcome = match (&fault, world.keys.verify(&method, &target, &headers, &body)) {
         (_, Err(refusal)) => refusal,
         (Some(Kind::Answer(answer)), Ok(_)) => answer.clone(),

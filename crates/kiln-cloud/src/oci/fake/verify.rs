@@ -18,16 +18,25 @@ use crate::oci::key::PrivateKey;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caller {
     User,
+    /// An instance that asks for a token.
+    Certificate,
     Instance,
 }
 
 /// Public keys by the name that requests have for them.
 pub struct Keys(BTreeMap<String, (Caller, Vec<u8>)>);
 
+fn vectors() -> serde_json::Value {
+    serde_json::from_str(include_str!("../../../tests/oci/vectors.json")).unwrap_or_default()
+}
+
 pub fn user_key() -> String {
-    let vectors: serde_json::Value =
-        serde_json::from_str(include_str!("../../../tests/oci/vectors.json")).unwrap_or_default();
-    vectors["keys"]["pkcs1"].as_str().unwrap_or_default().to_string()
+    vectors()["keys"]["pkcs1"].as_str().unwrap_or_default().to_string()
+}
+
+/// What an instance gets from its metadata service: `cert.pem`, `key.pem`, `intermediate.pem`.
+pub fn instance_document(name: &str) -> Option<String> {
+    vectors()["instance"][name].as_str().map(String::from)
 }
 
 impl Keys {
@@ -37,7 +46,16 @@ impl Keys {
             let name = format!("{TENANCY}/{USER}/{}", key.fingerprint());
             keys.insert(name, (Caller::User, key.public_key()));
         }
+        let instance = instance_document("key.pem").and_then(|pem| PrivateKey::from_pem(&pem, None).ok());
+        let name = instance_document("key id");
+        if let (Some(key), Some(name)) = (instance, name) {
+            keys.insert(name, (Caller::Certificate, key.public_key()));
+        }
         Keys(keys)
+    }
+
+    pub fn forget(&mut self) {
+        self.0.retain(|_, (caller, _)| *caller != Caller::Instance);
     }
 
     pub fn add(&mut self, name: String, caller: Caller, public_key: Vec<u8>) {

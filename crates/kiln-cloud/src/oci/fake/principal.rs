@@ -1,0 +1,48 @@
+//! Instances as callers: their metadata service, tokens for certificates, and what a policy lets them do.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::answer::{Answer, Outcome, invalid, not_found};
+use super::route::Request;
+use super::verify::{Caller, instance_document};
+use super::world::World;
+
+/// In seconds.
+const LIFE: i64 = 1200;
+
+/// Without the header it might be somebody else's request that an instance was made to send.
+pub fn metadata(target: &str, authorization: Option<&str>) -> Answer {
+    if authorization != Some("Bearer Oracle") {
+        return Answer { status: 401, ..Answer::default() };
+    }
+    let document = target.strip_prefix("/opc/v2/identity/").and_then(instance_document);
+    match document {
+        Some(text) => Answer::bytes(text.into_bytes()),
+        None => Answer { status: 404, ..Answer::default() },
+    }
+}
+
+pub fn token(world: &mut World, request: &Request<'_>) -> Outcome {
+    if request.caller != Caller::Certificate {
+        return Err(not_found());
+    }
+    let key = STANDARD.decode(request.text("publicKey")?).map_err(|_| invalid("publicKey"))?;
+    let certificate = STANDARD.decode(request.text("certificate")?).map_err(|_| invalid("certificate"))?;
+    let own = instance_document("cert.pem").and_then(|pem| crate::oci::key::section(&pem, "CERTIFICATE"));
+    if own != Some(certificate) {
+        return Err(invalid("certificate"));
+    }
+    let now = Timestamp::now().as_second();
+    let claims = json!({ "ptype": "instance", "iat": now, "exp": now + LIFE, "jti": world.next() });
+    let token = format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims.to_string()));
+    world.keys.add(format!("ST${token}"), Caller::Instance, key);
+    Ok(Answer::json(json!({ "token": token })))
+}
+
+/// The policy of control nodes: they look, and make, change and delete instances.
+pub fn may(request: &Request<'_>, parts: &[&str]) -> bool {
+    request.method == "GET" || parts.get(1) == Some(&"instances")
+}
