@@ -45,9 +45,8 @@ impl Site {
         let group =
             NewSecurityGroup { name: "demo-nodes".into(), labels: of_cluster(), rules, without: vec![] };
         let group = cloud.create_security_group(group).await.unwrap().id;
-        let images = ["image-a", "image-b"].map(|name| cloud.find_image(name));
-        let [a, b] = images;
-        let images = [a.await.unwrap().id, b.await.unwrap().id];
+        let [a, b] = ["image-a", "image-b"];
+        let images = [cloud.find_image(a).await.unwrap().id, cloud.find_image(b).await.unwrap().id];
         Site { fake, cloud, network, group, images }
     }
 
@@ -150,10 +149,9 @@ async fn a_rebuild_replaces_the_boot_volume() {
     let during = site.cloud.rebuild(&before.id, rebuild(&site.images[1], key)).await.unwrap();
     assert_eq!(during.status, InstanceStatus::Rebuilding);
     let mut seen = Vec::new();
-    let after = site.cloud.wait_active(&[before.id.clone()], deadline(), |all| {
-        seen.extend(all.iter().map(|i| i.status.clone()));
-    });
-    let after = after.await.unwrap().remove(0);
+    let ids = [before.id.clone()];
+    let look = |all: &[crate::Instance]| seen.extend(all.iter().map(|i| i.status.clone()));
+    let after = site.cloud.wait_active(&ids, deadline(), look).await.unwrap().remove(0);
     assert!(!seen.contains(&InstanceStatus::Stopped), "{seen:?}");
     assert_eq!((after.image.as_ref(), after.address), (Some(&site.images[1]), before.address));
     assert!(after.built > before.built);

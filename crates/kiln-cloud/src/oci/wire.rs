@@ -74,7 +74,6 @@ pub struct SourceDetails {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WireAttachment {
-    pub id: String,
     pub instance_id: String,
     pub lifecycle_state: String,
     #[serde(default)]
@@ -99,8 +98,6 @@ impl WireAttachment {
 #[serde(rename_all = "camelCase")]
 pub struct WireVnic {
     pub id: String,
-    #[serde(default)]
-    pub private_ip: Option<IpAddr>,
     #[serde(default)]
     pub public_ip: Option<IpAddr>,
     #[serde(default)]
