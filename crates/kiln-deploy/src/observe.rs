@@ -73,6 +73,10 @@ impl Observed {
 impl Deployment<'_> {
     pub async fn observe(&self) -> Result<Observed> {
         let cluster = self.spec.name.as_str();
+        let fallbacks = self.spec.compute.iter().filter_map(|group| group.elastic.as_ref());
+        let fallbacks = fallbacks.flat_map(|elastic| elastic.flavors.iter().cloned());
+        let wanted_flavors: Vec<String> =
+            self.spec.nodes().map(|node| node.flavor.to_string()).chain(fallbacks).collect();
         // The futures of six listings are large, so they are kept on the heap.
         let listings = Box::pin(async {
             tokio::try_join!(
@@ -81,7 +85,7 @@ impl Deployment<'_> {
                 self.cloud.volumes(cluster),
                 self.cloud.instances(cluster),
                 self.cloud.images(),
-                self.cloud.flavors(),
+                self.cloud.flavors_named(&wanted_flavors),
             )
         });
         let (networks, security_groups, volumes, instances, images, flavors) = listings.await?;

@@ -19,12 +19,13 @@ pub enum HttpError {
     Malformed,
 }
 
-/// The body of an answer that says 200.
-pub fn get(url: &str) -> Result<Vec<u8>, HttpError> {
+/// The body of an answer that says 200. `headers`: further lines of the request.
+pub fn get(url: &str, headers: &[&str]) -> Result<Vec<u8>, HttpError> {
     let rest = url.strip_prefix("http://").ok_or(HttpError::Malformed)?;
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let path = if path.is_empty() { "/" } else { path };
-    let answer = exchange(host, &format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n"))?;
+    let headers: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
+    let answer = exchange(host, &format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n{headers}\r\n"))?;
     body_of(answer)
 }
 
@@ -93,7 +94,7 @@ mod tests {
             stream.write_all(answer.as_bytes()).unwrap();
             String::from_utf8_lossy(&request[..count]).into_owned()
         });
-        let body = get(&format!("http://{address}/a/b"));
+        let body = get(&format!("http://{address}/a/b"), &[]);
         assert_eq!(server.join().unwrap(), format!("GET /a/b HTTP/1.0\r\nHost: {address}\r\n\r\n"));
         body.map(|body| String::from_utf8(body).unwrap()).map_err(|error| error.to_string())
     }

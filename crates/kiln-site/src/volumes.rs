@@ -44,11 +44,12 @@ impl Purpose {
 
     /// How large Kiln makes it; `None`: Kiln does not make it.
     pub fn size_gib(self, spec: &Spec) -> Option<u64> {
-        match self.written(spec) {
-            Some(Volume::Manage { size_gib }) => Some(*size_gib),
-            Some(Volume::Attach { .. } | Volume::None) => None,
-            None => Some(1),
-        }
+        let size_gib = match self.written(spec) {
+            Some(Volume::Manage { size_gib }) => *size_gib,
+            Some(Volume::Attach { .. } | Volume::None) => return None,
+            None => 1,
+        };
+        Some(size_gib.max(spec.cloud.facts().smallest_volume_gib))
     }
 
     /// What the file says of it; `None`: it is Kiln's own affair.

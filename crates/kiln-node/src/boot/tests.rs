@@ -48,6 +48,7 @@ impl Fixture {
                 directory: self.path("drive"),
                 device: false,
                 url: "http://127.0.0.1:1".into(),
+                oci_url: "http://127.0.0.1:1".into(),
                 patience: Duration::ZERO,
             },
             share: self.path("share"),

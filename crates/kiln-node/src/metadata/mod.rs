@@ -2,6 +2,7 @@
 //! of providers.
 
 mod config_drive;
+mod oci;
 mod openstack;
 
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use crate::http::HttpError;
 type Provider = fn(&Sources) -> Result<Option<Metadata>, MetadataError>;
 
 /// In the order in which they are asked. Those that have to wait for the network come last.
-const PROVIDERS: &[Provider] = &[config_drive::read, openstack::read];
+const PROVIDERS: &[Provider] = &[config_drive::read, oci::read, openstack::read];
 
 pub const ADDRESS: &str = "169.254.169.254";
 
@@ -68,6 +69,7 @@ pub struct Sources {
     /// Look for a block device with the config drive's label.
     pub device: bool,
     pub url: String,
+    pub oci_url: String,
     /// For how long the address is asked again before giving up.
     pub patience: Duration,
 }
@@ -78,6 +80,7 @@ impl Default for Sources {
             directory: "/mnt/config/openstack/latest".into(),
             device: true,
             url: format!("http://{ADDRESS}/openstack/latest"),
+            oci_url: format!("http://{ADDRESS}/opc/v2"),
             patience: Duration::from_secs(120),
         }
     }
@@ -114,6 +117,7 @@ mod tests {
             directory: directory.into(),
             device: false,
             url: url.into(),
+            oci_url: url.replace("/openstack/latest", "/opc/v2"),
             patience: Duration::from_millis(300),
         }
     }
@@ -162,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_address_answers_where_there_is_no_drive() {
-        let url = serve(2, Some(USER));
+        let url = serve(3, Some(USER));
         let metadata = read_from(&sources(Path::new("/no/such"), &url)).unwrap();
         assert_eq!(metadata.origin, Origin::Address);
         assert_eq!(metadata.identity.unwrap().cluster, "demo");
@@ -172,7 +176,7 @@ mod tests {
     fn user_data_of_others_is_no_identity() {
         let foreign = Some("#cloud-config\n{}");
         for user_data in [None, foreign] {
-            let url = serve(2, user_data);
+            let url = serve(3, user_data);
             assert!(read_from(&sources(Path::new("/no/such"), &url)).unwrap().identity.is_none());
         }
     }

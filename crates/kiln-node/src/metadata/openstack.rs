@@ -22,18 +22,22 @@ pub(super) struct Documents {
 pub(super) fn read(sources: &Sources) -> Result<Option<Metadata>, MetadataError> {
     let url = &sources.url;
     let deadline = Instant::now() + sources.patience;
-    let meta_data = get_patiently(&format!("{url}/meta_data.json"), deadline)?;
-    let user_data = get_patiently(&format!("{url}/user_data"), deadline)?;
+    let meta_data = get_patiently(&format!("{url}/meta_data.json"), &[], deadline)?;
+    let user_data = get_patiently(&format!("{url}/user_data"), &[], deadline)?;
     // Without the first document this is no OpenStack-like cloud at all.
     let documents = Documents { meta_data: meta_data.ok_or(MetadataError::Malformed)?, user_data };
     parse(&documents, Origin::Address).map(Some)
 }
 
 /// `None` when there is no such document.
-fn get_patiently(url: &str, deadline: Instant) -> Result<Option<Vec<u8>>, MetadataError> {
+pub(super) fn get_patiently(
+    url: &str,
+    headers: &[&str],
+    deadline: Instant,
+) -> Result<Option<Vec<u8>>, MetadataError> {
     let mut pause = Duration::from_millis(100);
     loop {
-        match http::get(url) {
+        match http::get(url, headers) {
             Ok(body) => return Ok(Some(body)),
             Err(HttpError::Status(404)) => return Ok(None),
             Err(source) if Instant::now() + pause >= deadline => {

@@ -15,6 +15,8 @@ pub struct CloudFacts {
     /// Kiln makes images of plain systems itself. Elsewhere a build starts from an image of the cloud, which has
     /// cloud-init in it.
     pub makes_source_images: bool,
+    /// The cloud makes no smaller volumes.
+    pub smallest_volume_gib: u64,
     pub hints: CloudHints,
 }
 

@@ -12,6 +12,7 @@ pub(super) const FACTS: CloudFacts = CloudFacts {
     delegates_cgroups: false,
     has_kernels: false,
     makes_source_images: true,
+    smallest_volume_gib: 1,
     hints: CloudHints { flavors: None, networks: None, images: None, source: None },
 };
 

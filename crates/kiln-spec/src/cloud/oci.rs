@@ -16,6 +16,7 @@ pub(super) const FACTS: CloudFacts = CloudFacts {
     delegates_cgroups: true,
     has_kernels: true,
     makes_source_images: false,
+    smallest_volume_gib: 50,
     hints: CloudHints {
         flavors: Some(
             "set `flavor` for [control] and for each group: a shape, and for flexible ones OCPUs and GB of memory, e.g. \

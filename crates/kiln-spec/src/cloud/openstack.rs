@@ -18,6 +18,7 @@ pub(super) const FACTS: CloudFacts = CloudFacts {
     delegates_cgroups: true,
     has_kernels: true,
     makes_source_images: false,
+    smallest_volume_gib: 1,
     hints: CloudHints {
         flavors: Some("set `flavor` for [control] and for each group; `openstack flavor list` shows them"),
         networks: Some("`openstack network list` shows them; with `subnet` alone Kiln makes one"),
