@@ -122,7 +122,12 @@ impl Driver {
             // With a new root, but not on again yet.
             State::Stopping | State::Stopped if replaced.is_some() => match self.rebuild_of(&wire.id).await? {
                 Progress::UnderWay => Rebuilding,
-                Progress::Failed(_) | Progress::Over => Stopped,
+                Progress::Failed(_) => Stopped,
+                // The listing may be older than the answer about the work.
+                Progress::Over => match self.wire_instance(&wire.id).await?.lifecycle_state {
+                    State::Stopping | State::Stopped => Stopped,
+                    _ => Rebuilding,
+                },
             },
             State::Stopping | State::Stopped => Stopped,
         })

@@ -137,13 +137,14 @@ async fn session_key() -> Result<PrivateKey> {
     PrivateKey::from_pem(&text.map_err(failed)?, None).map_err(|_| unreadable("session key"))
 }
 
-/// It stands in the certificate's subject as `opc-tenant:OCID`.
+/// It stands in the certificate's subject as `opc-tenant:OCID`, after a byte that says how long that text is. What follows
+/// it may look like a part of it.
 fn tenancy_of(leaf: &[u8]) -> Option<String> {
     let mark = b"opc-tenant:";
-    let at = leaf.windows(mark.len()).position(|window| window == mark)? + mark.len();
-    let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
-    let id: Vec<u8> = leaf[at..].iter().take_while(is_part).copied().collect();
-    String::from_utf8(id).ok().filter(|id| id.starts_with("ocid1.tenancy."))
+    let at = leaf.windows(mark.len()).position(|window| window == mark)?;
+    let length = usize::from(*leaf.get(at.checked_sub(1)?)?);
+    let text = std::str::from_utf8(leaf.get(at + mark.len()..at + length)?).ok()?;
+    text.starts_with("ocid1.tenancy.").then(|| text.to_string())
 }
 
 fn expiry(token: &str) -> Option<Timestamp> {
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn the_tenancy_stands_in_the_certificate() {
-        let leaf = b"\x13\x2fopc-tenant:ocid1.tenancy.oc1..aaaa\x31\x0f";
+        let leaf = b"\x13\x22opc-tenant:ocid1.tenancy.oc1..aaaa\x31\x0f";
         assert_eq!(tenancy_of(leaf).as_deref(), Some("ocid1.tenancy.oc1..aaaa"));
         assert_eq!(tenancy_of(b"opc-tenant:elsewhere"), None);
         assert_eq!(tenancy_of(b""), None);
