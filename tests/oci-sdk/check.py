@@ -1,8 +1,10 @@
-"""Compares exchanges with the contract: python3 check.py FILE. The file has one JSON object on each line: method, target,
-request, status, reply, retry_token. Prints what is wrong, and how many exchanges there were; ends with 1 if anything is."""
+"""Compares exchanges with the contract: python3 check.py DIRECTORY. Its files have one JSON object on each line: method,
+target, request, status, reply, retry_token. Prints what is wrong, and how many exchanges there were; ends with 1 if anything
+is, or if there were none."""
 
 import collections
 import json
+import pathlib
 import re
 import sys
 import urllib.parse
@@ -110,18 +112,19 @@ class Checker:
 
 
 def main():
-    checker, wrong = Checker(), 0
-    with open(sys.argv[1]) as file:
-        lines = [json.loads(line) for line in file]
-    for line in lines:
-        # Neither is in the SDK's clients.
-        if line["target"].startswith(("/v1/x509", "/opc/")):
-            continue
-        for text in checker.exchange(line):
-            wrong += 1
-            print(text)
-    print("%d exchanges, %d operations, %d wrong" % (len(lines), len(checker.seen), wrong))
-    return wrong > 0
+    checker, wrong, count = Checker(), collections.Counter(), 0
+    for path in sorted(pathlib.Path(sys.argv[1]).iterdir()):
+        for text in path.read_text().splitlines():
+            line = json.loads(text) if text else None
+            # Neither is in the SDK's clients.
+            if line is None or line["target"].startswith(("/v1/x509", "/opc/")):
+                continue
+            count += 1
+            wrong.update(checker.exchange(line))
+    for text, times in wrong.most_common():
+        print("%d times: %s" % (times, text))
+    print("%d exchanges of %d operations, %d findings" % (count, len(checker.seen), len(wrong)))
+    return len(wrong) > 0 or count == 0
 
 
 if __name__ == "__main__":

@@ -148,6 +148,7 @@ fn a_config_drive() {
         directory: dir.path().into(),
         device: false,
         url: "http://127.0.0.1:1".into(),
+        oci_url: "http://127.0.0.1:1".into(),
         patience: Duration::ZERO,
     };
     fs::write(dir.path().join("user_data"), IDENTITY).expect("user data");

@@ -31,7 +31,9 @@ pub fn fault(status: StatusCode, headers: &HeaderMap, body: &[u8], method: &Meth
     };
     match (status.as_u16(), body.code.as_str()) {
         (_, "LimitExceeded" | "QuotaExceeded") => {
-            Error::no_room(message).with_hint("`kiln quota` shows the tenancy's limits; nodes that were made stay")
+            Error::no_room(message).with_hint(
+            "`oci limits value list --service-name compute` shows the tenancy's limits; nodes that were made stay",
+        )
         }
         (_, "OutOfHostCapacity") => Error::no_room(message),
         (500, _) if is_capacity(&body.message) => Error::no_room(message),

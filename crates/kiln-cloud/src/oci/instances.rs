@@ -8,8 +8,8 @@ use super::client::encode;
 use super::driver::{Addresses, Driver, PAGE, Root, checked, cluster_of, missing, not_ours};
 use super::region::Service::Core;
 use super::shapes::flavor_of;
-use super::work::Progress;
 use super::wire::{State, WireAttachment, WireInstance, WirePrivateIp, WireVnic};
+use super::work::Progress;
 use crate::{Error, Instance, InstanceStatus, Labels, Result};
 use kiln_wire::labels;
 
@@ -120,15 +120,17 @@ impl Driver {
             State::Stopping | State::Starting if has_old_root => Rebuilding,
             State::Starting | State::CreatingImage => Building,
             // With a new root, but not on again yet.
-            State::Stopping | State::Stopped if replaced.is_some() => match self.rebuild_of(&wire.id).await? {
-                Progress::UnderWay => Rebuilding,
-                Progress::Failed(_) => Stopped,
-                // The listing may be older than the answer about the work.
-                Progress::Over => match self.wire_instance(&wire.id).await?.lifecycle_state {
-                    State::Stopping | State::Stopped => Stopped,
-                    _ => Rebuilding,
-                },
-            },
+            State::Stopping | State::Stopped if replaced.is_some() => {
+                match self.rebuild_of(&wire.id).await? {
+                    Progress::UnderWay => Rebuilding,
+                    Progress::Failed(_) => Stopped,
+                    // The listing may be older than the answer about the work.
+                    Progress::Over => match self.wire_instance(&wire.id).await?.lifecycle_state {
+                        State::Stopping | State::Stopped => Stopped,
+                        _ => Rebuilding,
+                    },
+                }
+            }
             State::Stopping | State::Stopped => Stopped,
         })
     }

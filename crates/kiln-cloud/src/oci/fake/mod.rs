@@ -39,6 +39,9 @@ pub const REGION: &str = "us-phoenix-1";
 /// Its name is known to everybody; its boot volume can be replaced by the other.
 pub const IMAGES: [&str; 2] = ["image-a", "image-b"];
 
+/// Names a directory in which every fake leaves its exchanges, one on a line, to be compared with Oracle's own models.
+pub const EXCHANGES: &str = "KILN_OCI_EXCHANGES";
+
 /// The services, as their test sees them. They end with it.
 pub struct Fake {
     pub url: String,
@@ -49,6 +52,9 @@ pub struct Fake {
 impl Drop for Fake {
     fn drop(&mut self) {
         self.serving.abort();
+        if let Some(directory) = std::env::var_os(EXCHANGES) {
+            self.write_exchanges(std::path::Path::new(&directory));
+        }
     }
 }
 
@@ -154,6 +160,15 @@ impl Fake {
     /// As many instances as the tenancy may have.
     pub fn limit(&self, instances: usize) {
         self.world().limit = instances;
+    }
+
+    fn write_exchanges(&self, directory: &std::path::Path) {
+        let lines: Vec<String> =
+            self.world().exchanges.iter().filter_map(|one| serde_json::to_string(one).ok()).collect();
+        let path = directory.join(format!("{:016x}.jsonl", rand::random::<u64>()));
+        if let Err(error) = std::fs::write(&path, lines.join("\n") + "\n") {
+            eprintln!("{}: {error}", path.display());
+        }
     }
 
     /// What was asked for and answered, in order.

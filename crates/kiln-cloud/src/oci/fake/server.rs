@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::answer::{Answer, Content};
 use super::faults::Kind;
-use super::{lock, principal};
 use super::route::{Request, route};
 use super::world::World;
+use super::{lock, principal};
 
 /// One request and its answer.
 #[derive(Debug, Clone, Serialize)]

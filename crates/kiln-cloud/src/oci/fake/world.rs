@@ -242,7 +242,10 @@ impl World {
         }
         let matches = |resource: &&Resource| {
             filters.iter().all(|name| {
-                request.query.get(*name).is_none_or(|wanted| resource.value[*name].as_str() == Some(wanted.as_str()))
+                request
+                    .query
+                    .get(*name)
+                    .is_none_or(|wanted| resource.value[*name].as_str() == Some(wanted.as_str()))
             })
         };
         let all: Vec<Value> = self.list(kind).iter().filter(matches).map(|r| r.value.clone()).collect();

@@ -1,0 +1,75 @@
+//! A cluster on a fake of its own.
+
+use std::ops::Deref;
+use std::os::unix::fs::PermissionsExt as _;
+
+use kiln_cloud::oci::fake::{COMPARTMENT, Fake, REGION, TENANCY, USER};
+
+use crate::cluster_dir::ClusterDir;
+
+pub struct Lab {
+    dir: ClusterDir,
+    pub fake: Fake,
+    /// Serves the fake; dropped after it.
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Deref for Lab {
+    type Target = ClusterDir;
+
+    fn deref(&self) -> &ClusterDir {
+        &self.dir
+    }
+}
+
+impl Lab {
+    /// `groups`: the compute groups of the file.
+    pub fn new(cluster: &str, groups: &str) -> Lab {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let fake = runtime.block_on(Fake::start()).unwrap();
+        let mut dir = ClusterDir::new();
+        let key = dir.path("key.pem");
+        let config = dir.path("oci-config");
+        std::fs::write(&key, Fake::key()).unwrap();
+        let text = format!(
+            "[DEFAULT]\nuser={USER}\nfingerprint={}\ntenancy={TENANCY}\nregion={REGION}\nkey_file={}\n",
+            Fake::fingerprint(),
+            key.display()
+        );
+        std::fs::write(&config, text).unwrap();
+        for secret in [&key, &config] {
+            // Oracle's clients warn of anything else.
+            std::fs::set_permissions(secret, std::fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        dir.environment = [
+            ("OCI_CLI_CONFIG_FILE", config.display().to_string()),
+            ("OCI_CLI_ENDPOINT", fake.url.clone()),
+            ("NO_PROXY", "127.0.0.1".into()),
+            ("no_proxy", "127.0.0.1".into()),
+        ]
+        .map(|(name, value)| (name.to_string(), value))
+        .into();
+        dir.write_file(&format!(
+            "[cluster]\nname = \"{cluster}\"\n\n\
+             [cloud]\nkind = \"oci\"\ncompartment = \"{COMPARTMENT}\"\nsubnet = \"10.31.0.0/24\"\n\n\
+             [image.default]\nprebuilt = \"image-a\"\n\n[control]\nflavor = \"VM.Standard.E5.Flex.2.24\"\n\n\
+             [login.login]\nnodes = \"login-0\"\nflavor = \"VM.Standard.E5.Flex.1.16\"\n\n{groups}"
+        ));
+        Lab { dir, fake, _runtime: runtime }
+    }
+
+    /// What a run that must fail says, without what is different every time.
+    pub fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.try_kiln(arguments);
+        assert!(!output.status.success(), "kiln {arguments:?} did not fail");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let at = text.find("error: ").unwrap_or_else(|| panic!("no error in {text}"));
+        let text = text[at..].replace(&self.path("oci-config").display().to_string(), "CONFIG");
+        let mut parts = text.split("opc-request-id ");
+        let first = parts.next().unwrap_or_default().to_string();
+        let said = parts.fold(first, |said, part| {
+            said + "opc-request-id ID" + part.trim_start_matches(|c: char| c.is_ascii_hexdigit())
+        });
+        said.trim_end().to_string()
+    }
+}

@@ -1,0 +1,78 @@
+//! A cluster's life: planned, made, grown, shrunk, moved to another image, destroyed.
+
+use std::collections::BTreeMap;
+
+use kiln_cloud::oci::fake::Fault;
+use serde_json::Value;
+
+use crate::lab::Lab;
+
+const GROUPS: &str = "[compute.standard]\nnodes = \"standard-[0-2]\"\nflavor = \"VM.Standard.E5.Flex.2.24\"\n\n\
+    [compute.quick]\nnodes = \"quick-0\"\nflavor = \"VM.Standard.E5.Flex.1.16\"\nimage_update = \"apply\"\n";
+
+/// Instance and image of every node.
+fn nodes(lab: &Lab) -> BTreeMap<String, (String, String)> {
+    let text = |host: &Value, key: &str| host[key].as_str().unwrap_or_default().to_string();
+    let hosts = lab.hosts();
+    hosts.iter().map(|h| (text(h, "name"), (text(h, "instance_id"), text(h, "image_id")))).collect()
+}
+
+#[test]
+fn a_clusters_life() {
+    let lab = Lab::new("life", GROUPS);
+    let plan = lab.kiln(&["plan"]);
+    assert!(plan.contains("+ compute.standard: create standard-[0-2] from image-a (3 nodes)"), "{plan}");
+    assert_eq!(lab.fake.left(), [""; 0], "a plan makes nothing");
+
+    lab.kiln(&["apply"]);
+    assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
+    let made = nodes(&lab);
+    assert_eq!(made.len(), 6);
+    let login = lab.hosts().into_iter().find(|host| host["name"] == "login-0").unwrap();
+    assert!(login["public_address"].is_string(), "{login}");
+
+    lab.edit("standard-[0-2]", "standard-[0-1,5]");
+    lab.kiln(&["apply", "--yes", "--now"]);
+    let resized = nodes(&lab);
+    assert!(!resized.contains_key("standard-2") && resized.contains_key("standard-5"));
+    assert_eq!(resized["standard-1"], made["standard-1"], "the others are left alone");
+
+    lab.edit("prebuilt = \"image-a\"", "prebuilt = \"image-b\"");
+    let plan = lab.kiln(&["plan"]);
+    assert!(plan.contains("~ compute.quick: rebuild quick-0 in place, image-a -> image-b"), "{plan}");
+    lab.kiln(&["apply", "--yes"]);
+    let moved = nodes(&lab);
+    assert_eq!(moved["quick-0"].0, resized["quick-0"].0, "in place");
+    assert_ne!(moved["quick-0"].1, resized["quick-0"].1);
+
+    lab.kiln(&["destroy", "--yes"]);
+    assert_eq!(lab.fake.left(), [""; 0]);
+}
+
+/// A run that met faults of every kind, and one after a run that was refused in the middle.
+#[test]
+fn faults_on_the_way() {
+    let lab = Lab::new("faults", GROUPS);
+    let launch = "POST /20160918/instances";
+    for fault in [
+        Fault::throttle("GET /20160918/shapes"),
+        Fault::cut("POST /20160918/vcns"),
+        Fault::lose_answer("POST /20160918/volumes"),
+        Fault::throttle(launch),
+        Fault::lose_answer(launch),
+        Fault::refuse(launch, 400, "InvalidParameter", "not today"),
+    ] {
+        lab.fake.order(fault);
+    }
+    let said = lab.refused(&["apply", "--yes"]);
+    assert!(said.contains("not today"), "{said}");
+    lab.kiln(&["apply", "--yes"]);
+    assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
+    for (name, _) in nodes(&lab) {
+        assert_eq!(lab.fake.count(&name), 1, "{name}");
+    }
+    lab.fake.order(Fault::throttle("DELETE /20160918/instances"));
+    lab.fake.order(Fault::refuse("DELETE /20160918/subnets", 409, "Conflict", "The subnet is in use"));
+    lab.kiln(&["destroy", "--yes"]);
+    assert_eq!(lab.fake.left(), [""; 0]);
+}
