@@ -24,7 +24,7 @@ pub fn get(url: &str, headers: &[&str]) -> Result<Vec<u8>, HttpError> {
     let rest = url.strip_prefix("http://").ok_or(HttpError::Malformed)?;
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let path = if path.is_empty() { "/" } else { path };
-    let headers: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
+    let headers: String = headers.iter().flat_map(|line| [*line, "\r\n"]).collect();
     let answer = exchange(host, &format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n{headers}\r\n"))?;
     body_of(answer)
 }

@@ -143,14 +143,12 @@ impl Client {
             Identity::Instance { metadata } => metadata,
         };
         let mut known = self.token.lock().await;
-        let token = match known.as_ref().filter(|token| token.is_fresh()) {
-            Some(token) => Arc::clone(token),
-            None => {
-                let token = principal::token(&self.http, metadata, &self.login.endpoints).await?;
-                let token = Arc::new(token);
-                *known = Some(Arc::clone(&token));
-                token
-            }
+        let token = if let Some(token) = known.as_ref().filter(|token| token.is_fresh()) {
+            Arc::clone(token)
+        } else {
+            let token = Arc::new(principal::token(&self.http, metadata, &self.login.endpoints).await?);
+            *known = Some(Arc::clone(&token));
+            token
         };
         Ok((token.signer.clone(), Some(token)))
     }

@@ -111,14 +111,13 @@ impl Driver {
             State::Terminating => Deleting,
             State::Moving => Held { how: "moving".into() },
             State::Unknown => Held { how: "in a state that Kiln does not know".into() },
-            State::Provisioning => Building,
             State::Running | State::Stopped if has_old_root => match self.rebuild_of(&wire.id).await? {
                 Progress::Failed(reason) => InstanceStatus::Error { reason },
                 Progress::UnderWay | Progress::Over => Rebuilding,
             },
             State::Running => Active,
             State::Stopping | State::Starting if has_old_root => Rebuilding,
-            State::Starting | State::CreatingImage => Building,
+            State::Provisioning | State::Starting | State::CreatingImage => Building,
             // With a new root, but not on again yet.
             State::Stopping | State::Stopped if replaced.is_some() => {
                 match self.rebuild_of(&wire.id).await? {
@@ -144,7 +143,7 @@ impl Driver {
         if !unknown.is_empty() {
             let mut path = self.in_compartment("vnicAttachments");
             if let (1, Some(one)) = (unknown.len(), unknown.first()) {
-                path.push_str(&format!("&instanceId={}", encode(one)));
+                path = format!("{path}&instanceId={}", encode(one));
             }
             let attachments: Vec<WireAttachment> = self.client.list(Core, &path).await?;
             let wanted: Vec<&WireAttachment> = attachments
@@ -201,9 +200,9 @@ impl Driver {
         let ids: BTreeSet<String> = open.iter().map(|i| i.id.clone()).collect();
         for domain in domains {
             let mut path = self.in_compartment("bootVolumeAttachments");
-            path.push_str(&format!("&availabilityDomain={}", encode(domain)));
+            path = format!("{path}&availabilityDomain={}", encode(domain));
             if let (1, Some(one)) = (ids.len(), ids.first()) {
-                path.push_str(&format!("&instanceId={}", encode(one)));
+                path = format!("{path}&instanceId={}", encode(one));
             }
             let attachments: Vec<WireAttachment> = self.client.list(Core, &path).await?;
             for id in
@@ -227,7 +226,7 @@ impl Driver {
         }
         let mut path = self.in_compartment("volumeAttachments");
         if let [one] = all {
-            path.push_str(&format!("&instanceId={}", encode(&one.id)));
+            path = format!("{path}&instanceId={}", encode(&one.id));
         }
         let attachments: Vec<WireAttachment> = self.client.list(Core, &path).await?;
         for attachment in attachments.into_iter().filter(WireAttachment::holds) {

@@ -190,14 +190,13 @@ impl<'a> Values<'a> {
 
     fn key(&self, around: &Surroundings<'_>) -> Result<PrivateKey> {
         let passphrase = self.get("pass_phrase").map(SecretText::from);
-        let (text, whose) = match self.get("key_content") {
-            Some(text) => (SecretText::from(text), "the key of OCI_CLI_KEY_CONTENT".to_string()),
-            None => {
-                let path = expand(&self.need("key_file")?, around);
-                let content = read(&path, "the private key")?;
-                let text = SecretText::from(String::from_utf8_lossy(&content).into_owned());
-                (text, path.display().to_string())
-            }
+        let (text, whose) = if let Some(text) = self.get("key_content") {
+            (SecretText::from(text), "the key of OCI_CLI_KEY_CONTENT".to_string())
+        } else {
+            let path = expand(&self.need("key_file")?, around);
+            let content = read(&path, "the private key")?;
+            let text = SecretText::from(String::from_utf8_lossy(&content).into_owned());
+            (text, path.display().to_string())
         };
         PrivateKey::from_pem(text.expose_secret(), passphrase.as_ref())
             .map_err(|error| Error::no_rights(format!("{whose} {error}")))

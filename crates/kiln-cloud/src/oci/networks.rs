@@ -132,7 +132,7 @@ impl Driver {
         let mut filter = format!("{}&displayName={}", self.in_compartment(kind), encode(name));
         if let Some(vcn) = vcn {
             body["vcnId"] = json!(vcn);
-            filter.push_str(&format!("&vcnId={}", encode(vcn)));
+            filter = format!("{filter}&vcnId={}", encode(vcn));
         }
         let token = super::client::retry_token();
         let (filter, body, token) = (&filter, &body, &token);

@@ -1,5 +1,6 @@
 //! The driver against the fake.
 
+use std::slice::from_ref;
 use std::time::Duration;
 
 use kiln_wire::{Attachment, labels};
@@ -113,7 +114,7 @@ async fn an_instance_lives_and_goes() {
     };
     let made = site.create(wanted.clone()).await.unwrap();
     assert_eq!(made.status, InstanceStatus::Building);
-    let up = site.cloud.wait_active(&[made.id.clone()], deadline(), |_| {}).await.unwrap().remove(0);
+    let up = site.cloud.wait_active(from_ref(&made.id), deadline(), |_| {}).await.unwrap().remove(0);
     assert_eq!(up.address, wanted.address);
     assert_eq!((up.flavor.as_str(), up.image.as_deref()), (SHAPE, Some(site.images[0].as_str())));
     assert_eq!((up.volumes.as_slice(), up.labels == wanted.labels), ([state.id.clone()].as_slice(), true));
@@ -126,7 +127,7 @@ async fn an_instance_lives_and_goes() {
     let log = site.cloud.console_log(&up.id, 1).await.unwrap();
     assert_eq!(log, "control login:");
     let held = site.cloud.volumes("demo").await.unwrap();
-    assert_eq!(held[0].attached_to, [up.id.clone()]);
+    assert_eq!(held[0].attached_to, from_ref(&up.id));
     site.cloud.delete(&up.id).await.unwrap();
     site.cloud.delete(&up.id).await.unwrap();
     assert!(site.cloud.instance(&up.id).await.unwrap_err().is_not_found());
@@ -223,7 +224,7 @@ async fn a_launch_that_fails_later_says_why() {
     let site = Site::new().await;
     site.fake.break_launches(Some(("OutOfHostCapacity", "Out of host capacity.")));
     let made = site.create(site.wanted("n-0")).await.unwrap();
-    let told = site.cloud.wait_active(&[made.id.clone()], deadline(), |_| {}).await.unwrap_err();
+    let told = site.cloud.wait_active(from_ref(&made.id), deadline(), |_| {}).await.unwrap_err();
     assert_eq!(told.to_string(), "n-0: OutOfHostCapacity: Out of host capacity.");
     site.cloud.delete(&made.id).await.unwrap();
     assert_eq!(site.cloud.instances("demo").await.unwrap(), []);
@@ -385,7 +386,7 @@ async fn a_network_whose_making_was_cut_off_is_completed() {
         let half = cloud.networks("demo").await.unwrap();
         assert!(half.len() == 1 && half[0].lacks.is_some(), "{step}: {half:?}");
         let whole = cloud.create_network(new()).await.unwrap();
-        assert_eq!(cloud.networks("demo").await.unwrap(), [whole.clone()], "{step}");
+        assert_eq!(cloud.networks("demo").await.unwrap(), from_ref(&whole), "{step}");
         cloud.delete_network(&whole.id).await.unwrap();
         assert_eq!(fake.left(), [""; 0], "{step}");
     }
@@ -397,7 +398,7 @@ async fn an_instance_may_do_what_its_policy_says() {
     let site = Site::new().await;
     let control = site.fake.cloud_of_instance().unwrap();
     let made = control.create(vec![site.wanted("n-0")]).await.pop().unwrap().unwrap();
-    control.wait_active(&[made.id.clone()], deadline(), |_| {}).await.unwrap();
+    control.wait_active(from_ref(&made.id), deadline(), |_| {}).await.unwrap();
     let volume = NewVolume { name: "demo-x".into(), size_gib: 50, labels: of_cluster() };
     let refused = control.create_volume(volume).await.unwrap_err();
     assert_eq!(refused.class, Class::NoRights, "{refused}");

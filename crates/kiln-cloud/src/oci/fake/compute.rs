@@ -6,7 +6,7 @@ use super::COMPARTMENT;
 use super::answer::{Answer, Outcome, busy, invalid, lacks, not_found, refuse};
 use super::network::{free_address, take_address};
 use super::route::Request;
-use super::world::{DOMAINS, World, check_tags, now};
+use super::world::{DOMAINS, Resource, World, check_tags, now};
 
 pub fn shapes() -> Vec<Value> {
     let flexible = json!({
@@ -112,31 +112,28 @@ pub fn launch(world: &mut World, request: &Request<'_>) -> Outcome {
     let attachment = with(attachment, [("vnicId", json!(vnic_id)), ("subnetId", json!(subnet))]);
     let attachment = world.add("vnicAttachments", attachment);
     world.later(1, "vnicAttachments", &attachment, "ATTACHING", "ATTACHED");
-    match world.breaks.clone() {
-        Some((code, message)) => {
-            let (id, work) = (id.clone(), work.clone());
-            world.after(2, move |world| {
-                end(world, &work, Some((&code, &message)));
-                remove(world, &id);
-            });
+    if let Some((code, message)) = world.breaks.clone() {
+        let (id, work) = (id.clone(), work.clone());
+        world.after(2, move |world| {
+            end(world, &work, Some((&code, &message)));
+            remove(world, &id);
+        });
+    } else {
+        new_boot_volume(world, &id, &domain, &image);
+        for volume in body["launchVolumeAttachments"].as_array().into_iter().flatten() {
+            let attachment = attach(world, "volumeattachment", &domain, &id, "ATTACHED");
+            let more = [
+                ("volumeId", volume["volumeId"].clone()),
+                ("attachmentType", json!("paravirtualized")),
+                ("isReadOnly", json!(volume["isReadOnly"] == true)),
+            ];
+            world.add("volumeAttachments", with(attachment, more));
         }
-        None => {
-            new_boot_volume(world, &id, &domain, &image);
-            for volume in body["launchVolumeAttachments"].as_array().into_iter().flatten() {
-                let attachment = attach(world, "volumeattachment", &domain, &id, "ATTACHED");
-                let more = [
-                    ("volumeId", volume["volumeId"].clone()),
-                    ("attachmentType", json!("paravirtualized")),
-                    ("isReadOnly", json!(volume["isReadOnly"] == true)),
-                ];
-                world.add("volumeAttachments", with(attachment, more));
-            }
-            world.later(2, "instances", &id, "PROVISIONING", "RUNNING");
-            let work = work.clone();
-            world.after(2, move |world| end(world, &work, None));
-        }
+        world.later(2, "instances", &id, "PROVISIONING", "RUNNING");
+        let work = work.clone();
+        world.after(2, move |world| end(world, &work, None));
     }
-    let shown = world.need("instances", &id).map(|resource| world.show(resource))?;
+    let shown = world.need("instances", &id).map(Resource::show)?;
     Ok(shown.with("opc-work-request-id", work))
 }
 
@@ -256,7 +253,7 @@ pub fn act(world: &mut World, request: &Request<'_>, id: &str) -> Outcome {
     }
     world.set("instances", id, "lifecycleState", json!(on_the_way));
     world.later(2, "instances", id, on_the_way, to);
-    world.need("instances", id).map(|resource| world.show(resource))
+    world.need("instances", id).map(Resource::show)
 }
 
 pub fn update(world: &mut World, request: &Request<'_>, id: &str) -> Outcome {
@@ -291,7 +288,7 @@ pub fn update(world: &mut World, request: &Request<'_>, id: &str) -> Outcome {
             world.set("instances", id, field, value.clone());
         }
     }
-    let shown = world.need("instances", id).map(|resource| world.show(resource))?;
+    let shown = world.need("instances", id).map(Resource::show)?;
     Ok(match work {
         Some(work) => shown.with("opc-work-request-id", work),
         None => shown,
@@ -362,7 +359,7 @@ pub fn capture(world: &mut World, request: &Request<'_>) -> Outcome {
     let id = world.add("instanceConsoleHistories", value);
     world.remember(request, "instanceConsoleHistories", &id);
     world.later(1, "instanceConsoleHistories", &id, "REQUESTED", "SUCCEEDED");
-    world.need("instanceConsoleHistories", &id).map(|resource| world.show(resource))
+    world.need("instanceConsoleHistories", &id).map(Resource::show)
 }
 
 pub fn console(world: &mut World, id: &str) -> Outcome {

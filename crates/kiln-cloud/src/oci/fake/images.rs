@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::answer::{Answer, Outcome, busy};
 use super::route::Request;
-use super::world::World;
+use super::world::{Resource, World};
 
 pub fn create(world: &mut World, request: &Request<'_>) -> Outcome {
     let instance = request.text("instanceId")?.to_string();
@@ -31,7 +31,7 @@ pub fn create(world: &mut World, request: &Request<'_>) -> Outcome {
         world.set("images", &image, "lifecycleState", json!("AVAILABLE"));
         world.set("instances", &instance, "lifecycleState", json!(before));
     });
-    world.need("images", &id).map(|resource| world.show(resource))
+    world.need("images", &id).map(Resource::show)
 }
 
 pub fn delete(world: &mut World, id: &str) -> Outcome {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, Outcome, busy, invalid, lacks, not_found, refuse};
 use super::route::{Request, kind_of};
-use super::world::World;
+use super::world::{Resource, World};
 
 /// Collection, the word in its ids, and what a new one must say.
 const MADE: &[(&str, &str, &[&str])] = &[
@@ -57,7 +57,7 @@ pub fn create(world: &mut World, request: &Request<'_>, collection: &str) -> Out
     let id = world.add(kind, value);
     world.remember(request, kind, &id);
     world.later(1, kind, &id, "PROVISIONING", "AVAILABLE");
-    world.need(kind, &id).map(|resource| world.show(resource))
+    world.need(kind, &id).map(Resource::show)
 }
 
 fn net(value: &Value) -> Result<Ipv4Net, Answer> {
@@ -157,7 +157,7 @@ pub fn update_vnic(world: &mut World, request: &Request<'_>, id: &str) -> Outcom
             world.set("vnics", id, field, value.clone());
         }
     }
-    world.need("vnics", id).map(|resource| world.show(resource))
+    world.need("vnics", id).map(Resource::show)
 }
 
 /// Rules are kept apart: a group does not show them.
@@ -172,7 +172,7 @@ fn rules_of(world: &World, group: &str) -> Vec<Value> {
 
 pub fn rules(world: &mut World, request: &Request<'_>, group: &str) -> Outcome {
     world.need("networkSecurityGroups", group)?;
-    Ok(world.cut(rules_of(world, group), request))
+    Ok(world.cut(&rules_of(world, group), request))
 }
 
 /// The same rule twice is two rules.
@@ -198,7 +198,7 @@ pub fn add_rules(world: &mut World, request: &Request<'_>, group: &str) -> Outco
     }
     let mut all = rules_of(world, group);
     all.extend(added.clone());
-    keep(world, group, all);
+    keep(world, group, &all);
     Ok(Answer::json(json!({ "securityRules": added })))
 }
 
@@ -207,11 +207,11 @@ pub fn remove_rules(world: &mut World, request: &Request<'_>, group: &str) -> Ou
     let gone = request.body["securityRuleIds"].as_array().cloned().ok_or_else(|| lacks("securityRuleIds"))?;
     let mut all = rules_of(world, group);
     all.retain(|rule| !gone.contains(&rule["id"]));
-    keep(world, group, all);
+    keep(world, group, &all);
     Ok(Answer::empty())
 }
 
-fn keep(world: &mut World, group: &str, all: Vec<Value>) {
+fn keep(world: &mut World, group: &str, all: &[Value]) {
     let id = kept(group);
     world.drop("securityRules", &id);
     // Not a thing of its own.

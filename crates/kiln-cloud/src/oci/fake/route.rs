@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, Outcome, lacks, not_found, refuse};
 use super::verify::Caller;
-use super::world::{World, check_tags};
+use super::world::{Resource, World, check_tags};
 use super::{compute, images, network, objects, principal, storage};
 
 /// A request, taken apart.
@@ -91,7 +91,7 @@ fn core(world: &mut World, request: &Request<'_>, parts: &[&str]) -> Outcome {
         if !resource.is_there() && !["instances", "volumes", "images", "workRequests"].contains(&kind) {
             return Err(not_found());
         }
-        return Ok(world.show(resource));
+        return Ok(resource.show());
     }
     if let Some(id) = parts.get(1)
         && let Some(etag) = &request.if_match
@@ -113,7 +113,7 @@ fn core(world: &mut World, request: &Request<'_>, parts: &[&str]) -> Outcome {
         ("DELETE", ["instances", id]) => compute::terminate(world, request, id),
         ("GET", ["workRequests", id, "errors"]) => {
             let errors = world.need("workRequests", id)?.value["errors"].clone();
-            Ok(world.cut(errors.as_array().cloned().unwrap_or_default(), request))
+            Ok(world.cut(errors.as_array().map_or(&[], Vec::as_slice), request))
         }
         ("POST", ["instanceConsoleHistories"]) => compute::capture(world, request),
         ("GET", ["instanceConsoleHistories", id, "data"]) => compute::console(world, id),
@@ -190,7 +190,7 @@ fn listing(world: &mut World, request: &Request<'_>, collection: &str) -> Outcom
             }
             value
         });
-        return Ok(world.cut(all.collect(), request));
+        return Ok(world.cut(&all.collect::<Vec<_>>(), request));
     }
     world.page(kind, request, filters)
 }
@@ -205,5 +205,5 @@ fn tag(world: &mut World, request: &Request<'_>, collection: &str, id: &str) -> 
             world.set(kind, id, field, json!(value));
         }
     }
-    world.need(kind, id).map(|resource| world.show(resource))
+    world.need(kind, id).map(Resource::show)
 }

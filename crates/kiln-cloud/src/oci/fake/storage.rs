@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::answer::{Answer, Outcome, busy, invalid, lacks};
 use super::route::Request;
-use super::world::{DOMAINS, World, check_tags};
+use super::world::{DOMAINS, Resource, World, check_tags};
 
 pub fn create(world: &mut World, request: &Request<'_>) -> Outcome {
     let domain = request.text("availabilityDomain")?.to_string();
@@ -23,7 +23,7 @@ pub fn create(world: &mut World, request: &Request<'_>) -> Outcome {
     let id = world.add("volumes", value);
     world.remember(request, "volumes", &id);
     world.later(1, "volumes", &id, "PROVISIONING", "AVAILABLE");
-    world.need("volumes", &id).map(|resource| world.show(resource))
+    world.need("volumes", &id).map(Resource::show)
 }
 
 pub fn update(world: &mut World, request: &Request<'_>, id: &str) -> Outcome {
@@ -42,7 +42,7 @@ pub fn update(world: &mut World, request: &Request<'_>, id: &str) -> Outcome {
     if let Some(tags) = request.body.get("freeformTags") {
         world.set("volumes", id, "freeformTags", tags.clone());
     }
-    world.need("volumes", id).map(|resource| world.show(resource))
+    world.need("volumes", id).map(Resource::show)
 }
 
 pub fn delete(world: &mut World, id: &str) -> Outcome {

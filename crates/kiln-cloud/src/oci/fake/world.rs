@@ -54,6 +54,10 @@ impl Resource {
         self.value["lifecycleState"].as_str().unwrap_or_default()
     }
 
+    pub fn show(&self) -> Answer {
+        Answer::json(self.value.clone()).with("etag", self.etag.to_string())
+    }
+
     pub fn is_there(&self) -> bool {
         !["TERMINATED", "DELETED", "DETACHED"].contains(&self.state())
     }
@@ -214,7 +218,7 @@ impl World {
             )));
         }
         Some(match self.get(kind, id).filter(|resource| resource.is_there()) {
-            Some(resource) => Ok(self.show(resource)),
+            Some(resource) => Ok(resource.show()),
             None => Err(refuse(
                 409,
                 "InvalidatedRetryToken",
@@ -227,10 +231,6 @@ impl World {
         if let Some(token) = &request.token {
             self.tokens.insert(token.clone(), (kind, id.to_string(), request.body.clone()));
         }
-    }
-
-    pub fn show(&self, resource: &Resource) -> Answer {
-        Answer::json(resource.value.clone()).with("etag", resource.etag.to_string())
     }
 
     /// A listing: what matches the query, a page of it.
@@ -249,10 +249,10 @@ impl World {
             })
         };
         let all: Vec<Value> = self.list(kind).iter().filter(matches).map(|r| r.value.clone()).collect();
-        Ok(self.cut(all, request))
+        Ok(self.cut(&all, request))
     }
 
-    pub fn cut(&self, all: Vec<Value>, request: &Request<'_>) -> Answer {
+    pub fn cut(&self, all: &[Value], request: &Request<'_>) -> Answer {
         let number = |name: &str| request.query.get(name).and_then(|text| text.parse::<usize>().ok());
         let at = number("page").unwrap_or(0).min(all.len());
         let end = (at + number("limit").unwrap_or(usize::MAX).min(self.page)).min(all.len());
