@@ -24,13 +24,18 @@ impl Driver {
             Err(error) => return new.iter().map(|_| Err(error.clone())).collect(),
         };
         let taken = &taken;
-        bounded(new, |new| async move {
+        let mut made = bounded(new, |new| async move {
             if taken.contains(&new.name) {
                 return Err(Error::conflict(format!("the cluster has an instance {} already", new.name)));
             }
             self.create_one(&new).await
         })
-        .await
+        .await;
+        // They are made all the same; whoever lists them later sees the addresses.
+        if let Err(error) = self.await_addresses(&mut made).await {
+            tracing::warn!(%error, "new instances have no address yet");
+        }
+        made
     }
 
     /// Names mean nothing to Oracle; any number of instances can have the same.

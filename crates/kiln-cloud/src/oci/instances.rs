@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::client::encode;
 use super::driver::{Addresses, Driver, PAGE, Root, checked, cluster_of, missing, not_ours};
@@ -16,6 +17,9 @@ use kiln_wire::labels;
 /// On an instance that was rebuilt: the boot volume that went. While the instance still has it, it is being rebuilt: Oracle
 /// has no state for that.
 pub(super) const REPLACES: &str = "kiln_replaces";
+
+/// For an instance to have an address.
+const ADDRESS_LIMIT: Duration = Duration::from_secs(120);
 
 impl Driver {
     /// In the order of their creation.
@@ -140,39 +144,71 @@ impl Driver {
         known.retain(|id, _| all.len() == 1 || all.iter().any(|i| i.id == *id));
         let unknown: BTreeSet<&str> =
             all.iter().map(|i| i.id.as_str()).filter(|id| !known.contains_key(*id)).collect();
-        if !unknown.is_empty() {
-            let mut path = self.in_compartment("vnicAttachments");
-            if let (1, Some(one)) = (unknown.len(), unknown.first()) {
-                path = format!("{path}&instanceId={}", encode(one));
-            }
-            let attachments: Vec<WireAttachment> = self.client.list(Core, &path).await?;
-            let wanted: Vec<&WireAttachment> = attachments
-                .iter()
-                .filter(|a| unknown.contains(a.instance_id.as_str()) && a.holds() && a.vnic_id.is_some())
-                .collect();
-            let subnets: BTreeSet<&str> = wanted.iter().filter_map(|a| a.subnet_id.as_deref()).collect();
-            let mut by_vnic: BTreeMap<String, IpAddr> = BTreeMap::new();
-            for subnet in subnets {
-                for ip in self.private_ips(subnet).await? {
-                    by_vnic.extend(ip.vnic_id.zip(ip.ip_address));
+        for (attachment, private) in self.attached_addresses(&unknown).await? {
+            let Some(vnic) = &attachment.vnic_id else { continue };
+            let instance = all.iter().find(|i| i.id == attachment.instance_id);
+            let mut public = None;
+            if instance.is_some_and(|i| is_outside(&i.freeform_tags)) {
+                match self.open_way(vnic, attachment.subnet_id.as_deref()).await? {
+                    Some(found) => public = found.public_ip,
+                    // Not yet: asked again next time.
+                    None => continue,
                 }
             }
-            for attachment in wanted {
-                let Some(vnic) = &attachment.vnic_id else { continue };
-                let Some(private) = by_vnic.get(vnic).copied() else { continue };
-                let instance = all.iter().find(|i| i.id == attachment.instance_id);
-                let mut public = None;
-                if instance.is_some_and(|i| is_outside(&i.freeform_tags)) {
-                    match self.open_way(vnic, attachment.subnet_id.as_deref()).await? {
-                        Some(found) => public = found.public_ip,
-                        // Not yet: asked again next time.
-                        None => continue,
-                    }
-                }
-                known.insert(attachment.instance_id.clone(), Addresses { private, public });
-            }
+            known.insert(attachment.instance_id, Addresses { private, public });
         }
         Ok(known.clone())
+    }
+
+    /// Of these instances, as far as they have one already.
+    async fn attached_addresses(&self, instances: &BTreeSet<&str>) -> Result<Vec<(WireAttachment, IpAddr)>> {
+        let mut path = self.in_compartment("vnicAttachments");
+        match (instances.len(), instances.first()) {
+            (0, _) => return Ok(Vec::new()),
+            (1, Some(one)) => path = format!("{path}&instanceId={}", encode(one)),
+            _ => {}
+        }
+        let mut attachments: Vec<WireAttachment> = self.client.list(Core, &path).await?;
+        attachments.retain(|a| instances.contains(a.instance_id.as_str()) && a.holds());
+        let subnets: BTreeSet<&str> = attachments.iter().filter_map(|a| a.subnet_id.as_deref()).collect();
+        let mut by_vnic: BTreeMap<String, IpAddr> = BTreeMap::new();
+        for subnet in subnets {
+            for ip in self.private_ips(subnet).await? {
+                by_vnic.extend(ip.vnic_id.zip(ip.ip_address));
+            }
+        }
+        let address = |a: &WireAttachment| by_vnic.get(a.vnic_id.as_ref()?).copied();
+        Ok(attachments.into_iter().filter_map(|a| address(&a).map(|address| (a, address))).collect())
+    }
+
+    /// Oracle gives an instance its address a while after it has accepted the launch; others are made with the address of
+    /// the control node in them. One that does not come to be has none.
+    pub(super) async fn await_addresses(&self, made: &mut [Result<Instance>]) -> Result<()> {
+        let deadline = tokio::time::Instant::now() + ADDRESS_LIMIT;
+        let mut pause = Duration::from_millis(250);
+        loop {
+            let mut waiting: Vec<&mut Instance> =
+                made.iter_mut().flatten().filter(|instance| instance.address.is_none()).collect();
+            let ids: BTreeSet<String> = waiting.iter().map(|instance| instance.id.clone()).collect();
+            let found = self.attached_addresses(&ids.iter().map(String::as_str).collect()).await?;
+            for instance in &mut waiting {
+                let own = found.iter().find(|(attachment, _)| attachment.instance_id == instance.id);
+                instance.address = own.map(|(_, address)| *address);
+            }
+            let open: BTreeSet<&str> =
+                waiting.iter().filter(|i| i.address.is_none()).map(|i| i.id.as_str()).collect();
+            if open.is_empty() || tokio::time::Instant::now() >= deadline {
+                return Ok(());
+            }
+            let all: Vec<WireInstance> = self.client.list(Core, &self.in_compartment("instances")).await?;
+            let gone =
+                |i: &WireInstance| [State::Terminating, State::Terminated].contains(&i.lifecycle_state);
+            if !all.iter().any(|i| open.contains(i.id.as_str()) && !gone(i)) {
+                return Ok(());
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(5));
+        }
     }
 
     pub(super) async fn private_ips(&self, subnet: &str) -> Result<Vec<WirePrivateIp>> {

@@ -78,6 +78,7 @@ impl Site {
     /// One that runs.
     async fn running(&self, name: &str) -> crate::Instance {
         let made = self.create(self.wanted(name)).await.unwrap();
+        assert!(made.address.is_some(), "others need it at once");
         self.cloud.wait_active(&[made.id], deadline(), |_| {}).await.unwrap().remove(0)
     }
 

@@ -249,6 +249,10 @@ impl World {
             })
         };
         let all: Vec<Value> = self.list(kind).iter().filter(matches).map(|r| r.value.clone()).collect();
+        // The only listing that takes no page.
+        if kind == "availabilityDomains" {
+            return Ok(Answer::json(json!(all)));
+        }
         Ok(self.cut(&all, request))
     }
 
