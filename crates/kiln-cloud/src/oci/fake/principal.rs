@@ -18,7 +18,10 @@ pub fn metadata(target: &str, authorization: Option<&str>) -> Answer {
     if authorization != Some("Bearer Oracle") {
         return Answer { status: 401, ..Answer::default() };
     }
-    let document = target.strip_prefix("/opc/v2/identity/").and_then(instance_document);
+    let document = match target {
+        "/opc/v2/instance/region" => Some("phx".to_string()),
+        _ => target.strip_prefix("/opc/v2/identity/").and_then(instance_document),
+    };
     match document {
         Some(text) => Answer::bytes(text.into_bytes()),
         None => Answer { status: 404, ..Answer::default() },

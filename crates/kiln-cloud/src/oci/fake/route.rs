@@ -91,7 +91,10 @@ fn core(world: &mut World, request: &Request<'_>, parts: &[&str]) -> Outcome {
         if !resource.is_there() && !["instances", "volumes", "images", "workRequests"].contains(&kind) {
             return Err(not_found());
         }
-        return Ok(resource.show());
+        return Ok(match kind {
+            "workRequests" => Answer::json(without(resource.value.clone(), &["errors"])),
+            _ => resource.show(),
+        });
     }
     if let Some(id) = parts.get(1)
         && let Some(etag) = &request.if_match
@@ -184,15 +187,23 @@ fn listing(world: &mut World, request: &Request<'_>, collection: &str) -> Outcom
     if *kind == "workRequests" {
         let resource = request.query.get("resourceId");
         let of = |value: &Value| resource.is_none_or(|id| value["resources"][0]["identifier"] == id.as_str());
-        let all = world.list(kind).iter().map(|r| r.value.clone()).filter(of).map(|mut value| {
-            if let Some(object) = value.as_object_mut() {
-                object.retain(|field, _| !["errors", "resources"].contains(&field.as_str()));
-            }
-            value
-        });
+        let all = world
+            .list(kind)
+            .iter()
+            .map(|r| r.value.clone())
+            .filter(of)
+            .map(|value| without(value, &["errors", "resources"]));
         return Ok(world.cut(&all.collect::<Vec<_>>(), request));
     }
     world.page(kind, request, filters)
+}
+
+/// Some fields are asked for by themselves.
+fn without(mut value: Value, fields: &[&str]) -> Value {
+    if let Some(object) = value.as_object_mut() {
+        object.retain(|field, _| !fields.contains(&field.as_str()));
+    }
+    value
 }
 
 /// Tags and names can be changed of everything.
