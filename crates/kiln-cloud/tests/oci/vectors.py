@@ -1,5 +1,5 @@
 """Makes vectors.json: what Oracle's SDK for Python makes of keys and requests. Run once, with the packages `oci` (2.189.0)
-and `cryptography` installed: python3 vectors.py > vectors.json. The key is made anew by each run and used nowhere else."""
+and `cryptography` installed: python3 vectors.py > vectors.json. Each run makes a new key, which is used nowhere else."""
 
 import base64
 import datetime
