@@ -194,8 +194,9 @@ const EL: &[Scenario] = &[
 const PULP: &[Scenario] = &[
     ("a Pulp server fetches, and its snapshots are written down", pulp::synced),
     ("what goes wrong on a Pulp server is told in words", pulp::failures),
-    ("an image sees a later sync when the file says so (bookworm)", pulp::built_on_bookworm),
-    ("an image sees a later sync when the file says so (trixie)", pulp::built_on_trixie),
+    ("an image sees a later sync when the file says so", pulp::built),
+    ("a fat image from snapshots, one of them guarded (bookworm)", pulp::fat_on_bookworm),
+    ("a fat image from snapshots, one of them guarded (trixie)", pulp::fat_on_trixie),
 ];
 
 /// What becomes of images. No cluster is raised.

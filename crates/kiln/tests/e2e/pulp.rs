@@ -10,11 +10,14 @@ use kiln_spec::SNAPSHOTS_FILE;
 use serde_json::{Value, json};
 
 use crate::cluster_dir::printed;
-use crate::lab::{Lab, read, wait};
+use crate::image_builds::{holding, layers};
+use crate::lab::{Lab, cloud_root, read, wait};
 use crate::pulp_server::{LOGIN, PulpServer};
 use crate::repository::{Package, Repository};
 
 const VARIABLE: &str = "KILN_E2E_PULP";
+/// Who may have packages that the server guards.
+const GUARDED: &str = "KILN_E2E_GUARDED";
 const OLD: Package =
     Package { name: "kiln-pulp-tool", version: "1.0", file: ("/usr/share/kiln-pulp/tool", "old") };
 const NEW: Package = Package { version: "1.1", file: ("/usr/share/kiln-pulp/tool", "new"), ..OLD };
@@ -187,21 +190,29 @@ pub fn failures(lab: &mut Lab) {
     fails(lab, LOGIN, &[], &["is not a Pulp server"]);
 }
 
-fn tool(lab: &Lab, arguments: &[&str]) -> (String, String) {
-    let arguments = [&["image", "build", "pinned"], arguments].concat();
-    let rows = lab.json(&arguments);
+/// Builds an image of the file; its name, and the version of the tool in it.
+fn tool(lab: &Lab, image: &str, login: &str) -> (String, String) {
+    let mut command = lab.kiln_command(&["--json", "image", "build", image]);
+    let output = command.env(GUARDED, login).output().expect("kiln runs");
+    assert!(output.status.success(), "{}", printed(&output));
+    let rows: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let name = rows[0]["name"].as_str().expect("a name").to_string();
-    let manifest = lab.json(&["image", "show", &name]);
+    let version = version(lab, &name, OLD.name).expect("the package");
+    (name, version)
+}
+
+fn version(lab: &Lab, image: &str, package: &str) -> Option<String> {
+    let manifest = lab.json(&["image", "show", image]);
     let packages = manifest["packages"].as_array().expect("packages").clone();
-    let found = packages.iter().find(|package| package["name"] == OLD.name).expect("the package");
-    (name, found["version"].as_str().expect("a version").to_string())
+    let found = packages.iter().find(|found| found["name"] == package)?;
+    found["version"].as_str().map(String::from)
 }
 
 /// A later sync changes what is built only where the file says so.
-fn built(lab: &mut Lab, path: &str, system: &str) {
+pub fn built(lab: &mut Lab) {
     server(lab);
+    let path = "built/stable";
     let repository = site(lab, path);
-    lab.edit(&format!("source = \"{}\"", lab.suite), &format!("source = \"{system}\""));
     sync(lab, &[]);
     let before = read(&snapshots(lab));
     repository.publish_current(path, "stable", &[NEW]);
@@ -211,28 +222,116 @@ fn built(lab: &mut Lab, path: &str, system: &str) {
 
     // What was committed is built, although upstream has lost it.
     fs::write(snapshots(lab), &before).expect("written");
-    let (pinned, version) = tool(lab, &[]);
+    let (pinned, version) = tool(lab, "pinned", "");
     assert_eq!(version, "1.0");
-    assert_eq!(tool(lab, &[]).0, pinned, "a recipe that is the same is not built again");
-    fs::remove_file(snapshots(lab)).expect("removed");
-    let (unpinned, version) = tool(lab, &[]);
-    assert_eq!(version, "1.1");
+    assert_eq!(tool(lab, "pinned", "").0, pinned, "a recipe that is the same is not built again");
     fs::write(snapshots(lab), &after).expect("written");
-    let (moved, version) = tool(lab, &[]);
+    let (moved, version) = tool(lab, "pinned", "");
     assert_eq!(version, "1.1");
     fs::write(snapshots(lab), &before).expect("written");
-    assert_eq!(tool(lab, &[]).0, pinned, "the way back needs no build");
-    for name in [pinned, unpinned, moved] {
+    assert_eq!(tool(lab, "pinned", "").0, pinned, "the way back needs no build");
+    for name in [pinned, moved] {
         lab.kiln(&["image", "delete", &name, "--yes"]);
     }
     fs::remove_file(snapshots(lab)).expect("removed");
     lab.write_file(&lab.example());
 }
 
-pub fn built_on_bookworm(lab: &mut Lab) {
-    built(lab, "built/bookworm", "bookworm");
+/// The software of all roles upon a plain image, all of it out of snapshots, one of which is guarded. A later sync is seen by an
+/// image that takes the repository as it is, and by no other.
+fn fat(lab: &mut Lab, system: &str) {
+    server(lab);
+    let example =
+        lab.example().replace(&format!("source = \"{}\"", lab.suite), &format!("source = \"{system}\""));
+    let repository = Repository::new();
+    fs::write(lab.path("site.asc"), repository.key()).expect("the key");
+    // The server cannot fetch a part of Debian: it gets a suite of just what such an image has. Built also where a run that was cut
+    // off has left the image, for its packages.
+    lab.write_file(&format!("{example}\n[image.whole]\nsource = \"default\"\n"));
+    let kept = lab.path("kept");
+    let whole = lab.json(&[
+        "image",
+        "build",
+        "whole",
+        "--force",
+        "--keep-packages",
+        kept.to_str().expect("a plain path"),
+    ]);
+    let [debian, tools] = ["debian", "tools"].map(|name| format!("{system}/{name}"));
+    repository.publish_kept(&debian, system, &kept.join("whole"));
+    repository.publish_current(&tools, "stable", &[OLD]);
+
+    let source = |name: &str, path: &str, suite: &str, more: &str| {
+        format!(
+            "[source.{name}]\naddress = \"{}/{path}\"\nsuites = [\"{suite}\"]\nkey = \"site.asc\"\n{more}\n",
+            repository.address
+        )
+    };
+    let tables = [
+        PulpServer::table(),
+        source("debian", &debian, system, &format!("pulp = \"{debian}\"")),
+        source("tools", &tools, "stable", &format!("pulp = \"{tools}\"\ncredentials = \"env:{GUARDED}\"")),
+        source("now", &tools, "stable", ""),
+        format!(
+            "[image.fat]\nsource = \"{system}\"\nsources = [\"debian\", \"tools\"]\npackages = [\"{}\"]\n",
+            OLD.name
+        ),
+        "[image.now]\nsource = \"fat\"\nsources = [\"now\"]\n".to_string(),
+    ];
+    lab.write_file(&format!("{example}\n{}", tables.join("\n")));
+    sync(lab, &[]);
+    let committed = read(&snapshots(lab));
+    repository.publish_current(&tools, "stable", &[NEW]);
+    sync(lab, &[]);
+    assert_ne!(read(&snapshots(lab)), committed);
+    fs::write(snapshots(lab), &committed).expect("written");
+    let stamp =
+        committed.lines().find_map(|line| line.strip_prefix("tools = ")).expect("a stamp").trim_matches('"');
+    let login = lab.pulp.as_ref().expect("a server").guard(&format!("{tools}/{stamp}"));
+    let password = login.split_once(':').expect("a password").1;
+
+    // From Pulp, and not from what other builds have left on this machine.
+    let _ = fs::remove_dir_all(cloud_root().join("packages"));
+    let (fat, pinned) = tool(lab, "fat", &login);
+    assert_eq!(pinned, "1.0");
+    for package in ["slurmctld", "slurmdbd", "mariadb-server", "slurmd", "less"] {
+        assert_eq!(version(lab, &fat, package), version(lab, "default", package), "{package}");
+        assert!(version(lab, &fat, package).is_some(), "{package}");
+    }
+    let (now, unpinned) = tool(lab, "now", &login);
+    assert_eq!(unpinned, "1.1");
+
+    let layers = layers(&fat);
+    assert!(layers.iter().any(|layer| !holding(&layer.join("usr/share/kiln-pulp"), "old").is_empty()));
+    for dir in layers.iter().chain([&cloud_root().join("instances")]) {
+        assert_eq!(holding(dir, password), Vec::<PathBuf>::new());
+    }
+    let top = layers.last().expect("a layer");
+    assert!(top.join("etc/apt/sources.list.kiln.disabled").exists(), "the system's own are of another time");
+
+    // Without the password the server answers 403.
+    let tables = tables.join("\n").replace(&format!("credentials = \"env:{GUARDED}\"\n"), "");
+    lab.write_file(&format!("{example}\n{tables}"));
+    let refused = printed(&lab.try_kiln(&["image", "build", "fat", "--force"]));
+    let wanted = "the server of source tools wants user and password: `credentials` in [source.tools]";
+    assert!(refused.contains("403") && refused.contains(wanted), "{refused}");
+
+    let whole = whole[0]["name"].as_str().expect("a name").to_string();
+    for name in [now, fat, whole] {
+        lab.kiln(&["image", "delete", &name, "--yes"]);
+    }
+    for path in [&debian, &tools] {
+        fs::remove_dir_all(repository.directory(path)).expect("removed");
+    }
+    fs::remove_dir_all(kept).expect("removed");
+    fs::remove_file(snapshots(lab)).expect("removed");
+    lab.write_file(&lab.example());
 }
 
-pub fn built_on_trixie(lab: &mut Lab) {
-    built(lab, "built/trixie", "trixie");
+pub fn fat_on_bookworm(lab: &mut Lab) {
+    fat(lab, "bookworm");
+}
+
+pub fn fat_on_trixie(lab: &mut Lab) {
+    fat(lab, "trixie");
 }

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::lab::wait;
 
 pub struct PulpServer {
     scripts: PathBuf,
@@ -41,9 +43,32 @@ impl PulpServer {
         self.curl(path, &["--header", "Content-Type: application/json", "--data", &body.to_string()])
     }
 
+    /// Only a user has what it serves at this place from now on; `USER:PASSWORD`.
+    pub fn guard(&self, distribution: &str) -> String {
+        let user = format!("builder-of-{}", distribution.replace('/', "-"));
+        let password = "kiln-e2e-Pa55word-of-the-builder";
+        let made = self.post("users/", &json!({"username": user, "password": password}));
+        assert_eq!(made["username"], json!(user), "{made}");
+        let guard = self.post("contentguards/core/rbac/", &json!({"name": distribution}));
+        let guard = guard["pulp_href"].as_str().expect("a guard").to_string();
+        let role = json!({"role": "core.rbaccontentguard_downloader", "users": [user]});
+        self.post(&format!("{guard}add_role/"), &role);
+        let found = self.ask(&format!("distributions/deb/apt/?name={distribution}"));
+        let place = found["results"][0]["pulp_href"].as_str().expect("a distribution").to_string();
+        let change = json!({"content_guard": guard}).to_string();
+        self.curl(
+            &place,
+            &["--request", "PATCH", "--header", "Content-Type: application/json", "--data", &change],
+        );
+        wait("it is guarded", || self.ask(&place)["content_guard"] == json!(guard));
+        format!("{user}:{password}")
+    }
+
+    /// `path` is below the API's root, or a whole path of an answer.
     #[allow(clippy::unused_self, reason = "it must live")]
     fn curl(&self, path: &str, more: &[&str]) -> Value {
-        let url = format!("{API}/pulp/api/v3/{path}");
+        let root = if path.starts_with('/') { "" } else { "/pulp/api/v3/" };
+        let url = format!("{API}{root}{path}");
         let always = ["--silent", "--noproxy", "*", "--user", LOGIN, &url];
         let output = Command::new("curl").args(always).args(more).output().expect("curl runs");
         serde_json::from_slice(&output.stdout)

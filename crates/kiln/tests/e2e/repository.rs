@@ -73,13 +73,36 @@ impl Repository {
 
     fn publish_until(&self, path: &str, suite: &str, packages: &[Package], until: &str) {
         let base = self.dir.path().join("www").join(path);
-        let lists = base.join("dists").join(suite).join("main/binary-amd64");
-        fs::create_dir_all(&lists).expect("a directory");
         // What is no longer in the suite is gone.
         let _ = fs::remove_dir_all(base.join("pool"));
         fs::create_dir_all(base.join("pool")).expect("a directory");
         let index: String = packages.iter().map(|package| package.build(&base)).collect();
-        fs::write(lists.join("Packages"), &index).expect("a list");
+        self.write_suite(&base, suite, &index, until);
+    }
+
+    /// A suite of now, of the packages that a build has kept in a directory. They leave it.
+    pub fn publish_kept(&self, path: &str, suite: &str, kept: &Path) {
+        let base = self.directory(path);
+        fs::create_dir_all(base.join("pool")).expect("a directory");
+        let mut index = String::new();
+        for line in fs::read_to_string(kept.join("Packages")).expect("the list").lines() {
+            let Some(name) = line.strip_prefix("Filename: ./") else {
+                // As apt shows it, with translations or without.
+                let _ = writeln!(index, "{}", line.replacen("Description-en: ", "Description: ", 1));
+                continue;
+            };
+            // With signs that nobody escapes when they ask for it.
+            let plain = name.replace(|c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c), "-");
+            fs::rename(kept.join(name), base.join("pool").join(&plain)).expect("a package");
+            let _ = writeln!(index, "Filename: pool/{plain}");
+        }
+        self.write_suite(&base, suite, &index, "");
+    }
+
+    fn write_suite(&self, base: &Path, suite: &str, index: &str, until: &str) {
+        let lists = base.join("dists").join(suite).join("main/binary-amd64");
+        fs::create_dir_all(&lists).expect("a directory");
+        fs::write(lists.join("Packages"), index).expect("a list");
         // With a translation that is not there, as in a copy.
         let release = format!(
             "Origin: kiln-tests\nSuite: {suite}\nCodename: {suite}\nArchitectures: amd64\nComponents: main\n\
