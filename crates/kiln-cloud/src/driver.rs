@@ -103,7 +103,10 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
 
     fn layers(&self, _image: &str) -> impl Future<Output = Result<Layers>> + Send {
         ready(Err(Error::unsupported("only images of the local cloud can be looked into and exported")
-            .with_hint("images of other clouds are disks; the cloud's own tools download them")))
+            .with_hint(
+                "images of other clouds are disks: download one with the cloud's own tools, mount it read-only, and \
+                 `kiln image check IMAGE --root DIRECTORY` looks into it",
+            )))
     }
 
     fn delete_image(&self, id: &str) -> impl Future<Output = Result<()>> + Send;

@@ -22,7 +22,7 @@ pub struct DiskWanted<'a> {
 }
 
 impl Deployment<'_> {
-    /// What is in an image and must not be, or is missing.
+    /// What is in an image of the local cloud and must not be, or is missing.
     pub async fn inspect_image(&self, image: &Image) -> Result<Vec<Fault>> {
         let layers = self.cloud.layers(&image.id).await?;
         let manifest = Manifest::of(image).ok_or_else(|| Error::ImageNotBuilt(image.name.clone()))?;

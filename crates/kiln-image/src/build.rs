@@ -65,8 +65,8 @@ pub enum BuildError {
     Credentials { source_name: String, message: String },
     #[error("Kiln cannot {what} of an image of the {family} family")]
     Impossible { what: &'static str, family: &'static str },
-    #[error("the build took longer than {0:?}")]
-    TooLong(Duration),
+    #[error("the build took longer than {limit:?}: it was given up in the step `{step}`")]
+    TooLong { limit: Duration, step: &'static str },
     #[error("the image is not as locked: {}", .0.join(", "))]
     NotAsLocked(Vec<String>),
     #[error("packages in {}", path.display())]
@@ -85,6 +85,12 @@ pub enum BuildError {
         #[source]
         source: Box<BuildError>,
     },
+    #[error("image {image} is built and can be used, but its build instance could not be deleted")]
+    Left {
+        image: String,
+        #[source]
+        source: Box<BuildError>,
+    },
 }
 
 impl BuildError {
@@ -92,8 +98,11 @@ impl BuildError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             BuildError::Cloud(error) => error.hint(),
-            BuildError::TooLong(_) => Some("`timeout` in [image.NAME.build] sets another limit"),
+            BuildError::TooLong { .. } => Some("`timeout` in [image.NAME.build] sets another limit"),
             BuildError::Failed { source, .. } => source.hint(),
+            BuildError::Left { .. } => {
+                Some("the next image build of this cluster deletes it, and so does `kiln destroy`")
+            }
             BuildError::Impossible { what: "keep the packages", .. } => {
                 Some("build from a source with `snapshot`, which keeps them")
             }
@@ -171,6 +180,26 @@ impl Builder<'_> {
             return Err(BuildError::Stopped);
         }
         self.clear().await?;
+        let mut sequence = Sequence::new(self, recipe, logins);
+        let image = match self.make(recipe, source, &mut sequence).await {
+            Ok(image) => image,
+            Err(error) => return Err(self.fail(recipe, error).await),
+        };
+        sequence.begin("delete", "deleting the build instance");
+        if let Err(error) = self.clear().await {
+            return Err(BuildError::Left { image: image.name, source: Box::new(error) });
+        }
+        (self.progress)(Event::done(format!("image {}", recipe.name), sequence.times()));
+        Ok(image)
+    }
+
+    /// All that is made here has the labels of a build, by which it is found and deleted.
+    async fn make(
+        &self,
+        recipe: &Recipe,
+        source: &Image,
+        sequence: &mut Sequence<'_>,
+    ) -> Result<Image, BuildError> {
         let network = self.network(recipe).await?;
         let group = self
             .cloud
@@ -181,30 +210,30 @@ impl Builder<'_> {
                 without: Vec::new(),
             })
             .await?;
-        let within = BuildNetwork { network: network.id, security_group: group.id };
-        let mut sequence = Sequence::new(self, recipe, logins);
-        let result = sequence.run(source, within).await;
-        if let Err(error) = result {
-            if matches!(error, BuildError::Stopped) {
-                self.say(&recipe.name, "stopping: deleting the build instance");
-                self.clear().await?;
-                return Err(error);
-            }
+        sequence.run(source, BuildNetwork { network: network.id, security_group: group.id }).await
+    }
+
+    /// Deletes what there is of a build that has failed. Its own error is told, also if that fails too.
+    async fn fail(&self, recipe: &Recipe, error: BuildError) -> BuildError {
+        let say = |text: &str| self.say(&recipe.name, text);
+        let is_stopped = matches!(error, BuildError::Stopped);
+        if is_stopped {
+            say("stopping: deleting the build instance");
+        } else {
             for line in self.console().await.lines() {
-                self.say(&recipe.name, &format!("console: {}", line.trim_end()));
+                say(&format!("console: {}", line.trim_end()));
             }
-            if self.keep_on_failure {
-                let name = instance_name(self.cluster);
-                self.say(&recipe.name, &format!("instance {name} is kept; `kiln ssh {name}` logs in to it"));
-            } else {
-                self.clear().await?;
-            }
-            return Err(BuildError::Failed { image: recipe.name.clone(), source: Box::new(error) });
         }
-        sequence.begin("delete", "deleting the build instance");
-        self.clear().await?;
-        (self.progress)(Event::done(format!("image {}", recipe.name), sequence.times()));
-        result
+        if self.keep_on_failure && !is_stopped {
+            let name = instance_name(self.cluster);
+            say(&format!("instance {name} is kept; `kiln ssh {name}` logs in to it"));
+        } else if let Err(left) = self.clear().await {
+            say(&format!("the build instance could not be deleted: {left}; the next build deletes it"));
+        }
+        if is_stopped {
+            return error;
+        }
+        BuildError::Failed { image: recipe.name.clone(), source: Box::new(error) }
     }
 
     async fn network(&self, recipe: &Recipe) -> Result<Network, BuildError> {

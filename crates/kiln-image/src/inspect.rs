@@ -1,7 +1,7 @@
 //! Looks into an image: what must not be there, and what must.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use kiln_cloud::Layers;
@@ -54,6 +54,16 @@ pub async fn inspect(
     stop: &CancellationToken,
 ) -> Result<Vec<Fault>, ExportError> {
     stacked(layers, stop, move |root| faults_in(root, family)).await
+}
+
+/// All that is wrong with an image whose root file system is a directory of this machine. An error: there is none, or not all of it
+/// can be read.
+pub fn inspect_root(root: &Path, family: &Family) -> std::io::Result<Vec<Fault>> {
+    fs::metadata(root.join("etc/passwd"))?;
+    match fs::read_dir(root.join("root")) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(faults_in(root, family)),
+    }
 }
 
 /// All that is wrong with the image whose root is here.
@@ -241,6 +251,14 @@ mod tests {
     #[test]
     fn a_clean_image_is_clean() {
         assert_eq!(faults_in(clean().path(), Family::ALL[0]), []);
+    }
+
+    #[test]
+    fn a_directory_without_a_system_is_refused() {
+        let root = clean();
+        assert_eq!(inspect_root(root.path(), Family::ALL[0]).unwrap(), []);
+        fs::remove_file(root.path().join("etc/passwd")).unwrap();
+        assert_eq!(inspect_root(root.path(), Family::ALL[0]).unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]

@@ -49,10 +49,10 @@ impl<'b> Sequence<'b> {
         if self.builder.ask.is_some() {
             return unless_stopped.await.ok_or(BuildError::Stopped);
         }
-        match tokio::time::timeout_at(self.deadline.into(), unless_stopped).await {
-            Ok(ended) => ended.ok_or(BuildError::Stopped),
-            Err(_) => Err(BuildError::TooLong(self.recipe.build.timeout)),
-        }
+        let ended = tokio::time::timeout_at(self.deadline.into(), unless_stopped).await;
+        let step = self.began.last().map_or("create", |(step, _)| *step);
+        let too_long = |_| BuildError::TooLong { limit: self.recipe.build.timeout, step };
+        ended.map_err(too_long)?.ok_or(BuildError::Stopped)
     }
 
     /// Notes the time, and says what happens now.

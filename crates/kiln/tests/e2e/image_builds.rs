@@ -1,23 +1,26 @@
 //! Image builds, from the file to what is inside. The images stand on the one that clusters are raised from, so that each
 //! build takes seconds.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use kiln_image::Recipe;
 use kiln_spec::Software;
 use serde_json::Value;
 
 use crate::cluster_dir::printed;
-use crate::lab::{Lab, cloud_root, no_more_faults, order, read};
+use crate::lab::{Lab, cloud_root, read};
 use crate::repository::{PASSWORD, Package, Repository};
 use crate::terminal::at_terminal;
 
-const VARIABLE: &str = "KILN_E2E_REPOSITORY";
+pub const VARIABLE: &str = "KILN_E2E_REPOSITORY";
 
 /// Adds tables to the file.
-fn with_tables(lab: &Lab, tables: &str) {
+pub fn with_tables(lab: &Lab, tables: &str) {
     lab.write_file(&format!("{}\n{tables}", lab.example()));
 }
 
@@ -34,19 +37,15 @@ pub fn layers(image: &str) -> Vec<PathBuf> {
 
 /// Files below a directory that hold a text.
 pub fn holding(dir: &Path, text: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let kind = entry.file_type().expect("a kind");
-        if kind.is_dir() {
-            found.extend(holding(&entry.path(), text));
-        } else if kind.is_file() {
-            let content = fs::read(entry.path()).unwrap_or_default();
-            if content.windows(text.len()).any(|part| part == text.as_bytes()) {
-                found.push(entry.path());
-            }
-        }
+    if !dir.exists() {
+        return Vec::new();
     }
-    found
+    let words = ["--recursive", "--files-with-matches", "--fixed-strings", "--null", "--regexp", text];
+    let output = Command::new("grep").args(words).arg(dir).env("LC_ALL", "C").output().expect("grep runs");
+    // 2: something has gone away meanwhile.
+    assert!(matches!(output.status.code(), Some(0..=2)), "{}", printed(&output));
+    let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect()
 }
 
 /// Builds an image of the file, with the password in the environment; its name in the cloud and all that was printed.
@@ -70,21 +69,24 @@ fn installed(lab: &Lab, image: &str, package: &str) -> Option<String> {
 
 /// What is wrong with an image, and that the exit code says it too.
 fn faults(lab: &Lab, image: &str, exit: Option<i32>) -> Vec<String> {
-    let output = lab.try_kiln(&["--json", "image", "check", image]);
-    assert_eq!(output.status.code(), exit, "{}", printed(&output));
+    faults_of(&lab.try_kiln(&["--json", "image", "check", image]), exit)
+}
+
+fn faults_of(output: &Output, exit: Option<i32>) -> Vec<String> {
+    assert_eq!(output.status.code(), exit, "{}", printed(output));
     let checked: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let faults = checked["faults"].as_array().expect("faults").clone();
     let text = |value: &Value| value.as_str().expect("text").to_string();
     faults.iter().map(|fault| format!("{}: {}", text(&fault["path"]), text(&fault["what"]))).collect()
 }
 
-const TOOL: Package =
+pub const TOOL: Package =
     Package { name: "kiln-test-tool", version: "1.0", file: ("/usr/share/kiln-test/tool", "of-the-site") };
 
 /// What a running system uses until it reboots.
-const OLD_KERNEL: Package =
+pub const OLD_KERNEL: Package =
     Package { name: "linux-image-kiln-test", version: "1.0", file: ("/usr/share/kiln-test/kernel", "1.0") };
-const NEW_KERNEL: Package =
+pub const NEW_KERNEL: Package =
     Package { name: "linux-image-kiln-test", version: "2.0", file: ("/usr/share/kiln-test/kernel", "2.0") };
 
 /// From a snapshot that is signed, out of date, without translations, and closed to those without a password.
@@ -163,6 +165,13 @@ pub fn sources(lab: &mut Lab) {
     // What a command leaves is found.
     let left = ["/etc/left.pem: a private key", "/etc/passwd: slurm: not there with its fixed number"];
     assert_eq!(faults(lab, &more, Some(1)), left);
+    // Also in a directory, as a disk's root is where it is mounted. Here it is only what the image has of its own.
+    let top = layers_top(&more).display().to_string();
+    let within = |root: &str| lab.try_kiln(&["--json", "image", "check", &more, "--root", root]);
+    let found = faults_of(&within(&top), Some(1));
+    assert!(left.iter().all(|fault| found.iter().any(|one| one == fault)), "{found:?}");
+    let refused = printed(&within(&format!("{top}/etc")));
+    assert!(refused.contains("cannot be looked into as an image's root"), "{refused}");
     for name in [more, name] {
         lab.kiln(&["image", "delete", &name, "--yes"]);
     }
@@ -173,12 +182,12 @@ pub fn sources(lab: &mut Lab) {
 /// A step that fails is mended by hand, and runs again. Packages that a build has downloaded before are not downloaded again.
 pub fn mended(lab: &mut Lab) {
     let repository = Repository::new();
-    repository.publish_current("open", "stable", &[TOOL]);
+    repository.publish_current("open", "stable-security", &[TOOL]);
     fs::write(lab.path("site.asc"), repository.key()).expect("the key");
     with_tables(
         lab,
         &format!(
-            "[source.open]\naddress = \"{}/open\"\nsuites = [\"stable\"]\nkey = \"site.asc\"\n\
+            "[source.open]\naddress = \"{}/open\"\nsuites = [\"stable-security\"]\nkey = \"site.asc\"\n\
              [image.mended]\nsource = \"default\"\nsources = [\"open\"]\npackages = [\"kiln-test-tool\"]\n\
              commands = [\"test -e /run/mended\"]\n",
             repository.address
@@ -195,10 +204,26 @@ pub fn mended(lab: &mut Lab) {
     let said = at_terminal(lab, &["image", "build", "mended", "--keep-on-failure"], &mend);
     assert!(said.contains("again: a command of the file") && said.contains("built in"), "{said}");
     assert_eq!(fetched(), 1, "{:?}", repository.asked());
+    newer_in_security(lab, &repository);
 
     lab.kiln(&["image", "delete", "mended", "--yes"]);
     assert_eq!(lab.json(&["image", "list"]), before);
     lab.write_file(&lab.example());
+}
+
+/// Which packages are newer in the security suite of the image's sources. An image without such a source is refused.
+fn newer_in_security(lab: &Lab, repository: &Repository) {
+    let shown = lab.kiln(&["image", "diff", "default", "mended", "--security"]);
+    assert!(shown.contains("has nothing older than") && shown.contains(&repository.address), "{shown}");
+    repository.publish_current("open", "stable-security", &[Package { version: "1.0+deb13u1", ..TOOL }]);
+    let shown = lab.json(&["image", "diff", "default", "mended", "--security"]);
+    let wanted = serde_json::json!([{
+        "name": TOOL.name, "architecture": "all", "installed": "1.0", "available": "1.0+deb13u1",
+    }]);
+    assert_eq!(shown["security"]["newer"], wanted, "{shown}");
+    assert_eq!(shown["added"][0]["name"], TOOL.name, "{shown}");
+    let refused = printed(&lab.try_kiln(&["image", "diff", "mended", "default", "--security"]));
+    assert!(refused.contains("does not know the security suite of image default-"), "{refused}");
 }
 
 fn layers_top(image: &str) -> PathBuf {
@@ -206,12 +231,12 @@ fn layers_top(image: &str) -> PathBuf {
 }
 
 /// The packages of all of Kiln's sets that Debian itself has.
-fn packages_of_debian() -> Vec<String> {
+fn packages_of_debian(suite: &str) -> Vec<String> {
     let elsewhere = [Software::Apptainer, Software::Nvidia];
     let names = Software::ALL.into_iter().filter(|set| !elsewhere.contains(set)).map(Software::name);
     let text = format!(
         "[cluster]\nname = \"x\"\n[cloud]\nkind = \"local\"\n[compute.x]\nnodes = \"x1\"\n\
-         [image.default]\nsource = \"trixie\"\nsoftware = {:?}\n",
+         [image.default]\nsource = \"{suite}\"\nsoftware = {:?}\n",
         names.collect::<Vec<_>>()
     );
     let spec = kiln_spec::parse(&text, "cluster.toml").expect("a file");
@@ -221,6 +246,7 @@ fn packages_of_debian() -> Vec<String> {
 
 /// From a plain image upwards: a role, another role with a set of the site's and one of Kiln's, and a third image upon both.
 pub fn software(lab: &mut Lab) {
+    let suite = lab.suite;
     let repository = Repository::new();
     repository.publish("open/20260101T000000Z", "stable", &[TOOL]);
     fs::write(lab.path("site.asc"), repository.key()).expect("the key");
@@ -231,12 +257,12 @@ pub fn software(lab: &mut Lab) {
          commands = [\"cp -p /etc/kiln-test.conf /etc/kiln-test.copy\"]\n\
          [[software.tools.file]]\npath = \"/etc/kiln-test.conf\"\ncontent = \"of the set\\n\"\nmode = \"0640\"\n\
          group = \"slurm\"\n\
-         [image.bottom]\nsource = \"trixie\"\nroles = [\"login\"]\n\
+         [image.bottom]\nsource = \"{suite}\"\nroles = [\"login\"]\n\
          [image.middle]\nsource = \"bottom\"\nsoftware = [\"compute\", \"tools\", \"directory\"]\n\
          [image.top]\nsource = \"middle\"\nsoftware = [\"chrony\"]\n\
          commands = [\"test -x /usr/sbin/slurmd && test -e /etc/kiln-test.copy\", \"apt-get --simulate install {}\"]\n",
         repository.address,
-        packages_of_debian().join(" ")
+        packages_of_debian(suite).join(" ")
     );
     // A word that is no set's is told before anything is done.
     with_tables(lab, &tables.replace("\"tools\", \"dir", "\"tols\", \"dir"));
@@ -287,102 +313,11 @@ pub fn software(lab: &mut Lab) {
     let wanted = [
         format!("{middle} [\"compute\",\"tools\",\"directory\"]"),
         format!("{bottom} [\"login\"]"),
-        "debian-trixie null".to_string(),
+        format!("debian-{suite} null"),
     ];
     assert_eq!(line, wanted);
     assert_eq!(shown["software"], serde_json::json!(["chrony"]));
     lab.kiln(&["image", "delete", &top, "--yes"]);
     assert_eq!(lab.json(&["image", "list"]), before);
-    lab.write_file(&lab.example());
-}
-
-/// Each failure says what went wrong, and leaves no instance, network or image.
-pub fn failures(lab: &mut Lab) {
-    let repository = Repository::new();
-    repository.publish("closed", "old", &[TOOL]);
-    fs::write(lab.path("site.asc"), repository.key()).expect("the key");
-    let site = format!(
-        "[source.site]\naddress = \"{}/closed\"\nsuites = [\"old\"]\nkey = \"site.asc\"\n\
-         credentials = \"env:{VARIABLE}\"\n[image.bad]\nsource = \"default\"\nsources = [\"site\"]\n",
-        repository.address
-    );
-    // What is in the file, what the environment has, what goes wrong in the cloud, what is said.
-    let cases = [
-        (
-            "creating",
-            "[image.bad]\nsource = \"default\"\n",
-            "",
-            r#"{"create": {"fail": 9, "status": 403}}"#,
-            "injected fault",
-        ),
-        ("booting", "[image.bad]\nsource = \"default\"\n", "", r#"{"build": {"fail": 9}}"#, "injected fault"),
-        (
-            "too long",
-            "[image.bad]\nsource = \"default\"\nbuild.timeout = \"1s\"\ncommands = [\"sleep 300\"]\n",
-            "",
-            "",
-            "longer than 1s",
-        ),
-        ("not there", &site.replace("\"old\"", "\"new\""), &repository.login, "", "404"),
-        ("password", &site, "site:wrong", "", "401"),
-        ("out of date", &site, &repository.login, "", "Release file"),
-        (
-            "package",
-            "[image.bad]\nsource = \"default\"\nsoftware = [\"odd\"]\n[software.odd]\npackages = [\"no-such-package\"]\n",
-            "",
-            "",
-            "no-such-package is of the software odd",
-        ),
-        (
-            "file",
-            "[image.bad]\nsource = \"default\"\nsoftware = [\"odd\"]\n[software.odd]\n\
-             file = [{ path = \"/etc/odd\", content = \"\", owner = \"nobody-knows\" }]\n",
-            "",
-            "",
-            "writing /etc/odd",
-        ),
-        (
-            "services",
-            "[image.bad]\nsource = \"default\"\ncommands = [\"rm /usr/local/bin/kiln\"]\n",
-            "",
-            "",
-            "disabling services",
-        ),
-        (
-            "clean",
-            "[image.bad]\nsource = \"default\"\ncommands = [\"mkdir /var/tmp/m && mount -t tmpfs m /var/tmp/m\"]\n",
-            "",
-            "",
-            "cleaning",
-        ),
-        ("command", "[image.bad]\nsource = \"default\"\ncommands = [\"echo odd; exit 3\"]\n", "", "", "odd"),
-        ("cut off", "[image.bad]\nsource = \"default\"\ncommands = [\"kill -9 $PPID\"]\n", "", "", "SSH"),
-        (
-            "image",
-            "[image.bad]\nsource = \"default\"\n",
-            "",
-            r#"{"create_image": {"fail": 9}}"#,
-            "injected fault",
-        ),
-    ];
-    let before = lab.json(&["image", "list"]);
-    for (what, tables, login, faults, said) in cases {
-        with_tables(lab, tables);
-        if !faults.is_empty() {
-            order(faults);
-        }
-        let output =
-            lab.kiln_command(&["image", "build", "bad"]).env(VARIABLE, login).output().expect("kiln runs");
-        no_more_faults();
-        let words = printed(&output);
-        assert_eq!(output.status.code(), Some(1), "{what}: {words}");
-        assert!(words.contains(said), "{what}: {words}");
-        assert!(!words.contains("site:wrong") && !words.contains(PASSWORD), "{what}: {words}");
-        assert_eq!(lab.json(&["image", "list"]), before, "{what}");
-        for kind in ["instances", "networks"] {
-            let left = fs::read_dir(cloud_root().join("state").join(kind)).into_iter().flatten().count();
-            assert_eq!(left, 0, "{what}: {kind} are left");
-        }
-    }
     lab.write_file(&lab.example());
 }

@@ -20,6 +20,7 @@ mod el;
 mod elastic;
 mod failures;
 mod image_builds;
+mod image_failures;
 mod image_life;
 mod images;
 mod instance;
@@ -180,7 +181,7 @@ const IMAGE_BUILDS: &[Scenario] = &[
     ("packages from a site's own repository", image_builds::sources),
     ("a step that fails is mended, and packages are fetched once", image_builds::mended),
     ("sets of software, and images upon images", image_builds::software),
-    ("a build that fails leaves nothing", image_builds::failures),
+    ("a build that fails leaves nothing, at whichever step", image_failures::at_each_step),
 ];
 
 /// The EL family, with real dnf and rpm, and without a cluster.
@@ -333,6 +334,7 @@ const LONG: &[Suite] = &[
     Suite { name: "rollout-trixie", debian: "trixie", lane: "mixed", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "reconcile-trixie-all", debian: "trixie", lane: "newer", scenarios: &[RECONCILE] },
     Suite { name: "elastic-trixie-all", debian: "trixie", lane: "mixed", scenarios: &[ELASTIC] },
+    Suite { name: "images-bookworm", debian: "bookworm", lane: "elastic", scenarios: &[IMAGE_BUILDS] },
     Suite {
         name: "disk-trixie",
         debian: "trixie",

@@ -1,7 +1,10 @@
 //! `kiln image check`
 
+use std::path::PathBuf;
+
+use anyhow::Context as _;
 use clap::Args;
-use kiln_image::Fault;
+use kiln_image::{Fault, inspect_root};
 use serde::Serialize;
 
 use super::{find, manifest_of};
@@ -11,14 +14,20 @@ use crate::exit::Exit;
 use crate::harmless::harmless;
 use crate::table::Table;
 
-/// Look into an image of the local cloud: whether it is clean and complete
+/// Look into an image: whether it is clean and complete
 ///
 /// Clean: no machine id, keys, passwords, caches, logs, histories, and nothing that starts without its cluster. Complete: service users
 /// with their fixed numbers, and Kiln's own start-up. Exit code 1 if something is wrong.
+///
+/// Kiln looks into images of the local cloud by itself. An image of another cloud is a disk: download it, mount it, and name the
+/// directory with --root.
 #[derive(Debug, Args)]
 pub struct Check {
     /// Its name or id, or its name in the file
     image: String,
+    /// Where the image's root file system is mounted on this machine, for images of other clouds than the local one
+    #[arg(long, value_name = "DIRECTORY")]
+    root: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -32,8 +41,13 @@ impl Check {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let Outcome { id, name, faults } = cluster::with(context, async |deployment| {
             let image = find(deployment, &self.image).await?;
-            manifest_of(&image)?;
-            let faults = deployment.inspect_image(&image).await?;
+            let manifest = manifest_of(&image)?;
+            let faults = match &self.root {
+                Some(root) => inspect_root(root, manifest.family()).with_context(|| {
+                    format!("{} cannot be looked into as an image's root", root.display())
+                })?,
+                None => deployment.inspect_image(&image).await?,
+            };
             Ok(Outcome { id: image.id, name: image.name, faults })
         })?;
         let exit = if faults.is_empty() { Exit::Ok } else { Exit::Failed };

@@ -18,7 +18,7 @@ pub struct Diff {
     from: String,
     /// The same, of the image to compare with
     to: String,
-    /// Show also which packages of the second have a newer version in the security suite of its system. The suite's server is asked
+    /// Show also which packages of the second have a newer version in the security suite of its sources. The suite's server is asked
     #[arg(long)]
     security: bool,
 }
