@@ -13,7 +13,7 @@ use crate::image_builds::{holding, layers};
 use crate::instance;
 use crate::lab::{Lab, cloud_root, read};
 use crate::pulp;
-use crate::pulp_server::{LOGIN, PulpServer};
+use crate::pulp_server::{CONTENT, LOGIN, PulpServer};
 use crate::repository::{PASSWORD, Repository};
 use crate::rpms::{self, Rpm};
 
@@ -61,11 +61,12 @@ const COMPUTE: [Rpm; 13] = [
     Rpm { name: "sudo", version: "1.9-1.el9" },
 ];
 const MUNGE: Rpm = Rpm { name: "munge", version: "0.5.13-13.el9" };
+const LATER: &str = "99-1.el9";
 const SLURM: Rpm = Rpm { name: "slurm", version: "22.05.9-1.el9" };
 
 /// The repository as it is later: some packages are newer.
 fn later(gone: &[&str]) -> Vec<Rpm> {
-    let newer = |rpm: &Rpm| Rpm { version: "99-1.el9", ..*rpm };
+    let newer = |rpm: &Rpm| Rpm { version: LATER, ..*rpm };
     COMPUTE.iter().map(|rpm| if gone.contains(&rpm.name) { newer(rpm) } else { *rpm }).collect()
 }
 
@@ -201,7 +202,7 @@ fn locked(lab: &Lab, scene: &Scene, first: &str) {
     lab.kiln(&["image", "delete", &second, "--yes"]);
 }
 
-/// A Pulp server fetches RPMs, and makes a snapshot when something is new.
+/// A Pulp server fetches RPMs, and makes a snapshot when something is new. An image has the packages of the snapshot that is committed.
 pub fn synced(lab: &mut Lab) {
     let server = lab.pulp.get_or_insert_with(PulpServer::start);
     assert_eq!(server.ask("repositories/rpm/rpm/")["count"], 0);
@@ -224,10 +225,29 @@ pub fn synced(lab: &mut Lab) {
     let first = sync();
     assert_eq!((&first["made"], &first["packages"]["all"]), (&true.into(), &COMPUTE.len().into()), "{first}");
     assert_eq!(sync()["made"], false, "nothing is new");
+    let committed = read(&lab.path(SNAPSHOTS_FILE));
     rpms::publish(&upstream, &later(&["munge"]), &repository.gnupg_home());
     let second = sync();
     assert_eq!((&second["made"], &second["before"]), (&true.into(), &first["after"]), "{second}");
     assert_ne!(second["after"], first["after"]);
+
+    let munge = |name: &str| {
+        let packages = lab.json(&["image", "show", name])["packages"].as_array().expect("packages").clone();
+        let found = packages.into_iter().find(|package| package["name"] == MUNGE.name).expect("munge");
+        (found["version"].clone(), found["sha256"].clone())
+    };
+    let newer = built(&build(lab, "", &[]));
+    let latest = Rpm { version: LATER, ..MUNGE };
+    assert_eq!(munge(&newer), (LATER.into(), rpms::hash(&upstream, latest).into()));
+    fs::write(lab.path(SNAPSHOTS_FILE), &committed).expect("written");
+    let pinned = built(&build(lab, "", &[]));
+    assert_eq!(munge(&pinned).0, MUNGE.version);
+    for layer in layers(&pinned) {
+        assert_eq!(holding(&layer, CONTENT), Vec::<PathBuf>::new(), "nodes do not ask the server");
+    }
+    for name in [newer, pinned] {
+        lab.kiln(&["image", "delete", &name, "--yes"]);
+    }
     fs::remove_file(lab.path(SNAPSHOTS_FILE)).expect("removed");
 }
 

@@ -14,6 +14,8 @@ pub struct PulpServer {
 /// `USER:PASSWORD`, as `up` says.
 pub const LOGIN: &str = "admin:loopback";
 const API: &str = "http://127.0.0.1:24817";
+/// Where instances get content from.
+pub const CONTENT: &str = "198.51.100.1:24816";
 
 impl PulpServer {
     /// Empty.
@@ -29,7 +31,7 @@ impl PulpServer {
     /// The table `[pulp]`.
     pub fn table() -> String {
         format!(
-            "[pulp]\naddress = \"{API}\"\ncontent = \"http://198.51.100.1:24816/pulp/content/\"\n\
+            "[pulp]\naddress = \"{API}\"\ncontent = \"http://{CONTENT}/pulp/content/\"\n\
              credentials = \"env:KILN_E2E_PULP\"\n"
         )
     }
