@@ -2,23 +2,35 @@
 //! server that the recipe works on. The image itself is what the fake hypervisor makes of it: its content is not
 //! looked at here.
 
+use kiln_cloud::Instance;
 use serde_json::Value;
 
-use crate::lab::{Lab, openstack};
+use crate::lab::{Lab, openstack, tell};
 use crate::stand_in::StandIn;
 
 const IMAGES: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n\n\
     [image.tools]\nsource = \"default\"\nroles = [\"compute\"]\npackages = [\"hello\"]\n\
     commands = [\"hello >/root/greeting\", \"test -s /root/greeting\"]\n\
-    build = { flavor = \"tiny\", disk = \"2 GiB\", timeout = \"20m\" }\n\
+    build = { flavor = \"tiny\", network = \"yard\", disk = \"2 GiB\", timeout = \"20m\" }\n\
     [image.tools.properties]\nfirmware = \"uefi\"\nmachine_type = \"q35\"\ndisk_bus = \"scsi\"\nadmin_user = \"debian\"\n\
     visibility = \"shared\"\nmin_disk = \"3 GiB\"\nother = { hw_rng_model = \"virtio\" }\n\n\
     [image.broken]\nsource = \"default\"\nroles = [\"compute\"]\n\
     packages = [\"no-such-package\"]\n";
 
+/// A network of the site's, which one of the images is built in.
+const MAKE: &[&str] = &[
+    "network create yard",
+    "subnet create --network yard --subnet-range 10.44.0.0/24 yard",
+    "router create yard --external-gateway public",
+];
+const REMOVE: &[&str] = &["router remove subnet yard yard", "router delete yard", "network delete yard"];
+
 #[test]
 fn an_image_is_built() {
     let lab = Lab::new("forge", IMAGES);
+    lab.undo_with("demo", REMOVE);
+    openstack(MAKE);
+    tell("demo", &["router add subnet yard yard"]);
     for row in kilns_images() {
         lab.kiln(&["image", "delete", "--yes", "--force", row["Name"].as_str().unwrap()]);
     }
@@ -34,6 +46,11 @@ fn an_image_is_built() {
         ["tiny", "small"],
         "one server for each build, like the control node unless the file says otherwise"
     );
+
+    let in_yard = |server: &Instance| server.address.is_some_and(|a| a.to_string().starts_with("10.44.0."));
+    assert_eq!(stood_in.iter().map(in_yard).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(openstack(&["network show yard"])[0]["name"], "yard", "it is not Kiln's");
+    tell("demo", REMOVE);
 
     // As others see it.
     let images = kilns_images();
