@@ -77,7 +77,16 @@ pub fn unwanted<'o>(spec: &Spec, observed: &'o Observed) -> Vec<Unwanted<'o>> {
             _ => None,
         }
     };
-    observed.instances.iter().filter_map(unwanted).collect()
+    let mut all: Vec<Unwanted<'o>> = observed.instances.iter().filter_map(unwanted).collect();
+    // Clouds list what they made in one second in any order.
+    all.sort_by_key(|one| by_number(one.node));
+    all
+}
+
+/// So that n-9 comes before n-10.
+fn by_number(node: &str) -> (&str, u64) {
+    let prefix = node.trim_end_matches(|c: char| c.is_ascii_digit());
+    (prefix, node[prefix.len()..].parse().unwrap_or(0))
 }
 
 /// A node of an elastic group may have one of several.

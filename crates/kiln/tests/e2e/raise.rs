@@ -32,7 +32,10 @@ fn serves_jobs(lab: &mut Lab) {
         }
     }
 
-    let id = lab.submit("--nodes=2 --output=out.%j", "srun --mpi=pmix hostname; id -un");
+    // Debian builds 26.05 without PMIx.
+    let has_pmix = !lab.on("control", &["sinfo --version"]).contains(" 26.05.");
+    let mpi = if has_pmix { "pmix" } else { "pmi2" };
+    let id = lab.submit("--nodes=2 --output=out.%j", &format!("srun --mpi={mpi} hostname; id -un"));
     lab.wait_job(&id, "COMPLETED");
     // The home directory is shared: what the job wrote on a compute node is read on the login node.
     let output = lab.as_user("login-0", &format!("sort out.{id}"));

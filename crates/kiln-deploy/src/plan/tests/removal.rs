@@ -126,6 +126,20 @@ fn slurm_powers_down_an_elastic_node_of_another_flavor() {
 
 /// The cloud says that it is broken; Slurm hears from it all the same.
 #[test]
+fn nodes_that_go_are_named_in_their_order() {
+    let spec = spec(FILE);
+    let slurm = SlurmView::Unreachable("control is stopped".into());
+    let mut observed = Observed { slurm, ..whole(&spec) };
+    for instance in observed.instances.iter_mut().filter(|i| i.name.starts_with("standard-")) {
+        instance.status = InstanceStatus::Error { reason: "no host".into() };
+    }
+    let in_order = lines(&plan(&spec, &observed, &built("old")).unwrap());
+    observed.instances.reverse();
+    assert_eq!(lines(&plan(&spec, &observed, &built("old")).unwrap()), in_order);
+    assert!(in_order[0].contains("standard-[0-1] (2 nodes)"), "{in_order:?}");
+}
+
+#[test]
 fn a_broken_instance_that_runs_jobs_is_let_end_them() {
     let spec = spec(FILE);
     let seen = |slurm: SlurmView| {
