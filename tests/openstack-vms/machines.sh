@@ -13,7 +13,7 @@ again install_debian
 install_debian() {
     local want=(libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients
         python3-libvirt qemu-system-x86 qemu-utils dnsmasq-base dnsmasq-utils iptables ipset
-        conntrack genisoimage) missing=() package parts=$ROOT/apt
+        conntrack genisoimage haproxy) missing=() package parts=$ROOT/apt
     base_install_debian
     for package in "${want[@]}"; do
         dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
@@ -121,7 +121,12 @@ interface_driver = bridge_interface.BridgeInterfaceDriver
 dnsmasq_local_resolv = true
 dnsmasq_config_file = $ETC/neutron/dnsmasq.conf
 enable_isolated_metadata = false
-enable_metadata_proxy = false
+enable_metadata_proxy = true
+metadata_proxy_socket = $RUN/metadata.sock
+metadata_proxy_shared_secret = $PASSWORD
+nova_metadata_host = $OPENSTACK_HOST
+nova_metadata_port = $METADATA_PORT
+metadata_workers = 0
 [ml2]
 mechanism_drivers = bridge
 [securitygroup]
@@ -197,9 +202,11 @@ start_services() {
     local neutron=(--config-file "$ETC/neutron/neutron.conf")
     start_libvirt
     base_start_services
+    start time "$BIN/python" "$VMS/files/time_server.py" "$OPENSTACK_HOST"
     start neutron-rpc "$BIN/neutron-rpc-server" "${neutron[@]}"
     start neutron-bridge "$BIN/python" "$VMS/files/bridge_agent.py" "${neutron[@]}"
     start neutron-dhcp "$BIN/neutron-dhcp-agent" "${neutron[@]}"
     start neutron-l3 "$BIN/neutron-l3-agent" "${neutron[@]}"
+    start neutron-metadata "$BIN/neutron-metadata-agent" "${neutron[@]}"
     wait_for 60 libvirtd virsh -c "qemu:///system?socket=$RUN/libvirt/libvirt-sock" version
 }

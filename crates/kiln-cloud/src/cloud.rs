@@ -1,6 +1,7 @@
 //! One interface for every cloud. A closed set of drivers: an enum, not a trait object.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -156,6 +157,9 @@ calls! {
 
     /// The directories that an image consists of, on this host.
     fn layers(image: &str) -> Result<Layers>;
+
+    /// The disk that an image is, qcow2 or raw, in place of what the file has.
+    fn download_image(image: &str, to: &File) -> Result<()>;
 
     /// Also of a source image. What was made from the image goes on: it holds on to the parts it uses.
     fn delete_image(id: &str) -> Result<()>;

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::fs::File;
 use std::future::{Future, ready};
 use std::net::IpAddr;
 use std::path::Path;
@@ -102,11 +103,14 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
     }
 
     fn layers(&self, _image: &str) -> impl Future<Output = Result<Layers>> + Send {
-        ready(Err(Error::unsupported("only images of the local cloud can be looked into and exported")
-            .with_hint(
-                "images of other clouds are disks: download one with the cloud's own tools, mount it read-only, and \
-                 `kiln image check IMAGE --root DIRECTORY` looks into it",
-            )))
+        ready(Err(Error::unsupported("only images of the local cloud can be exported")))
+    }
+
+    fn download_image(&self, _image: &str, _to: &File) -> impl Future<Output = Result<()>> + Send {
+        ready(Err(Error::unsupported("Kiln cannot download images of this cloud").with_hint(
+            "download one with the cloud's own tools, mount it read-only, and `kiln image check IMAGE --root DIRECTORY` \
+             looks into it",
+        )))
     }
 
     fn delete_image(&self, id: &str) -> impl Future<Output = Result<()>> + Send;
@@ -183,3 +187,54 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
         ready(Ok(Vec::new()))
     }
 }
+
+/// Those calls of a driver that are methods of its own with the same names and arguments, each in the module of its subject. A
+/// driver that lacks one of them does not compile.
+macro_rules! own_methods {
+    () => {
+        $crate::driver::own_methods! {
+            fn check() -> $crate::Result<()>;
+            fn sweep(cluster: &str) -> $crate::Result<()>;
+            fn instances(cluster: &str) -> $crate::Result<Vec<$crate::Instance>>;
+            fn instance(id: &str) -> $crate::Result<$crate::Instance>;
+            fn create(new: Vec<$crate::NewInstance>) -> Vec<$crate::Result<$crate::Instance>>;
+            fn rebuild(id: &str, new: $crate::Rebuild) -> $crate::Result<$crate::Instance>;
+            fn reboot(id: &str, hard: bool) -> $crate::Result<$crate::Instance>;
+            fn stop(id: &str, hard: bool) -> $crate::Result<$crate::Instance>;
+            fn start(id: &str) -> $crate::Result<$crate::Instance>;
+            fn delete(id: &str) -> $crate::Result<()>;
+            fn delete_all(ids: &[String], gone: &(dyn Fn(&str) + Sync)) -> Vec<$crate::Result<()>>;
+            fn add_labels(id: &str, labels: $crate::Labels) -> $crate::Result<$crate::Instance>;
+            fn set_labels(id: &str, labels: $crate::Labels) -> $crate::Result<$crate::Instance>;
+            fn console_log(id: &str, lines: usize) -> $crate::Result<String>;
+            fn images() -> $crate::Result<Vec<$crate::Image>>;
+            fn used_images() -> $crate::Result<std::collections::BTreeSet<String>>;
+            fn image(id: &str) -> $crate::Result<$crate::Image>;
+            fn find_image(name: &str) -> $crate::Result<$crate::Image>;
+            fn create_image(instance: &str, new: $crate::NewImage) -> $crate::Result<$crate::Image>;
+            fn clear_build(cluster: &str) -> $crate::Result<()>;
+            fn upload_image(new: $crate::NewImage, file: &std::path::Path) -> $crate::Result<$crate::Image>;
+            fn delete_image(id: &str) -> $crate::Result<()>;
+            fn volumes(cluster: &str) -> $crate::Result<Vec<$crate::Volume>>;
+            fn volume_by_name(name: &str) -> $crate::Result<Option<$crate::Volume>>;
+            fn create_volume(new: $crate::NewVolume) -> $crate::Result<$crate::Volume>;
+            fn grow_volume(id: &str, size_gib: u64) -> $crate::Result<$crate::Volume>;
+            fn delete_volume(id: &str) -> $crate::Result<()>;
+            fn networks(cluster: &str) -> $crate::Result<Vec<$crate::Network>>;
+            fn network_by_name(name: &str) -> $crate::Result<Option<$crate::Network>>;
+            fn create_network(new: $crate::NewNetwork) -> $crate::Result<$crate::Network>;
+            fn foreign_addresses(network: &str, cluster: &str) -> $crate::Result<std::collections::BTreeMap<std::net::IpAddr, String>>;
+            fn delete_network(id: &str) -> $crate::Result<()>;
+            fn security_groups(cluster: &str) -> $crate::Result<Vec<$crate::SecurityGroup>>;
+            fn create_security_group(new: $crate::NewSecurityGroup) -> $crate::Result<$crate::SecurityGroup>;
+            fn delete_security_group(id: &str) -> $crate::Result<()>;
+            fn flavors() -> $crate::Result<Vec<$crate::Flavor>>;
+        }
+    };
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
+        $(async fn $name(&self, $($argument: $type),*) -> $answer {
+            self.$name($($argument),*).await
+        })+
+    };
+}
+pub(crate) use own_methods;

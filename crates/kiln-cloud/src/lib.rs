@@ -13,6 +13,7 @@ pub mod memory;
 pub mod oci;
 pub mod openstack;
 pub mod rate;
+mod remote;
 pub mod retry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

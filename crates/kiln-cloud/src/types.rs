@@ -121,6 +121,10 @@ pub struct NewInstance {
     /// Size of a root disk that is a volume, where the cloud has such; `None`: as the cloud's settings say.
     #[serde(default)]
     pub disk_gib: Option<u64>,
+    /// A name for this launch, by whoever may have to ask for it again without knowing whether the cloud heard it before:
+    /// the same name is the same instance, also from another process, where the cloud can tell. `None`: nobody will.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -392,6 +396,7 @@ mod tests {
             labels: Labels::new(),
             volumes: Vec::new(),
             disk_gib: None,
+            request: None,
         };
         let rebuild = Rebuild {
             image: "i".into(),

@@ -28,6 +28,8 @@ pub enum Error {
     #[error(transparent)]
     Export(kiln_image::ExportError),
     #[error(transparent)]
+    Inspect(kiln_image::InspectError),
+    #[error(transparent)]
     Ssh(#[from] kiln_ssh::Error),
     #[error("sealing a bundle for {node}: {message}")]
     Seal { node: String, message: String },
@@ -46,6 +48,8 @@ pub enum Error {
     UpgradeWithoutControl { node: String, present: Release, future: Release },
     #[error("{group} has Slurm {release}, which does not work with Slurm {control} on the control node")]
     SlurmDistance { group: String, release: Release, control: Release },
+    #[error("{group} has nodes of the {present} family of systems; image {image} is of the {wanted} family")]
+    OtherFamily { group: String, present: String, image: String, wanted: &'static str },
     #[error("the {cloud} cloud has no flavor {flavor}; it has {known}")]
     Flavor { cloud: &'static str, flavor: String, known: String, hint: Option<&'static str> },
     #[error("the cloud has no network {name}")]
@@ -247,6 +251,16 @@ impl From<kiln_image::ExportError> for Error {
     }
 }
 
+impl From<kiln_image::InspectError> for Error {
+    fn from(error: kiln_image::InspectError) -> Self {
+        match error {
+            kiln_image::InspectError::Export(error) => error.into(),
+            kiln_image::InspectError::Cloud(error) => error.into(),
+            other => Error::Inspect(other),
+        }
+    }
+}
+
 const BACK: &str = "`kiln upgrade --maintenance` continues; with the old source of the image in the file, `kiln upgrade --back` goes \
                     back";
 
@@ -413,6 +427,10 @@ impl Error {
                 "move these nodes to a nearer release first, with `kiln rebuild` where Slurm updates them"
                     .into(),
             ),
+            Error::OtherFamily { .. } => Some(
+                "nodes do not change their family: give the image to a group of another name, and take this one out of the file"
+                    .into(),
+            ),
             Error::NoVolume(name) => {
                 Some(format!("create {name}, or set mode = \"manage\" to let Kiln do it"))
             }
@@ -436,6 +454,7 @@ impl Error {
             Error::Image(error) => error.hint().map(String::from),
             Error::Lock(error) => error.hint(),
             Error::Export(error) => error.hint(),
+            Error::Inspect(error) => error.hint(),
             Error::Node { hint, .. } | Error::Operations { hint, .. } => hint.clone(),
             Error::AddressTaken { .. } => {
                 Some("give the node another `address` in its override, or none, or remove the port".into())

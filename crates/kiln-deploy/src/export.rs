@@ -1,9 +1,11 @@
-//! What is in an image of the local cloud, and a disk from it.
+//! What is in an image, and a disk from one of the local cloud.
 
 use std::path::Path;
 
 use kiln_cloud::Image;
-use kiln_image::{DiskFormat, Export, Exported, Fault, Manifest, Recipe, check_export, inspect};
+use kiln_image::{
+    DiskFormat, Export, Exported, Fault, Manifest, Recipe, check_export, inspect, inspect_disk,
+};
 use kiln_wire::labels::image as property;
 
 use crate::deployment::Deployment;
@@ -22,11 +24,15 @@ pub struct DiskWanted<'a> {
 }
 
 impl Deployment<'_> {
-    /// What is in an image of the local cloud and must not be, or is missing.
+    /// What is in an image and must not be, or is missing.
     pub async fn inspect_image(&self, image: &Image) -> Result<Vec<Fault>> {
-        let layers = self.cloud.layers(&image.id).await?;
         let manifest = Manifest::of(image).ok_or_else(|| Error::ImageNotBuilt(image.name.clone()))?;
-        Ok(inspect(&layers, manifest.family(), &self.stop).await?)
+        let family = manifest.family();
+        if self.spec.cloud.facts().makes_source_images {
+            let layers = self.cloud.layers(&image.id).await?;
+            return Ok(inspect(&layers, family, &self.stop).await?);
+        }
+        Ok(inspect_disk(&self.cloud, image, family, self.progress, &self.stop).await?)
     }
 
     /// What the image lacks to boot by itself is added in an image on top of it, which is kept for the next export.

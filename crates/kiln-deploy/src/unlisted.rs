@@ -49,6 +49,19 @@ impl Deployment<'_> {
     }
 }
 
+/// A list, with what it lacks of the instances that were `seen` before and are still there.
+pub(crate) async fn with_unlisted(
+    cloud: &Cloud,
+    cluster: &str,
+    mut listed: Vec<Instance>,
+    seen: &[Instance],
+) -> Result<Vec<Instance>> {
+    let is_listed = |id: &str| listed.iter().any(|instance| instance.id == id);
+    let lacking = seen.iter().map(|instance| instance.id.clone()).filter(|id| !is_listed(id)).collect();
+    listed.extend(ask_for(cloud, cluster, lacking).await?);
+    Ok(listed)
+}
+
 fn unlisted(mut ids: BTreeSet<String>, observed: &Observed) -> Vec<String> {
     ids.retain(|id| !observed.instances.iter().chain(&observed.build).any(|instance| instance.id == *id));
     ids.into_iter().collect()
@@ -93,6 +106,10 @@ mod tests {
         let ids = || vec!["n-0".to_string(), "of-another".to_string(), "long-gone".to_string()];
         let found = ask_for(&cloud, "c", ids()).await.unwrap();
         assert_eq!(found.iter().map(|i| i.id.as_str()).collect::<Vec<_>>(), ["n-0"]);
+        // One that was seen before is still there; others are as the list says.
+        let seen = [cloud.instance("n-0").await.unwrap(), testing::instance("long-gone")];
+        let listed = with_unlisted(&cloud, "c", vec![testing::instance("n-1")], &seen).await.unwrap();
+        assert_eq!(listed.iter().map(|i| i.id.as_str()).collect::<Vec<_>>(), ["n-1", "n-0"]);
         // Nobody can say: nothing may be created.
         memory.fail("show", Fault::always(kiln_cloud::Error::failed("the cell does not answer")));
         let error = ask_for(&cloud, "c", ids()).await.unwrap_err();

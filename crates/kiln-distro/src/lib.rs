@@ -14,6 +14,8 @@ use kiln_spec::{SourceSpec, Spec, System};
 #[derive(Debug)]
 pub struct Family {
     pub name: &'static str,
+    /// The family that this one was made from: what is called otherwise there is so here, too.
+    like: Option<&'static Family>,
     /// The packages that a piece of software is in, where there is not just one of the same name.
     packages: &'static [(&'static str, &'static [&'static str])],
     /// Units with another name here.
@@ -52,6 +54,8 @@ pub struct Paths {
     pub mariadb: &'static str,
     /// PAM's stack for sshd.
     pub pam_sshd: &'static str,
+    /// Patterns of the places where the library of PMIx can be, for a shell.
+    pub pmix: &'static str,
 }
 
 /// How the package manager is told of repositories.
@@ -160,20 +164,32 @@ pub struct ListedPackage<'a> {
 /// How the local cloud makes the plain image of a system, such as a cloud's official image is.
 #[derive(Debug)]
 pub struct Bootstrap {
-    /// Given a release; the directory to fill is to be appended. Standard error has a line for each step.
-    pub command: fn(&str) -> Vec<String>,
+    /// Given a release and the directory to fill. Standard error has a line for each step.
+    pub command: fn(&str, &str) -> Vec<String>,
+    /// The keys of its packages, where the command does not bring them along.
+    pub keyring: Option<Keyring>,
     /// What such a line begins with.
     pub step: &'static str,
     /// Units of no use in an instance that is thrown away.
     pub masked: &'static [&'static str],
 }
 
+/// A file that the host must have.
+#[derive(Debug, Clone, Copy)]
+pub struct Keyring {
+    pub path: &'static str,
+    pub package: &'static str,
+    /// Where the package is to be had.
+    pub hint: &'static str,
+}
+
 impl Family {
-    pub const ALL: [&'static Family; 2] = [&debian::DEBIAN, &el::EL];
+    pub const ALL: [&'static Family; 3] = [&debian::DEBIAN, &debian::UBUNTU, &el::EL];
 
     pub fn of_system(system: System) -> &'static Family {
         match system {
             System::Debian(_) => &debian::DEBIAN,
+            System::Ubuntu(_) => &debian::UBUNTU,
             System::El(_) => &el::EL,
         }
     }
@@ -197,12 +213,21 @@ impl Family {
     /// The packages that hold a piece of software.
     pub fn packages<'a>(&self, software: &'a str) -> Vec<&'a str> {
         let named = self.packages.iter().find(|(name, _)| *name == software);
-        named.map_or_else(|| vec![software], |(_, packages)| packages.to_vec())
+        match (named, self.like) {
+            (Some((_, packages)), _) => packages.to_vec(),
+            (None, Some(other)) => other.packages(software),
+            (None, None) => vec![software],
+        }
     }
 
     /// What a unit is called here. `name` is with its suffix.
     pub fn unit<'a>(&self, name: &'a str) -> &'a str {
-        self.units.iter().find(|(other, _)| *other == name).map_or(name, |(_, own)| own)
+        let named = self.units.iter().find(|(other, _)| *other == name);
+        match (named, self.like) {
+            (Some((_, own)), _) => own,
+            (None, Some(other)) => other.unit(name),
+            (None, None) => name,
+        }
     }
 }
 

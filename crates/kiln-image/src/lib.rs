@@ -25,7 +25,7 @@ pub use catalog::{
 };
 pub use difference::{Change, Difference};
 pub use disk::{DiskFormat, Export, ExportError, Exported, Sidecar, SidecarError, check as check_export};
-pub use inspect::{Fault, inspect, inspect_root};
+pub use inspect::{Fault, InspectError, inspect, inspect_disk, inspect_root, work_dir};
 pub use lock::{Lock, LockError, LockFile, LockedPackage};
 pub use manifest::{Ancestor, Manifest, Package};
 pub use newer::Newer;

@@ -211,6 +211,7 @@ impl<'b> Sequence<'b> {
             labels: builder.labels(),
             volumes: Vec::new(),
             disk_gib: self.recipe.build.disk_gib,
+            request: None,
         };
         let instance = match builder.cloud.create(vec![new]).await.pop() {
             Some(result) => result?,

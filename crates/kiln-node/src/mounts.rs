@@ -59,7 +59,7 @@ fn find_volume(name: &str, root: &Path) -> Result<Source, SourceError> {
     if directory.is_dir() {
         return Ok(Source::Directory(directory));
     }
-    let serial = name.get(..VIRTIO_SERIAL).unwrap_or(name);
+    let serial = short(name, VIRTIO_SERIAL);
     let exact = [below(BY_ID).join(format!("virtio-{serial}")), below(BY_LABEL).join(label(name))];
     if let Some(device) = exact.into_iter().find(|path| path.exists()) {
         return Ok(Source::Device(device));
@@ -85,7 +85,17 @@ fn find_volume(name: &str, root: &Path) -> Result<Source, SourceError> {
 
 /// The label given to a volume when it is formatted, by which it is found again.
 pub(crate) fn label(name: &str) -> &str {
-    name.get(..LABEL).unwrap_or(name)
+    short(name, LABEL)
+}
+
+/// What tells a volume from others in so many bytes. Ids of Oracle Cloud all begin in the same way, and end in their own.
+fn short(name: &str, length: usize) -> &str {
+    let own = if name.starts_with("ocid1.") {
+        name.get(name.len().saturating_sub(length)..)
+    } else {
+        name.get(..length)
+    };
+    own.unwrap_or(name)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,6 +165,11 @@ mod tests {
         assert!(matches!(find_volume("demo-state", root.path()), Err(SourceError::Ambiguous { .. })));
         let labelled = make("dev/disk/by-label/demo-state");
         assert_eq!(find_volume("demo-state", root.path()).unwrap(), Source::Device(labelled));
+        let [one, other] =
+            ["one", "two"].map(|end| format!("ocid1.volume.oc1.phx.aaaaaaaaaaaaaaaaaaaa{end}"));
+        let labelled = make("dev/disk/by-label/aaaaaaaaaaaaaone");
+        assert_eq!(find_volume(&one, root.path()).unwrap(), Source::Device(labelled));
+        assert!(matches!(find_volume(&other, root.path()), Err(SourceError::NotAttached(_))));
         assert!(matches!(find_volume("gone", root.path()), Err(SourceError::NotAttached(_))));
         assert!(matches!(find_volume("../etc", root.path()), Err(SourceError::BadVolume(_))));
     }

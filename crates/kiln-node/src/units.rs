@@ -4,13 +4,13 @@ use std::io;
 use std::path::Path;
 
 /// Who this node is: host name, host key, root's key. Before sshd, so that the first connection finds the key it
-/// expects.
+/// expects, and before the unit by which EL makes a key of that kind where it is missing.
 pub const IDENTITY: (&str, &str) = (
     "kiln-identity.service",
     "[Unit]
 Description=Kiln: take on this node's identity
 After=local-fs.target systemd-machine-id-commit.service
-Before=ssh.service sshd.service
+Before=ssh.service sshd.service sshd-keygen@ed25519.service
 
 [Service]
 Type=oneshot
@@ -29,7 +29,7 @@ pub const NODE: (&str, &str) = (
     "kiln-node.service",
     "[Unit]
 Description=Kiln: fetch and apply this node's bundle
-After=kiln-identity.service ssh.service dbus.service
+After=kiln-identity.service ssh.service sshd.service dbus.service
 Requires=kiln-identity.service
 
 [Service]

@@ -140,8 +140,13 @@ impl Release {
     }
 
     /// A job with `sbatch --reboot` has its nodes rebooted, also without a `--constraint`.
-    pub fn reboots_for_jobs(self) -> bool {
+    fn reboots_for_jobs(self) -> bool {
         self.patch >= self.rules().reboot_works_from
+    }
+
+    /// The feature that nodes are to have, and jobs with `--reboot` to ask for, where these need some `--constraint`.
+    pub fn reboot_constraint(self) -> Option<&'static str> {
+        (!self.reboots_for_jobs()).then_some("kiln")
     }
 
     pub fn reboot_hook(self) -> RebootHook {
@@ -253,6 +258,12 @@ mod tests {
             ];
             assert_eq!(seen, expected, "{text}");
         }
+    }
+
+    #[test]
+    fn jobs_that_reboot_ask_for_a_feature_where_they_have_to() {
+        assert_eq!(release("23.11.4").reboot_constraint(), Some("kiln"));
+        assert_eq!(release("23.11.5").reboot_constraint(), None);
     }
 
     #[test]

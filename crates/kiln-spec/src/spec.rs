@@ -198,7 +198,7 @@ pub enum ImageSource {
     Cloud(String),
     /// An image of the cloud that is used as it is: nothing is built.
     Prebuilt(String),
-    /// The plain image of a system: `bookworm`, `trixie`, `forky`.
+    /// The plain image of a system: `bookworm`, `trixie`, `forky`, `noble`.
     #[serde(untagged)]
     System(System),
 }

@@ -7,16 +7,18 @@ use serde::Serialize;
 #[serde(rename_all = "lowercase")]
 pub enum System {
     Debian(&'static str),
+    Ubuntu(&'static str),
     /// Enterprise Linux: what is made from the sources of RHEL.
     El(&'static str),
 }
 
 impl System {
     /// The first is the default.
-    pub const ALL: [System; 7] = [
+    pub const ALL: [System; 8] = [
         System::Debian("bookworm"),
         System::Debian("trixie"),
         System::Debian("forky"),
+        System::Ubuntu("noble"),
         System::El("rocky9"),
         System::El("rocky10"),
         System::El("alma9"),
@@ -25,7 +27,7 @@ impl System {
 
     pub fn name(self) -> &'static str {
         match self {
-            System::Debian(name) | System::El(name) => name,
+            System::Debian(name) | System::Ubuntu(name) | System::El(name) => name,
         }
     }
 
@@ -35,7 +37,7 @@ impl System {
 
     /// Whether the local cloud can make its plain image. Elsewhere the cloud has images of any system.
     pub fn is_made_by_local(self) -> bool {
-        matches!(self, System::Debian(_))
+        matches!(self, System::Debian(_) | System::Ubuntu(_))
     }
 
     /// The names of those that `wanted` holds for.
@@ -50,7 +52,7 @@ impl System {
         let (name, arch) = name.split_once(':').map_or((name, None), |(name, arch)| (name, Some(arch)));
         let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         let letter = |c: char| match self {
-            System::Debian(_) => lower(c),
+            System::Debian(_) | System::Ubuntu(_) => lower(c),
             System::El(_) => c.is_ascii_alphanumeric(),
         };
         let sign = |c: char| matches!(c, '+' | '-' | '.') || c == '_' && matches!(self, System::El(_));
@@ -75,7 +77,8 @@ mod tests {
 
     #[test]
     fn families_name_their_packages_otherwise() {
-        let [debian, el] = [System::Debian("bookworm"), System::El("rocky9")];
+        let [debian, ubuntu, el] =
+            [System::Debian("bookworm"), System::Ubuntu("noble"), System::El("rocky9")];
         for both in ["munge", "libstdc++6", "libc6:amd64", "slurmd=22.05.8-4+deb12u3", "a0=1:2~3"] {
             assert!(debian.is_package(both) && el.is_package(both), "{both}");
         }
@@ -83,6 +86,7 @@ mod tests {
             assert!(el.is_package(one), "{one}");
         }
         assert!(!debian.is_package("NetworkManager") && !debian.is_package("slurm-pam_slurm"));
+        assert!(ubuntu.is_package("slurmd=23.11.4-1.2ubuntu5") && !ubuntu.is_package("NetworkManager"));
         for none in ["", "a", "-ab", "ab;rm", "ab=", "ab=x", "@core", "ab cd", "ab:"] {
             assert!(!debian.is_package(none) && !el.is_package(none), "{none}");
         }

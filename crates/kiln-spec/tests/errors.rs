@@ -41,6 +41,7 @@ files! {
     empty_compute: &format!("{HEAD}[compute]\n");
     bad_cluster_table: &format!("[cluster]\nname = \"Demo Cluster\"\ndomain = \"-x.internal\"\nconcurrency = 0\n[cloud]\nkind = \"local\"\n{COMPUTE}");
     unknown_cloud: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"openstak\"\n{COMPUTE}");
+    another_name_of_a_cloud: &format!("[cluster]\nname = \"demo\"\n[cloud]\nkind = \"Oracle\"\n{COMPUTE}");
     openstack_without_network: &format!("{OPENSTACK}[image.default]\nsource = \"debian-12\"\n{COMPUTE}");
     openstack_without_source: &format!("{OPENSTACK}network = \"lab\"\n{COMPUTE}");
     openstack_settings: &format!("{OPENSTACK}network = \"\"\nsubnet = \"10.1.0.0\"\nserver_group = \"far\"\nroot_disk = {{ size = \"20 GB\" }}\nsecurity_groups = [\"a\", \"a\"]\nssh_from = [\"192.0.2.9/24\", \"10.0.0.1\", \"::/0\"]\n[image.default]\nprebuilt = \"fat\"\npackages = [\"htop\"]\nsource = \"debian-12\"\n{COMPUTE}");

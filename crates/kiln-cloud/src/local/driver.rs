@@ -247,7 +247,7 @@ impl crate::driver::Driver for Driver {
     }
 
     async fn volume_by_name(&self, name: &str) -> Result<Option<Volume>> {
-        names::check_name(name)?;
+        names::check_volume_name(name)?;
         let found: Vec<Volume> = self.client.get(&format!("/v1/volumes?name={name}")).await?;
         Ok(found.into_iter().next())
     }

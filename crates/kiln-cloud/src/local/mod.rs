@@ -26,6 +26,10 @@ pub use daemon::{name_on_host, serve};
 pub use driver::{Access, Driver};
 pub use supervisor::run_instance;
 
+/// A label of networks: their instances have no config drive, and at the metadata address they reach this port of the gateway,
+/// where somebody else answers. For tests of other clouds' metadata.
+pub const METADATA_PORT: &str = "kiln_metadata_port";
+
 /// In the root: where the daemon listens to root of this host.
 const SOCKET: &str = "api.sock";
 

@@ -25,6 +25,12 @@ pub fn check_name(name: &str) -> Result<()> {
     }
 }
 
+/// Of a volume: several such names with dots between them, as ids of other clouds are.
+pub fn check_volume_name(name: &str) -> Result<()> {
+    check_name(&name.replace('.', "-"))?;
+    name.split('.').try_for_each(check_name)
+}
+
 /// A hardware address for whatever has the id, always the same. Locally administered: no maker has it.
 pub fn mac(id: &str) -> String {
     let d = Sha256::digest(id.as_bytes());
@@ -46,6 +52,16 @@ mod tests {
         }
         for bad in ["", "-a", "a-", "A", "a b", "a/b", "a.b", "../x", "a\n", &"x".repeat(64)] {
             assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_of_volumes() {
+        for good in ["demo-state", "ocid1.volume.oc1.phx.aaaa"] {
+            assert!(check_volume_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", "a..b", ".a", "a.", "a./b", &format!("a.{}", "x".repeat(62))] {
+            assert!(check_volume_name(bad).is_err(), "{bad}");
         }
     }
 

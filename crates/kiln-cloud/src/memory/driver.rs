@@ -96,6 +96,7 @@ impl crate::driver::Driver for Driver {
     }
 
     async fn create(&self, new: Vec<NewInstance>) -> Vec<Result<Instance>> {
+        self.0.world().launches.extend(new.iter().filter_map(|new| new.request.clone()));
         match self.begin("create", &new.len().to_string()).await {
             Ok(()) => {
                 let mut world = self.0.world();

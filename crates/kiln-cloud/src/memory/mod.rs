@@ -64,6 +64,11 @@ impl Memory {
         self.world().listings
     }
 
+    /// The names of the launches that were asked for so far, also of those that were refused.
+    pub fn launches(&self) -> Vec<String> {
+        self.world().launches.clone()
+    }
+
     pub fn instance(&self, id: &str) -> Option<Instance> {
         self.world().now(id)
     }

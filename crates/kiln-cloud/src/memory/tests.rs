@@ -17,6 +17,7 @@ fn new(name: &str) -> NewInstance {
         labels: Labels::from([(labels::CLUSTER.into(), "c".into())]),
         volumes: vec![],
         disk_gib: None,
+        request: None,
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct World {
     pub grants: BTreeMap<String, String>,
     pub calls: Vec<String>,
     pub listings: usize,
+    /// The names of the launches that were asked for, also of those that were refused.
+    pub launches: Vec<String>,
     pub hidden: BTreeSet<String>,
     pub faults: BTreeMap<String, Fault>,
     pub held: BTreeSet<String>,
@@ -46,6 +48,7 @@ impl Default for World {
             grants: BTreeMap::new(),
             calls: Vec::new(),
             listings: 0,
+            launches: Vec::new(),
             hidden: BTreeSet::new(),
             faults: BTreeMap::new(),
             held: BTreeSet::new(),

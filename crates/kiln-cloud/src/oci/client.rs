@@ -1,7 +1,6 @@
 //! One call: signature, address, faults, retries, pages.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use super::region::Service;
 use super::sign::{Content, Signed, Signer, http_date};
 use crate::http::{self, Trust};
 use crate::rate::RateLimit;
+use crate::remote::encode;
 use crate::retry::{Policy, retry};
 use crate::{Error, Result};
 
@@ -273,17 +273,4 @@ impl Client {
             }
         }
     }
-}
-
-/// For a query, or a part of a path.
-pub fn encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }

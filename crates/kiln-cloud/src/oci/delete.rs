@@ -1,12 +1,14 @@
 //! Instances on their way out.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::client::Call;
-use super::driver::{Driver, bounded, checked, cluster_of, not_ours};
+use super::driver::{Driver, PACE, checked, cluster_of, not_ours};
 use super::power::POWER_LIMIT;
 use super::region::Service::Core;
 use super::wire::{State, WireInstance};
+use crate::remote::{Pace, bounded};
 use crate::{Error, Result};
 
 impl Driver {
@@ -38,7 +40,7 @@ impl Driver {
         let mut waiting: Vec<&String> =
             ids.iter().zip(&asked).filter(|(_, asked)| asked.is_ok()).map(|(id, _)| id).collect();
         let deadline = tokio::time::Instant::now() + POWER_LIMIT;
-        let mut pause = std::time::Duration::from_millis(500);
+        let mut pace = Pace { first: Duration::from_millis(500), ..PACE };
         loop {
             let now = self.states().await?;
             let is_gone = |id: &String| now.get(id).is_none_or(|(state, _)| *state == State::Terminated);
@@ -56,8 +58,7 @@ impl Driver {
             if tokio::time::Instant::now() >= deadline {
                 return Err(Error::failed(format!("{} instances are not gone in time", waiting.len())));
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(std::time::Duration::from_secs(5));
+            pace.step().await;
         }
     }
 

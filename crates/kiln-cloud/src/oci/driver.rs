@@ -7,24 +7,21 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{StreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::sync::{Mutex, OnceCell};
 
 use super::Settings;
-use super::client::{Call, Client, encode};
+use super::client::{Call, Client};
 use super::login::Login;
-use super::region::Service::{self, Core};
+use super::region::Service::Core;
 use super::shapes::WireShape;
-use super::wire::Named;
+use crate::remote::Pace;
+use crate::remote::encode;
 use crate::{Error, Labels, Result};
 use kiln_wire::labels;
 
-/// How many calls of one bulk operation are under way at a time.
-const AT_ONCE: usize = 16;
-/// Between two looks at what somebody waits for: at first soon, then less often, because Oracle throttles.
-const LOOK_FIRST: Duration = Duration::from_millis(250);
-const LOOK_LAST: Duration = Duration::from_secs(5);
+/// At first soon, then less often, because Oracle throttles.
+pub(super) const PACE: Pace = Pace { first: Duration::from_millis(250), last: Duration::from_secs(5) };
 /// For what is in the way of something else to be gone.
 const BUSY_LIMIT: Duration = Duration::from_secs(300);
 /// As many as a page can have.
@@ -51,6 +48,8 @@ pub(super) struct Known {
     pub roots: Mutex<BTreeMap<String, Root>>,
     /// Instances that this process has launched, each with the work request that says how that goes.
     pub launched: Mutex<BTreeMap<String, Option<String>>>,
+    /// Availability domains that had no room for a shape, and when that was.
+    pub full: Mutex<BTreeMap<(String, String), tokio::time::Instant>>,
     /// Properties of images that are kept as objects.
     pub properties: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
 }
@@ -101,29 +100,6 @@ impl Driver {
         format!("/{kind}?compartmentId={}&limit={PAGE}", encode(&self.settings.compartment))
     }
 
-    /// The availability domain of that name or number; of the file's, or of the region's first.
-    pub(super) async fn domain(&self, wanted: Option<&str>) -> Result<String> {
-        let all = self.domains().await?;
-        let wanted = wanted.or(self.settings.availability_domain.as_deref());
-        let found = match wanted {
-            None => all.first(),
-            Some(wanted) => all.iter().find(|name| is_domain(name, wanted)),
-        };
-        found.cloned().ok_or_else(|| {
-            Error::not_found("availability domain", wanted.unwrap_or("at all").to_string())
-                .with_hint(format!("this region has: {}", all.join(", ")))
-        })
-    }
-
-    pub(super) async fn domains(&self) -> Result<&Vec<String>> {
-        let path = format!("/availabilityDomains?compartmentId={}", encode(&self.settings.compartment));
-        let find = || async {
-            let found: Vec<Named> = self.client.list(Service::Identity, &path).await?;
-            Ok::<_, Error>(found.into_iter().map(|domain| domain.name).collect())
-        };
-        self.known.domains.get_or_try_init(find).await
-    }
-
     /// Adds to the tags of something that carries Kiln's, whoever changes them at the same time.
     pub(super) async fn merge_tags(&self, kind: &'static str, path: &str, labels: &Labels) -> Result<()> {
         let deadline = tokio::time::Instant::now() + BUSY_LIMIT;
@@ -142,7 +118,7 @@ impl Driver {
             let call = Call::put(Core, path, &body).if_match(answer.etag.as_deref());
             match self.client.send(&call).await {
                 Err(error) if error.is_conflict() && tokio::time::Instant::now() < deadline => {
-                    tokio::time::sleep(LOOK_FIRST).await;
+                    tokio::time::sleep(PACE.first).await;
                 }
                 answer => return answer.map(drop),
             }
@@ -155,12 +131,11 @@ impl Driver {
         work: impl Fn() -> F,
     ) -> Result<T> {
         let deadline = tokio::time::Instant::now() + BUSY_LIMIT;
-        let mut pause = LOOK_FIRST;
+        let mut pace = PACE;
         loop {
             match work().await {
                 Err(error) if error.is_conflict() && tokio::time::Instant::now() < deadline => {
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LOOK_LAST);
+                    pace.step().await;
                 }
                 other => return other,
             }
@@ -178,39 +153,6 @@ struct Tagged {
 impl Tagged {
     fn is_image_of_kiln(&self) -> bool {
         self.freeform_tags.keys().any(|key| key.starts_with("kiln_"))
-    }
-}
-
-/// `Uocm:PHX-AD-1` is also `AD-1`, `PHX-AD-1` and `1`.
-fn is_domain(name: &str, wanted: &str) -> bool {
-    let (name, wanted) = (name.to_lowercase(), wanted.to_lowercase());
-    let rest = name.strip_suffix(&wanted);
-    name == wanted || rest.is_some_and(|rest| rest.ends_with(['-', ':']))
-}
-
-/// Runs `work` for every item, a bounded number at a time, and returns the results in the items' order.
-pub(super) async fn bounded<T, R, F: Future<Output = R>>(items: Vec<T>, work: impl Fn(T) -> F) -> Vec<R> {
-    let all: Vec<F> = items.into_iter().map(work).collect();
-    stream::iter(all).buffered(AT_ONCE).collect().await
-}
-
-/// Calls `look` until it says that there is nothing more to wait for.
-pub(super) async fn until<T, F: Future<Output = Result<Option<T>>>>(
-    limit: Duration,
-    what: impl Fn() -> String,
-    look: impl Fn() -> F,
-) -> Result<T> {
-    let deadline = tokio::time::Instant::now() + limit;
-    let mut pause = LOOK_FIRST;
-    loop {
-        if let Some(done) = look().await? {
-            return Ok(done);
-        }
-        if tokio::time::Instant::now() >= deadline {
-            return Err(Error::failed(format!("timed out waiting: {}", what())));
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LOOK_LAST);
     }
 }
 
@@ -240,16 +182,6 @@ pub(super) fn not_ours(kind: &str, what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_domain_has_several_names() {
-        for name in ["Uocm:PHX-AD-1", "uocm:phx-ad-1", "PHX-AD-1", "AD-1", "1"] {
-            assert!(is_domain("Uocm:PHX-AD-1", name), "{name}");
-        }
-        for other in ["2", "AD-2", "D-1", "", "Uocm"] {
-            assert!(!is_domain("Uocm:PHX-AD-1", other), "{other}");
-        }
-    }
 
     #[test]
     fn only_ids_become_parts_of_paths() {

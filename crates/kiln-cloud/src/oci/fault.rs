@@ -1,13 +1,12 @@
 //! What a refusal means, sorted by what a caller can do. Every message has the id by which Oracle finds the request.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
-use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{DATE, HeaderMap};
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 
 use crate::http::failure;
+use crate::remote::{one_line, retry_after};
 use crate::{Class, Error};
 
 /// How far the clocks of both sides may differ, by Oracle's word.
@@ -43,6 +42,7 @@ pub fn fault(status: StatusCode, headers: &HeaderMap, body: &[u8], method: &Meth
             format!("{message}: what it names does not exist, or these credentials may not use it"),
         ),
         (404, _) => Error::not_found("resource", target.split('?').next().unwrap_or(target).to_string()),
+        (409, "InvalidatedRetryToken") => Error::conflict(format!("{SPENT}: {message}")),
         (409 | 412, _) => Error::conflict(message),
         (429, _) => Error::busy(retry_after(headers)).saying(message),
         (408, _) => Error::unanswered(message),
@@ -58,6 +58,23 @@ pub fn no_answer(error: reqwest::Error, from: &str) -> Error {
     match error.class {
         Class::Untrusted => error.about(from).with_hint("OCI_CLI_CERT_BUNDLE names a CA bundle to trust"),
         _ => error.saying(format!("no answer from {from}")),
+    }
+}
+
+/// What a token was for is over, or was something else.
+const SPENT: &str = "the token of the request is spent";
+
+pub fn is_spent(error: &Error) -> bool {
+    error.is_conflict() && error.message.starts_with(SPENT)
+}
+
+/// What a work request says of what had been accepted: a code and a message.
+pub fn of_work(reason: String) -> Error {
+    let codes = ["OutOfHostCapacity", "LimitExceeded", "QuotaExceeded"];
+    if is_capacity(&reason) || codes.iter().any(|code| reason.contains(code)) {
+        Error::no_room(reason)
+    } else {
+        Error::failed(reason)
     }
 }
 
@@ -89,23 +106,6 @@ fn read_date(text: &str) -> Option<Timestamp> {
 
 pub fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
-}
-
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = header(headers, RETRY_AFTER.as_str())?.trim().parse::<f64>().ok()?;
-    Duration::try_from_secs_f64(seconds).ok()
-}
-
-/// In characters: a message is for a person to read.
-const LONGEST: usize = 400;
-
-fn one_line(text: &str, status: StatusCode) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(LONGEST) {
-        _ if line.is_empty() => status.to_string(),
-        Some((end, _)) => format!("{}...", &line[..end]),
-        None => line,
-    }
 }
 
 #[cfg(test)]
@@ -140,6 +140,10 @@ mod tests {
         assert_eq!(class(429, "TooManyRequests", "x"), Class::Busy { after: None });
         assert_eq!(class(501, "NotImplemented", "x"), Class::Refused);
         assert!(sorted(404, "NotAuthorizedOrNotFound", "x").is_not_found());
+        assert!(is_spent(&sorted(409, "InvalidatedRetryToken", "x")));
+        assert!(!is_spent(&sorted(409, "IncorrectState", "x")));
+        assert_eq!(of_work("InternalError: Out of host capacity.".into()).class, Class::NoRoom);
+        assert_eq!(of_work("InternalError: boom".into()).class, Class::Failed);
         let told = sorted(400, "InvalidParameter", "no such\n shape").to_string();
         assert_eq!(told, "the cloud rejects the request: no such shape (opc-request-id R1)");
     }

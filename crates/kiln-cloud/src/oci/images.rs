@@ -1,14 +1,16 @@
 //! Images. Tags hold what is short; the rest of an image's properties is an object.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::client::{Call, encode};
-use super::driver::{Driver, bounded, checked, cluster_of, missing, not_ours, until};
+use super::client::Call;
+use super::driver::{Driver, PACE, checked, cluster_of, missing, not_ours};
 use super::region::Service::Core;
 use super::wire::WireImage;
+use crate::remote::{bounded, encode, until};
 use crate::{Error, Image, Labels, NewImage, Result};
 use kiln_wire::labels;
 
@@ -16,10 +18,11 @@ const LIMIT: Duration = Duration::from_secs(3600);
 /// What makes an image Kiln's.
 const OWN: &str = "kiln_";
 /// On an image from the first moment until it is whole: the cluster it is built for.
-const UNFINISHED: &str = "kiln_unfinished";
+pub(super) const UNFINISHED: &str = "kiln_unfinished";
 /// On an image with more properties than its tags.
 const MORE: &str = "kiln_more";
-/// Oracle's limits: characters of a value, and tags of one resource, of which two are kept for the marks above.
+/// Oracle's limits: characters of a value, and tags of one resource, of which two are kept for the marks above. The site's own
+/// tags count, too.
 const LONGEST: usize = 256;
 const MOST: usize = 8;
 
@@ -30,6 +33,11 @@ impl WireImage {
 
     fn is_whole(&self) -> bool {
         self.lifecycle_state == "AVAILABLE" && !self.freeform_tags.contains_key(UNFINISHED)
+    }
+
+    /// What others have tagged it with.
+    fn foreign_tags(&self) -> Labels {
+        self.freeform_tags.iter().filter(|(key, _)| !key.starts_with(OWN)).map(clone).collect()
     }
 }
 
@@ -102,17 +110,28 @@ impl Driver {
         });
         let call = Call::post(Core, "/images", &body).once_only();
         let made: WireImage = self.while_busy(|| self.client.send(&call)).await?.read("an image")?;
+        self.finish_image(&made.id, &new, async { Ok(()) }).await
+    }
+
+    /// Waits for an image that was begun, does what is left to do with it, and makes it whole; or removes it.
+    pub(super) async fn finish_image(
+        &self,
+        id: &str,
+        new: &NewImage,
+        then: impl Future<Output = Result<()>>,
+    ) -> Result<Image> {
         let finished = async {
-            self.wait_image(&made.id, &new.name).await?;
+            self.wait_image(id, &new.name).await?;
+            then.await?;
             let all: BTreeMap<String, String> = new.labels.iter().chain(&new.properties).map(clone).collect();
-            self.set_properties(&made.id, all).await?;
-            self.image(&made.id).await
+            self.set_properties(&self.wire_image(id).await?, all).await?;
+            self.image(id).await
         };
         match finished.await {
             Ok(image) => Ok(image),
             Err(error) => {
                 // Of no use to anybody; should this fail, too, the next build finds it by its mark.
-                let _ = self.client.delete(Core, &format!("/images/{}", made.id)).await;
+                let _ = self.client.delete(Core, &format!("/images/{id}")).await;
                 Err(error)
             }
         }
@@ -120,6 +139,7 @@ impl Driver {
 
     async fn wait_image(&self, id: &str, name: &str) -> Result<()> {
         until(
+            PACE,
             LIMIT,
             || format!("image {name} is not ready"),
             || async {
@@ -135,13 +155,15 @@ impl Driver {
         .await
     }
 
-    /// Replaces what the image has; with that it is whole.
-    async fn set_properties(&self, id: &str, all: BTreeMap<String, String>) -> Result<()> {
-        let (mut tags, more) = divide(all);
+    /// Replaces what the image has of Kiln's; with that it is whole. Others' tags stay.
+    async fn set_properties(&self, image: &WireImage, all: BTreeMap<String, String>) -> Result<()> {
+        let (id, foreign) = (&image.id, image.foreign_tags());
+        let (mut tags, more) = divide(all, MOST.saturating_sub(foreign.len()));
         if !more.is_empty() {
             self.put_properties(id, &more).await?;
             tags.insert(MORE.into(), "yes".into());
         }
+        tags.extend(foreign);
         let body = json!({ "freeformTags": tags });
         self.client.send(&Call::put(Core, format!("/images/{id}"), &body).once_only()).await.map(drop)
     }
@@ -152,9 +174,9 @@ impl Driver {
         if !there.is_own() {
             return Err(not_ours("image", &format!("{} ({id})", there.display_name)));
         }
-        let image = self.with_properties(there).await?;
+        let image = self.with_properties(there.clone()).await?;
         let all = image.labels.into_iter().chain(image.properties);
-        self.set_properties(id, all.chain(new.clone()).collect()).await
+        self.set_properties(&there, all.chain(new.clone()).collect()).await
     }
 
     pub async fn delete_image(&self, id: &str) -> Result<()> {
@@ -184,11 +206,11 @@ impl Driver {
     }
 }
 
-/// What fits into tags, and what does not.
-fn divide(all: BTreeMap<String, String>) -> (Labels, BTreeMap<String, String>) {
+/// What fits into this many tags, and what does not.
+fn divide(all: BTreeMap<String, String>, most: usize) -> (Labels, BTreeMap<String, String>) {
     let (mut tags, mut more) = (Labels::new(), BTreeMap::new());
     for (key, value) in all {
-        let fits = key.starts_with(OWN) && value.chars().count() <= LONGEST && tags.len() < MOST;
+        let fits = key.starts_with(OWN) && value.chars().count() <= LONGEST && tags.len() < most;
         let place = if fits { &mut tags } else { &mut more };
         place.insert(key, value);
     }
@@ -209,7 +231,7 @@ mod tests {
             .map(|n| (format!("kiln_{n:02}"), if n == 3 { "x".repeat(257) } else { "y".repeat(256) }))
             .chain([("other".to_string(), "z".to_string())])
             .collect();
-        let (tags, more) = divide(all.clone());
+        let (tags, more) = divide(all.clone(), MOST);
         assert_eq!((tags.len(), more.len()), (MOST, 13));
         assert!(more.contains_key("kiln_03") && more.contains_key("other"));
         assert_eq!(tags.into_iter().chain(more).collect::<BTreeMap<_, _>>(), all);

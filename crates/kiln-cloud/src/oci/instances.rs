@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::client::encode;
-use super::driver::{Addresses, Driver, PAGE, Root, checked, cluster_of, missing, not_ours};
+use super::driver::{Addresses, Driver, PACE, PAGE, Root, checked, cluster_of, missing, not_ours};
+use super::fault::of_work;
 use super::region::Service::Core;
 use super::shapes::flavor_of;
 use super::wire::{State, WireAttachment, WireInstance, WirePrivateIp, WireVnic};
 use super::work::Progress;
-use crate::{Error, Instance, InstanceStatus, Labels, Result};
+use crate::remote::encode;
+use crate::{Class, Error, Instance, InstanceStatus, Labels, Result};
 use kiln_wire::labels;
 
 /// On an instance that was rebuilt: the boot volume that went. While the instance still has it, it is being rebuilt: Oracle
@@ -109,8 +110,8 @@ impl Driver {
         Ok(match wire.lifecycle_state {
             State::Terminated => {
                 let request = launched.get(&wire.id).cloned().flatten();
-                let reason = self.why_failed(&wire.id, request.as_deref()).await?;
-                InstanceStatus::Error { reason: reason.unwrap_or("the launch failed".into()) }
+                let error = self.failure_of(wire, request.as_deref()).await?;
+                InstanceStatus::Error { reason: error.to_string() }
             }
             State::Terminating => Deleting,
             State::Moving => Held { how: "moving".into() },
@@ -182,10 +183,12 @@ impl Driver {
     }
 
     /// Oracle gives an instance its address a while after it has accepted the launch; others are made with the address of
-    /// the control node in them. One that does not come to be has none.
-    pub(super) async fn await_addresses(&self, made: &mut [Result<Instance>]) -> Result<()> {
+    /// the control node in them. A launch that fails in the meantime becomes an error, and is among those that are returned,
+    /// by their places.
+    pub(super) async fn await_addresses(&self, made: &mut [Result<Instance>]) -> Result<Vec<usize>> {
         let deadline = tokio::time::Instant::now() + ADDRESS_LIMIT;
-        let mut pause = Duration::from_millis(250);
+        let mut pace = PACE;
+        let mut failed = Vec::new();
         loop {
             let mut waiting: Vec<&mut Instance> =
                 made.iter_mut().flatten().filter(|instance| instance.address.is_none()).collect();
@@ -195,20 +198,44 @@ impl Driver {
                 let own = found.iter().find(|(attachment, _)| attachment.instance_id == instance.id);
                 instance.address = own.map(|(_, address)| *address);
             }
-            let open: BTreeSet<&str> =
-                waiting.iter().filter(|i| i.address.is_none()).map(|i| i.id.as_str()).collect();
-            if open.is_empty() || tokio::time::Instant::now() >= deadline {
-                return Ok(());
+            if waiting.iter().all(|i| i.address.is_some()) || tokio::time::Instant::now() >= deadline {
+                return Ok(failed);
             }
             let all: Vec<WireInstance> = self.client.list(Core, &self.in_compartment("instances")).await?;
-            let gone =
-                |i: &WireInstance| [State::Terminating, State::Terminated].contains(&i.lifecycle_state);
-            if !all.iter().any(|i| open.contains(i.id.as_str()) && !gone(i)) {
-                return Ok(());
+            let mut is_waiting = false;
+            for (place, one) in made.iter_mut().enumerate() {
+                let Ok(instance) = one else { continue };
+                let wire = all.iter().find(|wire| wire.id == instance.id);
+                match wire.filter(|wire| wire.lifecycle_state == State::Terminated) {
+                    Some(wire) if instance.address.is_none() => {
+                        *one = Err(self.launch_failure(wire).await?);
+                        failed.push(place);
+                    }
+                    _ => is_waiting |= instance.address.is_none(),
+                }
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(5));
+            if !is_waiting {
+                return Ok(failed);
+            }
+            pace.step().await;
         }
+    }
+
+    /// Of one that is listed as terminated, and that nobody needs to hear of again.
+    async fn launch_failure(&self, wire: &WireInstance) -> Result<Error> {
+        let request = self.known.launched.lock().await.remove(&wire.id).flatten();
+        let error = self.failure_of(wire, request.as_deref()).await?;
+        Ok(if error.class == Class::NoRoom { error } else { error.about(&wire.display_name) })
+    }
+
+    /// Why a launch failed. Where there was no room, that is noted, so that the next one goes elsewhere.
+    async fn failure_of(&self, wire: &WireInstance, request: Option<&str>) -> Result<Error> {
+        let reason = self.why_failed(&wire.id, request).await?;
+        let error = of_work(reason.unwrap_or("the launch failed".into()));
+        if error.class == Class::NoRoom {
+            self.note_full(&wire.availability_domain, &wire.shape).await;
+        }
+        Ok(error)
     }
 
     pub(super) async fn private_ips(&self, subnet: &str) -> Result<Vec<WirePrivateIp>> {

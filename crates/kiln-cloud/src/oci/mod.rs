@@ -19,6 +19,7 @@ mod calls;
 mod client;
 mod create;
 mod delete;
+mod domains;
 mod driver;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
@@ -37,8 +38,10 @@ mod region;
 mod security;
 mod shapes;
 mod sign;
+mod sweep;
 #[cfg(test)]
 mod tests;
+mod upload;
 #[cfg(test)]
 mod vectors;
 mod volumes;

@@ -9,10 +9,11 @@ use std::net::IpAddr;
 use ipnet::Ipv4Net;
 use serde_json::{Value, json};
 
-use super::client::{Call, encode};
-use super::driver::{Driver, PAGE, checked, cluster_of, missing, not_ours, until};
+use super::client::Call;
+use super::driver::{Driver, PACE, PAGE, checked, cluster_of, missing, not_ours};
 use super::region::Service::Core;
-use super::wire::{Part, WireAttachment, WireVnic};
+use super::wire::{Part, State, WireAttachment, WireVnic};
+use crate::remote::{encode, until};
 use crate::retry::{Policy, retry};
 use crate::{Error, Labels, Network, NetworkPart, NewNetwork, Result};
 use kiln_wire::labels;
@@ -155,6 +156,7 @@ impl Driver {
         }
         let path = format!("/{kind}/{}", found.id);
         until(
+            PACE,
             READY_LIMIT,
             || format!("{name} is not ready"),
             || async {
@@ -240,6 +242,7 @@ impl Driver {
         if cluster_of(&vcn.freeform_tags).is_none() {
             return Err(not_ours("network", &format!("{} ({id})", vcn.display_name)));
         }
+        self.check_unused(&vcn).await?;
         for kind in ["subnets", "routeTables", "securityLists", "internetGateways", "natGateways"] {
             for part in self.parts(kind, id).await? {
                 // The VCN's defaults go with it.
@@ -252,10 +255,35 @@ impl Driver {
         self.delete_part(&path).await
     }
 
+    /// That no instance is in the VCN but those of its cluster, which are about to go: nobody would ever see the end of waiting
+    /// for others.
+    async fn check_unused(&self, vcn: &Part) -> Result<()> {
+        let subnets: Vec<String> = self.parts("subnets", &vcn.id).await?.into_iter().map(|s| s.id).collect();
+        let attachments: Vec<WireAttachment> =
+            self.client.list(Core, &self.in_compartment("vnicAttachments")).await?;
+        let is_here = |a: &&WireAttachment| a.subnet_id.as_ref().is_some_and(|id| subnets.contains(id));
+        for attachment in attachments.iter().filter(|a| a.holds()).filter(is_here) {
+            let instance = match self.wire_instance(&attachment.instance_id).await {
+                Err(error) if error.is_not_found() => continue,
+                other => other?,
+            };
+            let is_going = [State::Terminating, State::Terminated].contains(&instance.lifecycle_state);
+            if !is_going && cluster_of(&instance.freeform_tags) != cluster_of(&vcn.freeform_tags) {
+                return Err(Error::conflict(format!(
+                    "instance {}, which is not the cluster's, uses network {}",
+                    instance.display_name, vcn.display_name
+                ))
+                .with_hint("whoever made it has to delete it; the same command then goes on"));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns when it is gone. What stands in its way, a VNIC for example, may take a moment to go.
     pub(super) async fn delete_part(&self, path: &str) -> Result<()> {
         self.while_busy(|| self.client.delete(Core, path)).await?;
         until(
+            PACE,
             READY_LIMIT,
             || format!("{path} is not gone"),
             || async {

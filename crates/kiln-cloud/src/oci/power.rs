@@ -6,10 +6,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::client::Call;
-use super::driver::{Driver, checked, missing, until};
+use super::driver::{Driver, PACE, checked, missing};
 use super::region::Service::Core;
 use super::wire::State;
-use crate::{Error, Instance, Result};
+use crate::remote::until;
+use crate::{Error, Instance, Labels, Result};
+use kiln_wire::labels;
 
 /// For an instance to be off, on, or gone. Oracle gives a system fifteen minutes to shut down.
 pub(super) const POWER_LIMIT: Duration = Duration::from_secs(1200);
@@ -49,6 +51,7 @@ impl Driver {
             self.act(id, action).await?;
         }
         until(
+            PACE,
             POWER_LIMIT,
             || format!("{name} is not {}", if wanted == State::Running { "running" } else { "off" }),
             || async {
@@ -68,12 +71,17 @@ impl Driver {
 
     /// Oracle makes a copy of it on demand, which is deleted again.
     pub async fn console_log(&self, id: &str, lines: usize) -> Result<String> {
-        let body = json!({ "instanceId": checked("instance", id)? });
+        let labels = self.wire_instance(id).await?.freeform_tags;
+        let own = labels.get_key_value(labels::CLUSTER);
+        // Should it stay behind, the cluster's end finds it.
+        let tags: Labels = own.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let body = json!({ "instanceId": id, "freeformTags": tags });
         let call = Call::post(Core, "/instanceConsoleHistories", &body).once_only();
         let history: History = missing(self.client.send(&call).await, "instance", id)?.read("the console")?;
         let path = format!("/instanceConsoleHistories/{}", history.id);
         let text = async {
             until(
+                PACE,
                 CONSOLE_LIMIT,
                 || "the console's text is not there".into(),
                 || async {

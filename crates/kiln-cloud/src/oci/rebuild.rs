@@ -65,8 +65,8 @@ impl Driver {
         let path = format!(
             "{}&availabilityDomain={}&instanceId={}",
             self.in_compartment("bootVolumeAttachments"),
-            super::client::encode(&instance.availability_domain),
-            super::client::encode(&instance.id)
+            crate::remote::encode(&instance.availability_domain),
+            crate::remote::encode(&instance.id)
         );
         let all: Vec<super::wire::WireAttachment> = self.client.list(Core, &path).await?;
         let own = all.into_iter().filter(super::wire::WireAttachment::holds).max_by_key(|a| a.time_created);

@@ -134,6 +134,15 @@ impl Driver {
         Ok(flavors)
     }
 
+    /// The names of those for this kind of processor.
+    pub(super) async fn shapes_for(&self, is_arm: bool) -> Result<Vec<String>> {
+        let all = self.list_shapes().await?;
+        let mut names: Vec<String> =
+            all.iter().filter(|shape| shape.is_arm() == is_arm).map(|shape| shape.shape.clone()).collect();
+        names.dedup();
+        Ok(names)
+    }
+
     /// One for each availability domain that has it, so some come more than once.
     async fn list_shapes(&self) -> Result<Vec<WireShape>> {
         let mut all: Vec<WireShape> = self.client.list(Core, &self.in_compartment("shapes")).await?;

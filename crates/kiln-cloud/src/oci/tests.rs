@@ -6,11 +6,15 @@ use std::time::Duration;
 use kiln_wire::{Attachment, labels};
 
 use super::Settings;
+use super::client::Call;
 use super::fake::{Fake, Fault};
+use super::region::Service::{Core, Objects};
 use crate::{
     Class, Cloud, Error, InstanceStatus, Kind, Labels, Network, NewImage, NewInstance, NewNetwork,
     NewSecurityGroup, NewVolume, Peers, Rebuild, Rule,
 };
+
+mod images;
 
 const SHAPE: &str = "VM.Standard.E5.Flex.2.24";
 const LAUNCH: &str = "POST /20160918/instances";
@@ -68,6 +72,7 @@ impl Site {
             labels,
             volumes: vec![],
             disk_gib: None,
+            request: None,
         }
     }
 
@@ -203,35 +208,109 @@ async fn starts_and_stops_get_through_throttling() {
     site.clear().await;
 }
 
+/// Whoever asks again after a restart has nothing but the name of the launch; the instance is in no listing yet.
 #[tokio::test]
-async fn no_room_is_told_at_once_in_all_its_shapes() {
+async fn a_launch_that_is_asked_for_again_after_a_restart_makes_no_twin() {
     let site = Site::new().await;
-    site.fake.fill("Fake:PHX-AD-1", "VM.Standard.E5.Flex");
-    let full = site.create(site.wanted("n-0")).await.unwrap_err();
+    let wanted = NewInstance { request: Some("3f1c-0".into()), ..site.wanted("n-0") };
+    site.fake.lag(true);
+    site.fake.order(Fault::lose_answer(LAUNCH));
+    let lost = crate::retry::once(site.create(wanted.clone())).await.unwrap_err();
+    assert!(lost.is_temporary(), "{lost}");
+    assert_eq!(site.fake.count("n-0"), 1);
+    let restarted = site.fake.cloud().unwrap();
+    let found = restarted.create(vec![wanted.clone()]).await.pop().unwrap().unwrap();
+    assert_eq!(site.fake.count("n-0"), 1);
+    site.fake.lag(false);
+    // What came of it is gone, and with it the token that made it.
+    restarted.delete(&found.id).await.unwrap();
+    let again = restarted.create(vec![wanted]).await.pop().unwrap().unwrap();
+    assert_ne!(again.id, found.id);
+    assert_eq!(site.fake.count("n-0"), 1);
+    site.clear().await;
+}
+
+const DOMAINS: [&str; 3] = ["Fake:PHX-AD-1", "Fake:PHX-AD-2", "Fake:PHX-AD-3"];
+
+#[tokio::test]
+async fn other_domains_are_tried_in_order() {
+    let site = Site::new().await;
+    site.fake.fill(DOMAINS[0], "VM.Standard.E5.Flex");
+    site.fake.fill_quietly(DOMAINS[1], "VM.Standard.E5.Flex");
+    let new = (0..3).map(|n| site.wanted(&format!("n-{n}"))).collect();
+    for made in site.cloud.create(new).await {
+        let made = made.unwrap();
+        assert!(made.address.is_some(), "{made:?}");
+        assert_eq!(site.fake.domains_of(&made.name), [DOMAINS[2]]);
+    }
+    site.fake.take_calls();
+    site.running("n-3").await;
+    let calls = site.fake.take_calls();
+    assert_eq!(
+        calls.iter().filter(|call| *call == "POST instances").count(),
+        1,
+        "known to be full: {calls:?}"
+    );
+    // Who says where, is not taken elsewhere.
+    for zone in ["AD-1", "AD-2"] {
+        let there = NewInstance { zone: Some(zone.into()), ..site.wanted("n-4") };
+        let full = site.create(there).await.unwrap_err();
+        assert_eq!(full.class, Class::NoRoom, "{zone}: {full}");
+    }
+    let there = Settings { availability_domain: Some("1".into()), ..Fake::settings() };
+    let there = site.fake.cloud_with(there).unwrap();
+    let full = there.create(vec![site.wanted("n-4")]).await.pop().unwrap().unwrap_err();
     assert_eq!(full.class, Class::NoRoom, "{full}");
-    // Another domain has room.
-    let elsewhere = NewInstance { zone: Some("AD-2".into()), ..site.wanted("n-0") };
-    site.create(elsewhere).await.unwrap();
-    site.fake.limit(1);
-    let limited = NewInstance { zone: Some("2".into()), ..site.wanted("n-1") };
-    let limited = site.create(limited).await.unwrap_err();
-    assert_eq!(limited.class, Class::NoRoom, "{limited}");
-    assert!(limited.message.contains("standard-e5-core-count"), "{limited}");
+    assert_eq!(site.fake.count("n-4"), 0);
     site.clear().await;
 }
 
 #[tokio::test]
+async fn no_room_is_told_in_all_its_shapes() {
+    let site = Site::new().await;
+    for domain in DOMAINS {
+        site.fake.fill(domain, "VM.Standard.E5.Flex");
+        site.fake.fill_quietly(domain, "VM.Standard2.1");
+    }
+    let full = site.create(site.wanted("n-0")).await.unwrap_err();
+    assert_eq!(full.class, Class::NoRoom, "{full}");
+    let quietly = NewInstance { flavor: "VM.Standard2.1".into(), ..site.wanted("n-0") };
+    let quietly = site.create(quietly).await.unwrap_err();
+    assert_eq!(quietly.class, Class::NoRoom);
+    assert_eq!(quietly.to_string(), "the cloud has no room: OutOfHostCapacity: Out of host capacity.");
+    assert_eq!(site.cloud.instances("demo").await.unwrap(), []);
+    site.fake.limit(0);
+    let limited = NewInstance { flavor: "BM.HPC2.36".into(), ..site.wanted("n-1") };
+    let limited = site.create(limited).await.unwrap_err();
+    assert_eq!(limited.class, Class::NoRoom, "{limited}");
+    assert!(limited.message.contains("hpc2-36-count"), "{limited}");
+    site.clear().await;
+}
+
+/// Oracle gives up after the instance has got its address.
+#[tokio::test]
 async fn a_launch_that_fails_later_says_why() {
     let site = Site::new().await;
-    site.fake.break_launches(Some(("OutOfHostCapacity", "Out of host capacity.")));
-    let made = site.create(site.wanted("n-0")).await.unwrap();
-    let told = site.cloud.wait_active(from_ref(&made.id), deadline(), |_| {}).await.unwrap_err();
-    assert_eq!(told.to_string(), "n-0: OutOfHostCapacity: Out of host capacity.");
-    site.cloud.delete(&made.id).await.unwrap();
-    assert_eq!(site.cloud.instances("demo").await.unwrap(), []);
-    // The name is free again.
+    for (code, message, told) in [
+        ("InternalError", "the image cannot be read", "n-0: InternalError: the image cannot be read"),
+        (
+            "OutOfHostCapacity",
+            "Out of host capacity.",
+            "n-0: the cloud has no room: OutOfHostCapacity: Out of host capacity.",
+        ),
+    ] {
+        site.fake.break_launches(Some((code, message)));
+        let wanted = NewInstance { address: Some("10.31.0.9".parse().unwrap()), ..site.wanted("n-0") };
+        let made = site.create(wanted).await.unwrap();
+        let error = site.cloud.wait_active(from_ref(&made.id), deadline(), |_| {}).await.unwrap_err();
+        assert_eq!(error.to_string(), told);
+        site.cloud.delete(&made.id).await.unwrap();
+        assert_eq!(site.cloud.instances("demo").await.unwrap(), []);
+    }
+    // The name is free again; the domain that had no room comes last.
     site.fake.break_launches(None);
     site.running("n-0").await;
+    assert_eq!(site.fake.domains_of("n-0"), [DOMAINS[1]]);
     site.clear().await;
 }
 
@@ -300,33 +379,6 @@ async fn rules_are_added_once_and_removed() {
     let (old, wanted) = (ssh("192.0.2.0/24"), ssh("198.51.100.0/24"));
     site.cloud.create_security_group(new(vec![wanted.clone()], vec![old])).await.unwrap();
     assert_eq!(rules(site.cloud.security_groups("demo").await.unwrap()), [wanted]);
-    site.clear().await;
-}
-
-#[tokio::test]
-async fn an_image_keeps_properties_of_any_length() {
-    let site = Site::new().await;
-    let builder = site.running("builder").await;
-    site.cloud.stop(&builder.id, false).await.unwrap();
-    let manifest = "m".repeat(5000);
-    let new = NewImage {
-        name: "kiln-x".into(),
-        labels: Labels::new(),
-        properties: [("kiln_recipe", "abc"), ("kiln_manifest", manifest.as_str())]
-            .map(|(key, value)| (key.to_string(), value.to_string()))
-            .into(),
-    };
-    let made = site.cloud.create_image(&builder.id, new.clone()).await.unwrap();
-    assert_eq!(made.properties, new.properties);
-    // Seen by others, who have not made it.
-    let other = site.fake.cloud().unwrap();
-    assert_eq!(other.find_image("kiln-x").await.unwrap().properties, new.properties);
-    let stands = Labels::from([("kiln_stands_for".to_string(), "abc".to_string())]);
-    site.cloud.label(Kind::Image, &made.id, stands).await.unwrap();
-    assert_eq!(site.cloud.image(&made.id).await.unwrap().properties["kiln_stands_for"], "abc");
-    let foreign = site.cloud.delete_image(&site.images[0]).await.unwrap_err();
-    assert!(foreign.to_string().ends_with("is not Kiln's"), "{foreign}");
-    site.cloud.delete_image(&made.id).await.unwrap();
     site.clear().await;
 }
 

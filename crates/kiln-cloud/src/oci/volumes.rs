@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::client::{Call, encode, retry_token};
-use super::driver::{Driver, checked, cluster_of, missing, not_ours, until};
+use super::client::{Call, retry_token};
+use super::driver::{Driver, PACE, checked, cluster_of, missing, not_ours};
 use super::region::Service::Core;
 use super::wire::{WireAttachment, WireVolume};
+use crate::remote::{encode, until};
 use crate::retry::{Policy, retry};
 use crate::types::is_unused;
 use crate::{Error, Labels, NewVolume, Result, Volume, VolumeStatus};
@@ -110,6 +111,7 @@ impl Driver {
 
     async fn wait_volume(&self, id: &str, size_gib: u64) -> Result<Volume> {
         until(
+            PACE,
             LIMIT,
             || format!("volume {id} is not ready"),
             || async {
@@ -175,6 +177,7 @@ impl Driver {
             self.while_busy(|| self.client.delete(Core, &path)).await?;
         }
         until(
+            PACE,
             LIMIT,
             || format!("volume {name} is not gone"),
             || async {

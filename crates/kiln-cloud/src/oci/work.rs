@@ -1,10 +1,10 @@
 //! Work requests: where Oracle says why something that it had accepted did not come to be.
 
-use super::client::encode;
 use super::driver::Driver;
 use super::region::Service::Core;
 use super::wire::{WorkError, WorkRequest};
 use crate::Result;
+use crate::remote::encode;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Progress {

@@ -13,12 +13,12 @@ use sha2::{Digest as _, Sha256};
 use reqwest::Method;
 
 use super::Settings;
-use super::client::encode;
 use super::driver::Driver;
 use super::fault::{no_rights, taken};
 use super::labels::{describe, of_cluster};
 use super::login::{Identity, Login, Named};
 use super::session::{Caller, Role, Service, Session, Token};
+use crate::remote::encode;
 use crate::{Class, Error, Result};
 use kiln_wire::SecretText;
 

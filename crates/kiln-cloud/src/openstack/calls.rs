@@ -1,20 +1,18 @@
 //! The driver's shape. What each call does is in the module of its subject.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use std::path::Path;
+use std::fs::File;
 use std::time::Duration;
 
 use super::{Access, Driver};
-use crate::{
-    AddressRange, Expiry, Flavor, Image, Instance, Kind, Labels, Network, NewImage, NewInstance, NewNetwork,
-    NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup, Volume,
-};
+use crate::driver::own_methods;
+use crate::{AddressRange, Expiry, Kind, Labels, Network, Quota, Result};
 
 impl crate::driver::Driver for Driver {
     type Access = Access;
 
     const POLL: Duration = Duration::from_secs(1);
+
+    own_methods!();
 
     fn at(access: &Access) -> Result<Driver> {
         Driver::at(access)
@@ -24,60 +22,12 @@ impl crate::driver::Driver for Driver {
         self.access(cluster, token).await
     }
 
-    async fn check(&self) -> Result<()> {
-        self.check().await
-    }
-
-    async fn sweep(&self, cluster: &str) -> Result<()> {
-        self.sweep(cluster).await
-    }
-
     async fn grant(&self, cluster: &str, token: &str) -> Result<()> {
         self.grant(cluster, token).await
     }
 
     async fn revoke(&self, cluster: &str) -> Result<()> {
         self.revoke(cluster).await
-    }
-
-    async fn instances(&self, cluster: &str) -> Result<Vec<Instance>> {
-        self.instances(cluster).await
-    }
-
-    async fn instance(&self, id: &str) -> Result<Instance> {
-        self.instance(id).await
-    }
-
-    async fn create(&self, new: Vec<NewInstance>) -> Vec<Result<Instance>> {
-        self.create(new).await
-    }
-
-    async fn rebuild(&self, id: &str, new: Rebuild) -> Result<Instance> {
-        self.rebuild(id, new).await
-    }
-
-    async fn reboot(&self, id: &str, hard: bool) -> Result<Instance> {
-        self.reboot(id, hard).await
-    }
-
-    async fn stop(&self, id: &str, hard: bool) -> Result<Instance> {
-        self.stop(id, hard).await
-    }
-
-    async fn start(&self, id: &str) -> Result<Instance> {
-        self.start(id).await
-    }
-
-    async fn delete(&self, id: &str) -> Result<()> {
-        self.delete(id).await
-    }
-
-    async fn delete_all(&self, ids: &[String], gone: &(dyn Fn(&str) + Sync)) -> Vec<Result<()>> {
-        self.delete_all(ids, gone).await
-    }
-
-    async fn add_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
-        self.add_labels(id, labels).await
     }
 
     async fn label(&self, kind: Kind, id: &str, labels: Labels) -> Result<()> {
@@ -90,104 +40,12 @@ impl crate::driver::Driver for Driver {
         }
     }
 
-    async fn set_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
-        self.set_labels(id, labels).await
-    }
-
-    async fn console_log(&self, id: &str, lines: usize) -> Result<String> {
-        self.console_log(id, lines).await
-    }
-
-    async fn images(&self) -> Result<Vec<Image>> {
-        self.images().await
-    }
-
-    async fn used_images(&self) -> Result<BTreeSet<String>> {
-        self.used_images().await
-    }
-
-    async fn image(&self, id: &str) -> Result<Image> {
-        self.image(id).await
-    }
-
-    async fn find_image(&self, name: &str) -> Result<Image> {
-        self.find_image(name).await
-    }
-
-    async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
-        self.create_image(instance, new).await
-    }
-
-    async fn clear_build(&self, cluster: &str) -> Result<()> {
-        self.clear_build(cluster).await
-    }
-
-    async fn upload_image(&self, new: NewImage, file: &Path) -> Result<Image> {
-        self.upload_image(new, file).await
-    }
-
-    async fn delete_image(&self, id: &str) -> Result<()> {
-        self.delete_image(id).await
-    }
-
-    async fn volumes(&self, cluster: &str) -> Result<Vec<Volume>> {
-        self.volumes(cluster).await
-    }
-
-    async fn volume_by_name(&self, name: &str) -> Result<Option<Volume>> {
-        self.volume_by_name(name).await
-    }
-
-    async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
-        self.create_volume(new).await
-    }
-
-    async fn grow_volume(&self, id: &str, size_gib: u64) -> Result<Volume> {
-        self.grow_volume(id, size_gib).await
-    }
-
-    async fn delete_volume(&self, id: &str) -> Result<()> {
-        self.delete_volume(id).await
-    }
-
-    async fn networks(&self, cluster: &str) -> Result<Vec<Network>> {
-        self.networks(cluster).await
-    }
-
-    async fn network_by_name(&self, name: &str) -> Result<Option<Network>> {
-        self.network_by_name(name).await
-    }
-
-    async fn create_network(&self, new: NewNetwork) -> Result<Network> {
-        self.create_network(new).await
+    async fn download_image(&self, image: &str, to: &File) -> Result<()> {
+        self.download_image(image, to).await
     }
 
     async fn set_automatic(&self, network: &str, range: AddressRange) -> Result<()> {
         self.set_automatic(network, range).await
-    }
-
-    async fn foreign_addresses(&self, network: &str, cluster: &str) -> Result<BTreeMap<IpAddr, String>> {
-        self.foreign_addresses(network, cluster).await
-    }
-
-    async fn delete_network(&self, id: &str) -> Result<()> {
-        self.delete_network(id).await
-    }
-
-    async fn security_groups(&self, cluster: &str) -> Result<Vec<SecurityGroup>> {
-        self.security_groups(cluster).await
-    }
-
-    async fn create_security_group(&self, new: NewSecurityGroup) -> Result<SecurityGroup> {
-        self.create_security_group(new).await
-    }
-
-    async fn delete_security_group(&self, id: &str) -> Result<()> {
-        self.delete_security_group(id).await
-    }
-
-    async fn flavors(&self) -> Result<Vec<Flavor>> {
-        self.flavors().await
     }
 
     async fn quotas(&self) -> Result<Vec<Quota>> {

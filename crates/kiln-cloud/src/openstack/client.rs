@@ -1,7 +1,6 @@
 //! One call: token, address, versions, faults, retries, pages.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,11 +8,13 @@ use jiff::Timestamp;
 use reqwest::{Method, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 use tokio::sync::OnceCell;
 
 use super::fault::{fault, no_answer, no_rights};
 use super::session::{Service, Session};
 use crate::rate::RateLimit;
+use crate::remote::encode;
 use crate::retry::{Policy, retry};
 use crate::{Class, Error, Result};
 
@@ -22,7 +23,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(120);
 /// For what a person waits for and can do without.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(15);
 /// For an image of some gigabytes.
-const UPLOAD_TIMEOUT: Duration = Duration::from_secs(3600);
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Of Nova. The lowest with what Kiln needs: tags at creation, user data in a rebuild, types of root volumes (Stein,
 /// 2019). The highest known to mean the same: with it a server on a volume can be rebuilt (Zed, 2022).
 const COMPUTE: (u32, u32) = (67, 93);
@@ -90,12 +91,32 @@ impl Client {
             |e: std::io::Error| Error::refused(format!("{} cannot be read", file.display())).because(e);
         let content = tokio::fs::File::open(file).await.map_err(failed)?;
         let request =
-            self.http.put(&url).header("x-auth-token", token.value.expose_secret()).timeout(UPLOAD_TIMEOUT);
+            self.http.put(&url).header("x-auth-token", token.value.expose_secret()).timeout(TRANSFER_TIMEOUT);
         let request = request.header("content-type", "application/octet-stream").body(content);
         match self.exchange(service, request).await? {
             Sent::Answered(_) => Ok(()),
             Sent::BadToken => Err(self.refused(path)),
         }
+    }
+
+    /// The content of an answer, as it is, in place of what the file has. How many bytes came.
+    pub async fn receive_file(&self, service: Service, path: &str, to: &std::fs::File) -> Result<u64> {
+        let token = self.session.token().await?;
+        let url = format!("{}{path}", self.session.endpoint(&token, service)?);
+        let name = service.types()[0];
+        self.rate.acquire().await;
+        let request = self.http.get(&url).header("x-auth-token", token.value.expose_secret());
+        let answer = request.timeout(TRANSFER_TIMEOUT).send().await.map_err(|e| no_answer(e, name))?;
+        let status = answer.status();
+        if status == StatusCode::UNAUTHORIZED {
+            return Err(self.refused(path));
+        }
+        if !status.is_success() {
+            let headers = answer.headers().clone();
+            let bytes = answer.bytes().await.map_err(|e| no_answer(e, name))?;
+            return Err(named(fault(status, &headers, &bytes, &Method::GET, path), name));
+        }
+        write_down(answer, to, name).await
     }
 
     async fn exchange(&self, service: Service, request: reqwest::RequestBuilder) -> Result<Sent> {
@@ -243,6 +264,24 @@ impl Request<'_> {
     }
 }
 
+async fn write_down(mut answer: reqwest::Response, to: &std::fs::File, name: &str) -> Result<u64> {
+    let failed = |error: std::io::Error| {
+        Error::failed("what the cloud sends cannot be written")
+            .because(error)
+            .with_hint("`TMPDIR` names another directory")
+    };
+    let begun = to.set_len(0).and_then(|()| to.try_clone());
+    let mut file = tokio::fs::File::from_std(begun.map_err(failed)?);
+    file.rewind().await.map_err(failed)?;
+    let mut length = 0;
+    while let Some(part) = answer.chunk().await.map_err(|e| no_answer(e, name))? {
+        file.write_all(&part).await.map_err(failed)?;
+        length += part.len() as u64;
+    }
+    file.flush().await.map_err(failed)?;
+    Ok(length)
+}
+
 /// Says whose fault it is, where the fault does not.
 fn named(error: Error, service: &str) -> Error {
     if error.class == Class::Unanswered { error.about(service) } else { error }
@@ -255,27 +294,4 @@ pub fn take<T: DeserializeOwned>(answer: Body, key: &str, path: &str) -> Result<
 
 fn unexpected(path: &str) -> Error {
     Error::failed(format!("the cloud's answer to {path} cannot be read"))
-}
-
-/// For a query. Names and labels are plain already, but for the odd character.
-pub fn encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn queries_are_encoded() {
-        assert_eq!(encode("kiln_cluster=demo kiln_role=build"), "kiln_cluster%3Ddemo%20kiln_role%3Dbuild");
-    }
 }

@@ -11,11 +11,12 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::client::take;
-use super::driver::{Driver, bounded};
+use super::driver::Driver;
 use super::fault::taken;
 use super::labels::{cluster_of, tag};
 use super::session::Service::Compute;
 use super::wire::{Id, NamedId, Port};
+use crate::remote::bounded;
 use crate::retry::{Policy, retry};
 use crate::{Class, Error, Instance, InstanceStatus, NewInstance, Result};
 

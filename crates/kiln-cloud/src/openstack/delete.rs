@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::driver::{Driver, LOOK_EVERY, bounded};
+use super::driver::{Driver, LOOK_EVERY};
 use super::labels::cluster_of;
 use super::servers::POWER_LIMIT;
 use super::session::Service::Compute;
 use super::wire::Port;
+use crate::remote::bounded;
 use crate::{Class, Error, InstanceStatus, Result};
 
 impl Driver {

@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{StreamExt as _, stream};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::Settings;
@@ -15,13 +13,12 @@ use super::flavors::WireFlavor;
 use super::login::Login;
 use super::session::{Caller, Session};
 use crate::http::{self, Trust};
+use crate::remote::Pace;
 use crate::{Error, Result};
 
-/// How many calls of one bulk operation are under way at a time. Services work on few at once anyway; more would
-/// only make them time out.
-const AT_ONCE: usize = 16;
 /// How often a thing is looked at that somebody waits for.
 pub const LOOK_EVERY: Duration = Duration::from_millis(500);
+pub(super) const PACE: Pace = Pace::every(LOOK_EVERY);
 
 #[derive(Clone)]
 pub struct Driver {
@@ -104,30 +101,6 @@ impl Driver {
         self.clear_build(cluster).await?;
         self.delete_server_groups(cluster).await?;
         self.delete_key_pairs(cluster).await
-    }
-}
-
-/// Runs `work` for every item, a bounded number at a time, and returns the results in the items' order.
-pub(super) async fn bounded<T, R, F: Future<Output = R>>(items: Vec<T>, work: impl Fn(T) -> F) -> Vec<R> {
-    let all: Vec<F> = items.into_iter().map(work).collect();
-    stream::iter(all).buffered(AT_ONCE).collect().await
-}
-
-/// Calls `look` until it says that there is nothing more to wait for.
-pub(super) async fn until<T, F: Future<Output = Result<Option<T>>>>(
-    limit: Duration,
-    what: impl Fn() -> String,
-    look: impl Fn() -> F,
-) -> Result<T> {
-    let deadline = tokio::time::Instant::now() + limit;
-    loop {
-        if let Some(done) = look().await? {
-            return Ok(done);
-        }
-        if tokio::time::Instant::now() >= deadline {
-            return Err(Error::failed(format!("timed out waiting: {}", what())));
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 

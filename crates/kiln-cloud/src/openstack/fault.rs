@@ -1,12 +1,11 @@
 //! What a refusal means: five services with five ways to say it, sorted by what a caller can do.
 
-use std::time::Duration;
-
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 
 use crate::http::failure;
+use crate::remote::{one_line, retry_after};
 use crate::{Class, Error};
 
 pub fn fault(status: StatusCode, headers: &HeaderMap, body: &[u8], method: &Method, path: &str) -> Error {
@@ -61,11 +60,6 @@ fn makes(method: &Method, path: &str) -> bool {
     *method == Method::POST && !about || path.ends_with("/add_router_interface")
 }
 
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    text.trim().parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-}
-
 /// Also a subnet without a free address: to a caller it is the same as a full project.
 fn is_quota(kind: &str, message: &str) -> bool {
     let text = message.to_lowercase();
@@ -91,18 +85,6 @@ fn message(status: StatusCode, body: &[u8]) -> (String, String) {
     (String::new(), one_line(&without_tags(&String::from_utf8_lossy(body)), status))
 }
 
-/// In characters: a message is for a person to read.
-const LONGEST: usize = 400;
-
-fn one_line(text: &str, status: StatusCode) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(LONGEST) {
-        _ if line.is_empty() => status.to_string(),
-        Some((end, _)) => format!("{}...", &line[..end]),
-        None => line,
-    }
-}
-
 fn without_tags(text: &str) -> String {
     let mut out = String::new();
     let mut inside = false;
@@ -122,6 +104,8 @@ fn without_tags(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn sorted(status: u16, body: &str) -> String {

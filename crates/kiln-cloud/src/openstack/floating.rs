@@ -7,11 +7,12 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::client::{encode, take};
+use super::client::take;
 use super::driver::Driver;
 use super::labels::{cluster_of, describe, of_cluster, read};
 use super::session::Service::Network;
 use super::wire::{NamedId, Port};
+use crate::remote::encode;
 use crate::retry::{Policy, retry};
 use crate::{Error, Labels, Result};
 

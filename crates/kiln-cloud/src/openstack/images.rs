@@ -1,6 +1,7 @@
 //! Images: listed, uploaded, and made from a server's root disk.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,12 +11,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 
-use super::client::{encode, take};
-use super::driver::{Driver, checked, missing, until};
+use super::client::take;
+use super::driver::{Driver, PACE, checked, missing};
 use super::labels::cluster_of;
 use super::parts;
 use super::session::Service::{Compute, Image as Glance, Volume as Cinder};
 use super::wire::Id;
+use crate::remote::{encode, until};
 use crate::retry::{Policy, retry};
 use crate::{Class, Error, Image, Instance, Labels, NewImage, Result};
 use kiln_wire::labels;
@@ -231,6 +233,7 @@ impl Driver {
         .await?;
         let path = format!("/snapshots/{id}");
         until(
+            PACE,
             LIMIT,
             || format!("snapshot {name} is not ready"),
             || async {
@@ -274,6 +277,7 @@ impl Driver {
 
     async fn wait_image(&self, id: &str, name: &str) -> Result<WireImage> {
         until(
+            PACE,
             LIMIT,
             || format!("image {name} is not ready"),
             || async {
@@ -324,6 +328,25 @@ impl Driver {
         let path = format!("/images/{id}");
         let answer = self.client.request(Glance, Method::PATCH, &path, Some(&changes)).retried().await;
         missing(answer, "image", id).map(drop)
+    }
+
+    /// In place of what the file has.
+    pub async fn download_image(&self, id: &str, to: &File) -> Result<()> {
+        let image = self.wire_image(id).await?;
+        let name = &image.name.unwrap_or_default();
+        // Nova makes such images of servers whose root disk is a volume.
+        let Some(size) = image.size.filter(|size| *size > 0) else {
+            return Err(Error::unsupported(format!("image {name} has no disk of its own")));
+        };
+        let path = &format!("/images/{}/file", image.id);
+        retry(&Policy::REMOTE, |_| async move {
+            let length = self.client.receive_file(Glance, path, to).await?;
+            if length != size {
+                return Err(Error::unanswered(format!("image {name}: {length} of {size} bytes came")));
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// The id of the root volume, if the root disk is one.
@@ -439,3 +462,7 @@ fn marks(cluster: &str, new: &NewImage) -> Labels {
     marks.insert(OWN_MARK.into(), mark_of(cluster));
     marks
 }
+
+#[cfg(test)]
+#[path = "images_tests.rs"]
+mod tests;

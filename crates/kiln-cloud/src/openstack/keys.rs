@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::client::encode;
 use super::driver::{Driver, missing};
 use super::session::Service::Compute;
+use crate::remote::encode;
 use crate::{Class, Error, Result};
 
 #[derive(Debug, Deserialize)]

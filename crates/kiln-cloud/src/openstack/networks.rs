@@ -7,12 +7,13 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client::{encode, take};
+use super::client::take;
 use super::driver::{Driver, checked, missing};
 use super::fault::taken;
 use super::labels::{cluster_of, describe, descriptions};
 use super::session::Service::Network as Neutron;
 use super::wire::{Described, FixedIp, Id};
+use crate::remote::encode;
 use crate::retry::{Policy, retry};
 use crate::{AddressRange, Class, Error, Labels, Network, NetworkPart, NewNetwork, Result};
 use kiln_wire::labels;

@@ -7,11 +7,12 @@ use std::net::IpAddr;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::{encode, take};
-use super::driver::{Driver, bounded, checked};
+use super::client::take;
+use super::driver::{Driver, checked};
 use super::labels::{cluster_of, describe, of_cluster};
 use super::session::Service::Network;
 use super::wire::{Described, Id, Port};
+use crate::remote::{bounded, encode};
 use crate::retry::{Policy, retry};
 use crate::{Class, Error, NewInstance, Result};
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::driver::{Driver, bounded};
+use super::driver::Driver;
 use super::login::{Identity, Named};
 use super::session::Service::{self, Compute};
+use crate::remote::bounded;
 use crate::{Expiry, Quota, QuotaKind, Result};
 
 #[derive(Debug, Deserialize)]

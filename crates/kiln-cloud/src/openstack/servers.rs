@@ -9,11 +9,12 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::client::{encode, take};
-use super::driver::{Driver, checked, missing, until};
+use super::client::take;
+use super::driver::{Driver, PACE, checked, missing};
 use super::labels::{cluster_of, tag};
 use super::session::Service::Compute;
 use super::wire::{Port, Server};
+use crate::remote::{encode, until};
 use crate::retry::{Policy, is_once, retry};
 use crate::{Class, Error, Instance, InstanceStatus, Labels, Rebuild, Result};
 use kiln_wire::labels;
@@ -184,6 +185,7 @@ impl Driver {
     async fn power(&self, id: &str, action: &str, task: &str, wanted: &InstanceStatus) -> Result<Instance> {
         let name = self.own_server(id).await?.name;
         let server = until(
+            PACE,
             POWER_LIMIT,
             || format!("{name} is busy with another task of the cloud"),
             || async {
@@ -207,6 +209,7 @@ impl Driver {
             Err(error) => return Err(error),
         }
         until(
+            PACE,
             POWER_LIMIT,
             || format!("{name} is not {}", wanted.word()),
             || async {

@@ -7,12 +7,13 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::client::{encode, take};
-use super::driver::{Driver, checked, missing, until};
+use super::client::take;
+use super::driver::{Driver, PACE, checked, missing};
 use super::fault::taken;
 use super::labels::cluster_of;
 use super::session::Service::Volume as Cinder;
 use super::wire::WireVolume;
+use crate::remote::{encode, until};
 use crate::retry::{Policy, retry};
 use crate::types::is_unused;
 use crate::{Class, Error, Labels, NewVolume, Result, Volume};
@@ -91,6 +92,7 @@ impl Driver {
         let path = format!("/snapshots/{id}");
         self.while_in_use(|| self.client.delete(Cinder, &path)).await?;
         until(
+            PACE,
             LIMIT,
             || "the snapshot is not gone".into(),
             || async {
@@ -172,6 +174,7 @@ impl Driver {
 
     pub(super) async fn wait_volume(&self, id: &str, wanted: &[&str]) -> Result<Volume> {
         until(
+            PACE,
             LIMIT,
             || format!("volume {id} is not {}", wanted[0]),
             || async {
@@ -204,6 +207,7 @@ impl Driver {
             }
         }
         until(
+            PACE,
             LIMIT,
             || format!("volume {name} is not extended to {size_gib} GiB"),
             || async {
@@ -232,6 +236,7 @@ impl Driver {
         let is_free = |status: &str| ["available", "error", "error_deleting"].contains(&status);
         let refusal = &Mutex::new(None);
         until(
+            PACE,
             LIMIT,
             || match refusal.lock() {
                 Ok(mut refusal) => refusal.take().unwrap_or_else(|| format!("volume {name} is still in use")),

@@ -112,6 +112,7 @@ impl Site {
             labels: labels(self.cluster),
             volumes: Vec::new(),
             disk_gib: None,
+            request: None,
         }
     }
 

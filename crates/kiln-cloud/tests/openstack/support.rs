@@ -64,6 +64,7 @@ impl Site {
             labels,
             volumes: vec![],
             disk_gib: None,
+            request: None,
         }
     }
 

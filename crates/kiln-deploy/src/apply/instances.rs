@@ -63,6 +63,7 @@ impl Deployment<'_> {
             labels: self.with_id(made.labels(&new.labels)?)?,
             volumes: made.attachments(&new.volumes)?,
             disk_gib: None,
+            request: None,
         })
     }
 

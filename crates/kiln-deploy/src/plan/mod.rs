@@ -4,6 +4,7 @@
 
 mod action;
 mod checks;
+mod families;
 mod instances;
 mod network;
 mod node;
@@ -126,6 +127,7 @@ impl Plan {
 /// What must hold before anything is planned or built.
 pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> {
     checks::check(spec, observed, targets)?;
+    families::check(spec, observed)?;
     releases::check(spec, observed, targets)
 }
 
@@ -148,6 +150,7 @@ pub fn plan(
 pub fn plan_together(spec: &Spec, id: Option<&str>, observed: &Observed, targets: &Targets) -> Result<Plan> {
     owner::check(&spec.name, id, observed.listed(&spec.name))?;
     checks::check(spec, observed, targets)?;
+    families::check(spec, observed)?;
     releases::check_together(spec, observed, targets)?;
     Ok(together::all_at_once(
         difference(spec, observed, targets, Removal::AfterJobs),

@@ -118,7 +118,7 @@ pub fn rules(spec: &Spec, login: bool, subnet: Ref<Ipv4Net>) -> Vec<PlannedRule>
     }
 }
 
-/// A slurmdbd elsewhere tells slurmctld of new users and limits. Where it is a name, only the site knows whence it comes.
+/// A slurmdbd elsewhere tells slurmctld of new users and limits. Where it is a name, only the site knows its addresses.
 fn slurmdbd(spec: &Spec) -> impl Iterator<Item = PlannedRule> {
     let hosts = spec.accounting.iter().flat_map(|dbd| std::iter::once(&dbd.host).chain(&dbd.backup_host));
     let addresses = hosts.filter_map(|host| host.parse::<IpAddr>().ok());

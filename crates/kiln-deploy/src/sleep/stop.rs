@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kiln_cloud::InstanceStatus;
+use kiln_cloud::{Instance, InstanceStatus};
 use kiln_image::Event;
 use kiln_spec::hostlist;
 use serde::Serialize;
@@ -17,6 +17,7 @@ use crate::nodes::node_of;
 use crate::observe::Observed;
 use crate::on_control::{OnControl, Reservation};
 use crate::queue::{QueuedJob, awaited};
+use crate::unlisted::with_unlisted;
 
 /// A job that may not be requeued is ended.
 const END_JOBS: &str = r#"for id in "$@"; do scontrol requeue "$id" >/dev/null 2>&1 || scancel "$id"; done"#;
@@ -112,8 +113,10 @@ impl Deployment<'_> {
             self.mark(&observed, Sleep::Asleep { since: Some(Timestamp::now()) }).await?;
         }
         self.stop_daemons_of(outlook, &observed).await?;
-        // What was made or deleted in the meantime is seen.
-        let left = stop_outlook(self.spec, &self.observe().await?, Jobs::None);
+        // What was made or deleted in the meantime is seen, and what the list lacks.
+        let mut now = self.observe().await?;
+        now.instances = self.with_unlisted(now.instances, &observed).await?;
+        let left = stop_outlook(self.spec, &now, Jobs::None);
         self.delete(&left.delete).await?;
         self.stop_instances(&left.stop).await?;
         // The others have their home directories and their configuration from it.
@@ -193,6 +196,7 @@ impl Deployment<'_> {
         while start.elapsed() < POWER_DOWN_LIMIT {
             self.check_stop()?;
             let instances = self.cloud.instances(&self.spec.name).await?;
+            let instances = self.with_unlisted(instances, observed).await?;
             if !instances.iter().any(|i| is_elastic(self.spec, i)) {
                 (self.progress)(Event::done(names, "powered down"));
                 return Ok(());
@@ -201,6 +205,11 @@ impl Deployment<'_> {
             sleep(self.cloud.poll_interval()).await;
         }
         Ok(())
+    }
+
+    /// A list may be incomplete. What it lacks would run on, and cost money, in a cluster that is asleep.
+    async fn with_unlisted(&self, listed: Vec<Instance>, before: &Observed) -> Result<Vec<Instance>> {
+        with_unlisted(&self.cloud, &self.spec.name, listed, &before.instances).await
     }
 
     /// slurmctld writes down its state, slurmdbd and the database end what they are at.

@@ -74,6 +74,7 @@ menuentry Linux {
 }
 END
 
+# The name comes from Kiln; networkd would start a service of its own to set it.
 cat >/etc/systemd/network/50-kiln.network <<'END'
 [Match]
 Type=ether
@@ -85,6 +86,7 @@ DHCP=ipv4
 [DHCPv4]
 ClientIdentifier=mac
 UseMTU=yes
+UseHostname=no
 END
 # The root partition, and the file system in it, grow to the size of the disk.
 mkdir -p /etc/repart.d

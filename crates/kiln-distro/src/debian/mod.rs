@@ -1,8 +1,11 @@
-//! Debian.
+//! Debian, and Ubuntu, which was made from it.
 
 mod security;
 mod sources;
+mod ubuntu;
 mod version;
+
+pub use ubuntu::UBUNTU;
 
 use kiln_slurm::Release;
 
@@ -10,6 +13,7 @@ use crate::{Bootstrap, Family, ListedPackage, PackageFormat, Packages, Paths, So
 
 pub const DEBIAN: Family = Family {
     name: "debian",
+    like: None,
     packages: &[
         ("mariadb", &["mariadb-server"]),
         ("nfs-client", &["nfs-common"]),
@@ -54,6 +58,7 @@ pub const DEBIAN: Family = Family {
         locale: "/etc/default/locale",
         mariadb: "/etc/mysql/mariadb.conf.d/60-kiln.cnf",
         pam_sshd: "/etc/pam.d/sshd",
+        pmix: "/usr/lib/*/libpmix.so.2 /usr/lib/*/pmix2/lib/libpmix.so.2",
     },
     pam_sshd_with_job: include_str!("pam-sshd-with-job"),
     pam_sshd_in_job: include_str!("pam-sshd-in-job"),
@@ -107,6 +112,8 @@ pub const DEBIAN: Family = Family {
     checks: &[],
     bootstrap: Some(Bootstrap {
         command: bootstrap,
+        // mmdebstrap knows Debian's.
+        keyring: None,
         step: "I: ",
         masked: &[
             "apt-daily.timer",
@@ -144,9 +151,16 @@ const TESTING: &str = "forky";
 /// mmdebstrap leaves its options for apt in the image, whose nodes are to check validity.
 const STRICT_AGAIN: &str = "sed -i /Check-Valid-Until/d \"$1\"/etc/apt/apt.conf.d/99mmdebstrap";
 
-fn bootstrap(suite: &str) -> Vec<String> {
+fn bootstrap(suite: &str, directory: &str) -> Vec<String> {
+    let strict_again = format!("--customize-hook={STRICT_AGAIN}");
+    let lax = ["--aptopt=Acquire::Check-Valid-Until \"false\"", &strict_again];
+    let options = if suite == TESTING { &lax[..] } else { &[] };
+    mmdebstrap(options, &[suite, directory])
+}
+
+fn mmdebstrap(options: &[&str], arguments: &[&str]) -> Vec<String> {
     let include = format!("--include={PLAIN}");
-    let mut command = vec![
+    let always = [
         "mmdebstrap",
         "--variant=minbase",
         "--format=directory",
@@ -154,12 +168,7 @@ fn bootstrap(suite: &str) -> Vec<String> {
         "--aptopt=Acquire::Languages \"none\"",
         "--dpkgopt=force-unsafe-io",
     ];
-    let strict_again = format!("--customize-hook={STRICT_AGAIN}");
-    if suite == TESTING {
-        command.extend(["--aptopt=Acquire::Check-Valid-Until \"false\"", &strict_again]);
-    }
-    command.push(suite);
-    command.into_iter().map(String::from).collect()
+    [&always, options, arguments].concat().into_iter().map(String::from).collect()
 }
 
 #[cfg(test)]
@@ -258,7 +267,7 @@ mod tests {
 
     #[test]
     fn only_testing_may_be_out_of_date() {
-        let is_lax = |suite| bootstrap(suite).iter().any(|word| word.contains("Check-Valid-Until"));
+        let is_lax = |suite| bootstrap(suite, "/x").iter().any(|word| word.contains("Check-Valid-Until"));
         assert!(is_lax("forky") && !is_lax("trixie"));
     }
 
@@ -268,7 +277,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let conf = dir.path().join("etc/apt/apt.conf.d");
         std::fs::create_dir_all(&conf).unwrap();
-        let command = bootstrap("forky");
+        let command = bootstrap("forky", "/x");
         let with = |option: &str| -> Vec<&str> {
             command.iter().filter_map(|word| word.strip_prefix(option)).collect()
         };
@@ -305,6 +314,12 @@ mod tests {
         assert_eq!(lax("trixie", now), "");
         assert_eq!(lax("trixie", then), "-o Acquire::Check-Valid-Until=false");
         assert_eq!(lax("forky", now), "-o Acquire::Check-Valid-Until=false");
+        // Kiln's own, and those that are out of use, loosen nothing.
+        std::fs::create_dir(dir.path().join("apt/sources.list.d")).unwrap();
+        for name in ["kiln-site.sources", "old.list.kiln.disabled"] {
+            std::fs::write(dir.path().join("apt/sources.list.d").join(name), then).unwrap();
+        }
+        assert_eq!(lax("trixie", now), "");
         for step in [&DEBIAN.steps.lock, &DEBIAN.steps.update, DEBIAN.steps.bootable.as_ref().unwrap()] {
             let updates =
                 step.script.lines().filter(|line| line.starts_with("apt-get") && line.ends_with(" update"));

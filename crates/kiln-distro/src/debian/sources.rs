@@ -29,9 +29,9 @@ pub fn files(source: &SourceSpec) -> Vec<SourceFile> {
     if let Some(key) = &key {
         let _ = writeln!(text, "Signed-By: {}", key.path);
     }
-    if source.snapshot.is_some() {
-        text += "Check-Valid-Until: no\n";
-    }
+    // Both are written: a build may take old lists of the system's own sources, which must not hold for this one.
+    let checked = if source.snapshot.is_some() { "no" } else { "yes" };
+    let _ = writeln!(text, "Check-Valid-Until: {checked}");
     let path = format!("/etc/apt/sources.list.d/kiln-{name}.sources");
     key.into_iter().chain([SourceFile { path, mode: "0644", content: text.into_bytes() }]).collect()
 }
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(
             text(&of_now),
             "# Written by Kiln.\nTypes: deb\nURIs: http://packages.example.org/a\n\
-             Suites: bookworm bookworm-updates\nComponents: main\nTargets: Packages\n"
+             Suites: bookworm bookworm-updates\nComponents: main\nTargets: Packages\nCheck-Valid-Until: yes\n"
         );
         of_now.snapshot = Some("20260101T000000Z".into());
         assert!(text(&of_now).contains("Check-Valid-Until: no\n"));

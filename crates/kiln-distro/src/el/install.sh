@@ -1,5 +1,11 @@
 # Arguments: the packages, as NAME, NAME:ARCHITECTURE, or either with =VERSION.
 set -eu
+# The update may have brought the system's own repositories back.
+if [ -e /etc/yum.repos.d/kiln-only ]; then
+    for file in /etc/yum.repos.d/*.repo; do
+        case ${file##*/} in kiln-*) ;; *) mv "$file" "$file.kiln.disabled" ;; esac
+    done
+fi
 count=$#
 while [ "$count" -gt 0 ]; do
     package=$1 version='' architecture=''

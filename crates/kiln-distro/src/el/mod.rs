@@ -8,6 +8,7 @@ use crate::{Ask, Family, ListedPackage, PackageFormat, Packages, Paths, Sources,
 
 pub const EL: Family = Family {
     name: "el",
+    like: None,
     packages: &[
         ("iproute2", &["iproute"]),
         ("mariadb", &["mariadb-server"]),
@@ -57,6 +58,7 @@ pub const EL: Family = Family {
         // Behind mariadb-server.cnf, which names a data directory.
         mariadb: "/etc/my.cnf.d/zz-kiln.cnf",
         pam_sshd: "/etc/pam.d/sshd",
+        pmix: "/usr/lib64/libpmix.so.2",
     },
     pam_sshd_with_job: include_str!("pam-sshd-with-job"),
     pam_sshd_in_job: include_str!("pam-sshd-in-job"),
@@ -70,8 +72,8 @@ pub const EL: Family = Family {
     steps: Steps {
         lock: Step { says: "looking for the packages of the lock", script: include_str!("lock.sh") },
         update: Step { says: "updating packages", script: include_str!("update.sh") },
-        // A line for each package, behind a star. Where the plugin is not installed, nothing is known.
-        reboot_for: "dnf -q needs-restarting -r 2>/dev/null | sed -n 's/^ *[*] //p'",
+        // Written by the update. The plugin that dnf has for it is not in every image.
+        reboot_for: "cat /run/kiln-reboot-for",
         install: Step { says: "installing packages", script: include_str!("install.sh") },
         keep: None,
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
@@ -96,10 +98,10 @@ pub const EL: Family = Family {
             complaint: "SELinux is enforced: services cannot read what they have on volumes. Set it to permissive",
             command: &["sh", "-c", "! grep -qx 1 /sys/fs/selinux/enforce 2>/dev/null"],
         },
-        // Where the plugin is not installed, nothing is known.
+        // Where the plugin is not installed, nothing is known; nor on a node that is too busy for dnf, which is slow to start.
         Ask {
             complaint: "packages were updated since the last boot that need a reboot",
-            command: &["sh", "-c", "dnf -q needs-restarting -r >/dev/null 2>&1; [ $? -ne 1 ]"],
+            command: &["sh", "-c", "timeout 8 dnf -q needs-restarting -r >/dev/null 2>&1; [ $? -ne 1 ]"],
         },
     ],
     bootstrap: None,

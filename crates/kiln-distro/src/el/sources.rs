@@ -83,4 +83,32 @@ mod tests {
         assert_eq!((file.path.as_str(), file.mode), ("/run/kiln-sources/site.repo", "0600"));
         assert_eq!(String::from_utf8(file.content).unwrap(), format!("{TEXT}username=me\npassword=word\n"));
     }
+
+    /// An update of the package that the repositories belong to writes their files again.
+    #[test]
+    fn repositories_that_an_update_brings_back_are_put_aside_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let run = |script: &str, argument: &str| {
+            let script = script
+                .replace("/etc/", &format!("{}/", dir.path().display()))
+                .replace("exec dnf", &format!("ls {} #", path("yum.repos.d").display()))
+                .replace("/run/kiln-sources", "/nonexistent");
+            let output =
+                std::process::Command::new("sh").args(["-c", &script, "sh", argument]).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let own = path("yum.repos.d/base.repo");
+        std::fs::create_dir(path("yum.repos.d")).unwrap();
+        std::fs::write(&own, "old").unwrap();
+        let (settle, install) = (include_str!("settle-sources.sh"), include_str!("install.sh"));
+        run(settle, "");
+        std::fs::write(&own, "new").unwrap();
+        assert_eq!(run(install, "munge"), "base.repo.kiln.disabled\nkiln-only\n");
+        // Where the file wants the system's own, they are used as they are now.
+        run(settle, "system");
+        assert_eq!(run(install, "munge"), "base.repo\n");
+        assert_eq!(std::fs::read_to_string(own).unwrap(), "new");
+    }
 }

@@ -121,10 +121,11 @@ impl Executor {
             if waiting.is_empty() {
                 return Ok(());
             }
-            let option = &options[(first + turn) % options.len()];
+            let place = (first + turn) % options.len();
+            let option = &options[place];
             let mut refused = Vec::new();
             let mut created = Vec::new();
-            let answers = self.ask(&waiting, option, &defaults).await?;
+            let answers = self.ask(&waiting, place, option, &defaults).await?;
             for (request, answer) in waiting.into_iter().zip(answers) {
                 match answer {
                     Ok(instance) => {
@@ -215,6 +216,7 @@ impl Executor {
     async fn ask(
         &self,
         requests: &[Request],
+        place: usize,
         option: &LaunchOption,
         defaults: &InstanceDefaults,
     ) -> Result<Vec<kiln_cloud::Result<Instance>>> {
@@ -224,7 +226,10 @@ impl Executor {
                 return Err(Error::StoreContent(format!("{} is not a node of this fleet", request.node)));
             };
             let image = self.store.target(&request.node, node.image.as_deref())?;
-            new.push(self.new_instance(&request.node, node, image.unwrap_or_default(), option, defaults));
+            let wanted = self.new_instance(&request.node, node, image.unwrap_or_default(), option, defaults);
+            // In another place it is another launch.
+            let launch = format!("{}-{place}", self.store.launch(request.id)?);
+            new.push(NewInstance { request: Some(launch), ..wanted });
         }
         tracing::info!(instances = new.len(), flavor = option.flavor, zone = option.zone, "asking the cloud");
         Ok(self.fleet.cloud.create(new).await)
@@ -262,6 +267,7 @@ impl Executor {
             labels,
             volumes: defaults.volumes.clone(),
             disk_gib: None,
+            request: None,
         }
     }
 

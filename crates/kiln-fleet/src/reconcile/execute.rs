@@ -70,6 +70,7 @@ impl Executor {
             Action::Down { reason } => Ok(self.slurm.down(&[subject], reason).await?),
             Action::Drain { reason } => Ok(self.slurm.drain(subject, reason).await?),
             Action::RestoreReason { reason } => Ok(self.slurm.restore_reason(subject, reason).await?),
+            Action::ClearReason => Ok(self.slurm.clear_reason(subject).await?),
             Action::Resume => Ok(self.slurm.resume(subject).await?),
             Action::CountFailure { problem } => {
                 let group = self.fleet.file.nodes.get(subject).map_or("", |node| node.group.as_str());

@@ -26,6 +26,11 @@ pub struct Executor<'a> {
 /// How long a job may run in a partition without a limit: as long as in Kiln's own by default.
 const TIME: &str = "00:30:00";
 
+/// Of sbatch's options.
+fn is_constraint(option: &str) -> bool {
+    option.starts_with("--constraint") || option.starts_with("-C")
+}
+
 impl<'a> Executor<'a> {
     pub fn new(store: &'a Store, slurm: &'a Slurm, fleet: &'a Fleet, rollout: &'a mut Rollout) -> Self {
         Executor { store, slurm, fleet, rollout, full: None, times: BTreeMap::new() }
@@ -201,6 +206,11 @@ impl<'a> Executor<'a> {
     async fn submission(&mut self, node: &RolloutNode, reboot: bool, script: String) -> Result<Submission> {
         let time = self.time(&node.partition).await?;
         let options = &self.rollout.options;
+        let mut own = options.sbatch_options.clone();
+        if reboot && !own.iter().any(|option| is_constraint(option)) {
+            let feature = self.slurm.release().await?.reboot_constraint();
+            own.extend(feature.map(|feature| format!("--constraint={feature}")));
+        }
         Ok(Submission {
             name: options.job_name.replace("NODE", &node.node),
             node: node.node.clone(),
@@ -208,7 +218,7 @@ impl<'a> Executor<'a> {
             reboot,
             time,
             license: self.fleet.file.license.clone(),
-            options: options.sbatch_options.clone(),
+            options: own,
             // On the way back the job has to reboot the node, which not everybody may.
             user: options.user.clone().filter(|_| !node.rolling_back),
             comment: self.comment(node),

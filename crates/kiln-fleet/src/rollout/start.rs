@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_slurm::{Node, Release, Slurm};
+use kiln_slurm::{Node, Slurm};
 use kiln_spec::hostlist;
 
 use super::observe::GONE;
@@ -20,9 +20,6 @@ use kiln_wire::rollout::{
 
 /// Records a rollout; the daemon carries it out.
 pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Options) -> Result<RolloutId> {
-    if options.strategy == Strategy::Job && !options.no_reboot {
-        check_release(slurm.release().await?, &options)?;
-    }
     let partitions = partition_of_nodes(slurm, file, &options).await?;
     check_user(slurm, &options, &partitions).await?;
     let chosen = choose(file, &options, &partitions)?;
@@ -60,18 +57,6 @@ pub async fn start(store: &Store, file: &FleetFile, slurm: &Slurm, options: Opti
     let id = store.add_rollout(&options, &nodes)?;
     store.log("", &format!("rollout {id}"), &format!("{} nodes", nodes.len()), "started")?;
     Ok(id)
-}
-
-/// In these releases the job waits for ever, unless it has some constraint.
-fn check_release(release: Release, options: &Options) -> Result<()> {
-    let constrained = |o: &String| o.starts_with("--constraint") || o.starts_with("-C");
-    if !release.reboots_for_jobs() && !options.sbatch_options.iter().any(constrained) {
-        return Err(Error::Refused(format!(
-            "Slurm {release} does not carry out `sbatch --reboot`: use the drain strategy, or give the jobs a \
-             --constraint that all nodes satisfy"
-        )));
-    }
-    Ok(())
 }
 
 /// Slurm would refuse the jobs of a user who may not submit them, one by one and in fewer words.
@@ -266,18 +251,6 @@ fn get(store: &Store, id: RolloutId) -> Result<Rollout> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn broken_releases_are_refused() {
-        let options = Options::default();
-        for (version, works) in
-            [("22.05.8", true), ("23.02.3", false), ("23.02.9", true), ("23.11.4", false), ("24.11.5", true)]
-        {
-            assert_eq!(check_release(version.parse().unwrap(), &options).is_ok(), works, "{version}");
-        }
-        let options = Options { sbatch_options: vec!["--constraint=x".into()], ..options };
-        assert!(check_release(Release::new(23, 2, 3), &options).is_ok());
-    }
 
     #[test]
     fn nodes_with_their_image_are_skipped() {

@@ -233,9 +233,18 @@ impl Store {
         Ok(())
     }
 
-    /// Counts an instance that the cloud has accepted and may still fail to build.
+    /// The name of the launch that is meant next. It stays the same, over restarts too, until the cloud is known to have
+    /// accepted the launch: if the answer got lost, the next attempt is known as the same one.
+    pub fn launch(&self, id: i64) -> Result<String> {
+        let new = format!("{:032x}", rand::random::<u128>());
+        let query = "UPDATE requests SET launch = coalesce(launch, ?) WHERE id = ? RETURNING launch";
+        Ok(self.lock().query_row(query, params![new, id], |row| row.get(0))?)
+    }
+
+    /// Counts an instance that the cloud has accepted and may still fail to build. Another one is another launch.
     pub fn count_build(&self, id: i64) -> Result<()> {
-        self.lock().execute("UPDATE requests SET attempts = attempts + 1 WHERE id = ?", [id])?;
+        let query = "UPDATE requests SET attempts = attempts + 1, launch = NULL WHERE id = ?";
+        self.lock().execute(query, [id])?;
         Ok(())
     }
 
@@ -415,6 +424,22 @@ mod tests {
         assert_eq!(latest[0].state, RequestState::Done);
         assert_eq!(latest[0].operation, Some(CloudOperation::Rebuild));
         assert_eq!(latest[1].error.as_deref(), Some("no image"));
+    }
+
+    #[test]
+    fn a_launch_keeps_its_name_until_it_is_accepted() {
+        let (dir, store) = store();
+        let new = |node: &str| NewRequest::new(RequestKind::Resume, node, now());
+        store.enqueue(&[new("a"), new("b")]).unwrap();
+        let ids: Vec<i64> = store.power_requests().unwrap().iter().map(|r| r.id).collect();
+        let first = store.launch(ids[0]).unwrap();
+        assert_ne!(first, store.launch(ids[1]).unwrap());
+        drop(store);
+        let store = Store::open(&dir.path().join("store.db")).unwrap();
+        store.postpone(ids[0], Duration::ZERO, "no answer").unwrap();
+        assert_eq!(store.launch(ids[0]).unwrap(), first);
+        store.count_build(ids[0]).unwrap();
+        assert_ne!(store.launch(ids[0]).unwrap(), first);
     }
 
     #[test]

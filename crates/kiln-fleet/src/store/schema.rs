@@ -104,6 +104,9 @@ const MIGRATIONS: &[&str] = &["
     ) STRICT;
     -- By the cloud's clock: when the instance had been built, before a rebuild was asked for.
     ALTER TABLE requests ADD COLUMN built_before INTEGER;
+", "
+    -- A random name for the launch that is meant next, which every attempt gives the cloud, whoever makes it.
+    ALTER TABLE requests ADD COLUMN launch TEXT;
 "];
 
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

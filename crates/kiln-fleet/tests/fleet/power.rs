@@ -385,6 +385,31 @@ async fn a_cloud_that_is_busy_is_no_reason_to_go_elsewhere() {
     assert_eq!(lab.store.cloud_operations().unwrap()["e-0"].0, CloudOperation::Create);
 }
 
+/// No answer may mean that the instance is being made: whoever asks again says that it is the same launch.
+#[tokio::test]
+async fn a_launch_has_one_name_over_attempts_and_restarts() {
+    let mut lab = lab(1);
+    lab.cloud.refuse("create", Error::unanswered("no answer"));
+    resume(&lab, "e-0");
+    lab.start();
+    until("it was tried twice", || lab.cloud.calls().len() == 2).await;
+    lab.stop().await;
+    let before = lab.cloud.launches();
+    lab.start();
+    until("it was tried again", || lab.cloud.launches().len() > before.len()).await;
+    lab.cloud.break_builds(Some("no host"));
+    lab.cloud.heal("create");
+    until("another one is being built", || lab.cloud.calls().contains(&"delete e-0".to_string())).await;
+    lab.cloud.break_builds(None);
+    assert_eq!(lab.settled("e-0").await.state, RequestState::Done);
+    lab.stop().await;
+    let mut names = lab.cloud.launches();
+    assert!(before.iter().chain(&names[..=before.len()]).all(|name| *name == before[0]), "{names:?}");
+    names.dedup();
+    // What could not be built is over: the second one is a launch of its own, in the other place.
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
 /// An operator's `sbatch --reboot`, of which 22.05 tells the resume hook.
 #[tokio::test]
 async fn a_node_that_is_up_and_is_to_boot_gets_a_new_instance() {

@@ -245,12 +245,12 @@ async fn a_node_in_work_is_left_alone_until_the_work_is_done() {
     use kiln_fleet::store::{NewRequest, RequestKind};
     let mut lab = lab(true);
     lab.cloud.put("n-0", |_| {});
-    let later = jiff::Timestamp::now() + std::time::Duration::from_secs(3600);
-    lab.store.enqueue(&[NewRequest::new(RequestKind::Reboot, "n-0", later)]).unwrap();
+    lab.store.enqueue(&[NewRequest::new(RequestKind::Reboot, "n-0", jiff::Timestamp::now())]).unwrap();
+    let id = lab.store.open_requests().unwrap()[0].id;
+    lab.store.postpone(id, std::time::Duration::from_secs(3600), "the cloud does not answer").unwrap();
     lab.start();
     two_rounds(&lab).await;
     assert!(lab.cloud.calls().is_empty() && lab.store.findings().unwrap().is_empty());
-    let id = lab.store.open_requests().unwrap()[0].id;
     lab.store.finish(id).unwrap();
     until("what was left running goes", || !lab.cloud.has("n-0")).await;
     lab.stop().await;
@@ -298,7 +298,7 @@ async fn a_node_that_somebody_drained_is_left_alone() {
 async fn an_instance_that_was_shut_off_is_started_and_its_node_forgiven() {
     let mut lab = lab(false);
     lab.cloud.put("n-0", |i| i.status = InstanceStatus::Stopped);
-    lab.slurm.node("n-0", SILENT, NEVER);
+    lab.slurm.node("n-0", "IDLE+NOT_RESPONDING", NEVER);
     lab.start();
     until("it is started", || lab.cloud.calls() == ["start n-0"]).await;
     assert_eq!(lab.store.cloud_operations().unwrap()["n-0"].0, CloudOperation::Start);
@@ -306,6 +306,23 @@ async fn an_instance_that_was_shut_off_is_started_and_its_node_forgiven() {
     let rebooted = format!("{} Reason=Node unexpectedly rebooted [slurm@2020-01-01T00:00:00]", &now[..19]);
     lab.slurm.node("n-0", "DOWN", &rebooted);
     until("it is back", || updates(&lab) == ["scontrol update nodename=n-0 state=resume"]).await;
+    lab.stop().await;
+}
+
+/// Slurm is told before the instance starts, and hears the end of it when the node has registered.
+#[tokio::test]
+async fn jobs_of_an_instance_that_was_shut_off_are_given_back() {
+    let mut lab = lab(false);
+    lab.cloud.put("n-0", |i| i.status = InstanceStatus::Stopped);
+    lab.slurm.node("n-0", SILENT, NEVER);
+    lab.start();
+    until("it is started", || lab.cloud.calls() == ["start n-0"]).await;
+    let down = "scontrol update nodename=n-0 state=down reason=kiln: its instance is shut off";
+    assert_eq!(updates(&lab), [down]);
+    let now = jiff::Timestamp::now().to_string();
+    let reason = format!("{} Reason=kiln: its instance is shut off [slurm@2020-01-01T00:00:00]", &now[..19]);
+    lab.slurm.node("n-0", "DOWN", &reason);
+    until("it is back", || updates(&lab) == [down, "scontrol update nodename=n-0 state=resume"]).await;
     lab.stop().await;
 }
 

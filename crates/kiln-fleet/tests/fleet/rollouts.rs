@@ -64,6 +64,31 @@ async fn a_canary_then_the_others_then_nothing_left() {
     lab.stop().await;
 }
 
+/// In such a release a job without one would wait for ever.
+#[tokio::test]
+async fn jobs_have_a_constraint_where_slurm_needs_one() {
+    for (release, options, expected) in [
+        ("23.11.4", Options::default(), Some("--constraint=kiln")),
+        ("23.11.5", Options::default(), None),
+        ("23.11.4", Options { no_reboot: true, ..Options::default() }, None),
+        (
+            "23.11.4",
+            Options { sbatch_options: vec!["--constraint=site".into()], ..Options::default() },
+            Some("--constraint=site"),
+        ),
+    ] {
+        let mut lab = Lab::new();
+        lab.slurm.is_of_release(release);
+        lab.start();
+        begin(&lab, options).await;
+        jobs(&lab, 1).await;
+        let line = &lab.slurm.calls("sbatch")[0];
+        let seen: Vec<&str> = line.split(' ').filter(|word| word.starts_with("--constraint")).collect();
+        assert_eq!(seen, Vec::from_iter(expected), "{release}: {line}");
+        lab.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn a_failed_check_halts_it_and_takes_the_node_back() {
     let mut lab = Lab::new();

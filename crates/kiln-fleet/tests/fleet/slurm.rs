@@ -10,7 +10,7 @@ pub struct PretendSlurm {
 
 const SCONTROL: &str = r#"
 case "$1 $2" in
-    "--version ") echo "slurm-wlm 22.05.8" ;;
+    "--version ") cat "$D/version" ;;
     "show partition")
         case $3 in rebuild) only=YES ;; *) only=NO ;; esac
         echo "PartitionName=$3 Nodes=n-[0-2] RootOnly=$only MaxTime=00:20:00 State=UP" ;;
@@ -65,10 +65,15 @@ impl PretendSlurm {
             fs::write(&path, format!("#!/bin/sh\nD='{dir}'\n{log}\n{body}\n")).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
+        slurm.is_of_release("22.05.8");
         for node in nodes {
             slurm.node(node, "IDLE", "2020-01-01T00:00:00");
         }
         slurm
+    }
+
+    pub fn is_of_release(&self, release: &str) {
+        fs::write(self.dir.join("version"), format!("slurm-wlm {release}\n")).unwrap();
     }
 
     pub fn node(&self, name: &str, state: &str, booted: &str) {

@@ -23,7 +23,8 @@ use crate::manifest::Manifest;
 use crate::progress::{Event, Progress};
 use layout::{AROUND_ROOT, EFI_SIZE, EFI_START, Ids, MIB, ROOT_START};
 pub use sidecar::{Sidecar, SidecarError};
-use tools::{Tools, text};
+pub(crate) use tools::Tools;
+use tools::text;
 
 /// mke2fs's own settings, so that those of the host do not matter. Boot loaders read these features.
 const SETTINGS: &str = "[defaults]\n\
@@ -34,6 +35,9 @@ const SETTINGS: &str = "[defaults]\n\
 const JOURNAL: u64 = 64 * MIB;
 /// For what a system writes before its root has grown.
 const FREE: u64 = 192 * MIB;
+
+/// What makes a disk.
+const PROGRAMS: [&str; 6] = ["mke2fs", "sfdisk", "mkfs.vfat", "mmd", "mcopy", "qemu-img"];
 
 /// Which the steps of a family that make an image bootable leave in the image.
 const LOADER: &str = "boot/kiln";
@@ -132,7 +136,7 @@ pub struct Exported {
 
 /// Everything that can be known to go wrong before there is an image to export.
 pub fn check(output: &Path, force: bool) -> Result<(), ExportError> {
-    Tools::find(0, &CancellationToken::new())?;
+    Tools::find(&PROGRAMS, 0, &CancellationToken::new())?;
     let directory = directory_of(output);
     if !directory.is_dir() {
         return Err(ExportError::NoDirectory(directory.to_path_buf()));
@@ -167,7 +171,7 @@ impl Export<'_> {
     pub async fn run(&self) -> Result<Exported, ExportError> {
         check(self.output, self.force)?;
         let time = self.manifest.built.as_second();
-        let tools = Tools::find(time, self.stop)?;
+        let tools = Tools::find(&PROGRAMS, time, self.stop)?;
         let ids = Ids::of(&self.image.id);
         let work = Scratch::new(self.scratch)?;
 

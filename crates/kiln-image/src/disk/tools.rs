@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::ExportError;
 
-/// Programs, and the Debian packages they are in.
-const PROGRAMS: [(&str, &str); 6] = [
+/// The Debian packages that programs are in.
+const PACKAGES: [(&str, &str); 6] = [
     ("mke2fs", "e2fsprogs"),
     ("sfdisk", "fdisk"),
     ("mkfs.vfat", "dosfstools"),
@@ -31,10 +31,13 @@ pub struct Tools<'a> {
 }
 
 impl<'a> Tools<'a> {
-    pub fn find(time: i64, stop: &'a CancellationToken) -> Result<Tools<'a>, ExportError> {
+    /// That these programs are there.
+    pub fn find(programs: &[&str], time: i64, stop: &'a CancellationToken) -> Result<Tools<'a>, ExportError> {
         let own = std::env::var("PATH").unwrap_or_default();
         let path = own.split(':').chain(SYSTEM_PATH).collect::<Vec<_>>().join(":");
-        check(|program| std::env::split_paths(&path).any(|dir: PathBuf| dir.join(program).is_file()))?;
+        check(programs, |program| {
+            std::env::split_paths(&path).any(|dir: PathBuf| dir.join(program).is_file())
+        })?;
         Ok(Tools { path, time, stop })
     }
 
@@ -78,15 +81,18 @@ impl<'a> Tools<'a> {
     }
 }
 
-fn check(is_there: impl Fn(&str) -> bool) -> Result<(), ExportError> {
-    let missing: Vec<_> = PROGRAMS.into_iter().filter(|(program, _)| !is_there(program)).collect();
+fn check(programs: &[&str], is_there: impl Fn(&str) -> bool) -> Result<(), ExportError> {
+    let missing: Vec<&str> = programs.iter().copied().filter(|program| !is_there(program)).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let programs: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
-    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    let mut packages: Vec<&str> = PACKAGES
+        .into_iter()
+        .filter(|(program, _)| missing.contains(program))
+        .map(|(_, package)| package)
+        .collect();
     packages.dedup();
-    Err(ExportError::Missing { programs: programs.join(", "), packages: packages.join(" ") })
+    Err(ExportError::Missing { programs: missing.join(", "), packages: packages.join(" ") })
 }
 
 /// For a program's arguments. Paths that are not UTF-8 are nobody's.
@@ -100,8 +106,10 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_its_package() {
-        assert!(check(|_| true).is_ok());
-        let error = check(|program| !["mmd", "mcopy", "sfdisk"].contains(&program)).unwrap_err();
+        let all = PACKAGES.map(|(program, _)| program);
+        assert!(check(&all, |_| true).is_ok());
+        assert!(check(&["qemu-img"], |program| program == "qemu-img").is_ok());
+        let error = check(&all, |program| !["mmd", "mcopy", "sfdisk"].contains(&program)).unwrap_err();
         assert_eq!(error.to_string(), "this host lacks sfdisk, mmd, mcopy");
         assert_eq!(error.hint().as_deref(), Some("install them: apt install fdisk mtools"));
     }

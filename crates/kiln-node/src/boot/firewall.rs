@@ -1,4 +1,5 @@
-//! Closes the metadata to everyone but root: a node's keys can be read there for as long as it lives.
+//! Closes the metadata to everyone but root: a node's keys can be read there for as long as it lives. Where kilnd signs with what
+//! they say, it is let in, too.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -40,9 +41,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(300);
 /// How often the rules are set in a row, while something else changes them at the same moment.
 const ATTEMPTS: u32 = 20;
 
-/// A node without a packet filter is acceptable where nothing answers at the address. Says whether the rules are set.
+/// To all but root.
 pub(super) fn close(origin: Origin) -> Result<bool, BootError> {
-    let Err(reason) = set_rules() else { return Ok(true) };
+    close_but_for(None, origin)
+}
+
+/// A node without a packet filter is acceptable where nothing answers at the address. Says whether the rules are set.
+fn close_but_for(user: Option<u32>, origin: Origin) -> Result<bool, BootError> {
+    let Err(reason) = set_rules(user) else { return Ok(true) };
     if origin == Origin::Address || answers() {
         return Err(BootError::Firewall(reason));
     }
@@ -52,9 +58,9 @@ pub(super) fn close(origin: Origin) -> Result<bool, BootError> {
 
 /// Sets the rules, and returns them as the kernel shows them. What something else has changed between the one and the other is
 /// not taken for them.
-fn close_and_read() -> Result<Option<String>, BootError> {
+fn close_and_read(user: Option<u32>) -> Result<Option<String>, BootError> {
     for _ in 0..ATTEMPTS {
-        let is_set = close(Origin::ConfigDrive)?;
+        let is_set = close_but_for(user, Origin::ConfigDrive)?;
         let shown = rules();
         if !is_set || shown.as_deref().is_some_and(is_whole) {
             return Ok(shown);
@@ -68,27 +74,27 @@ fn is_whole(shown: &str) -> bool {
     drops(shown) == drops(RULES)
 }
 
-/// `kiln node keep-metadata`: closes the metadata, says so to systemd, and sets the rules again whenever something else
-/// has changed them. Returns only with an error; users cannot log in then, but root can.
-pub fn keep_metadata() -> Result<std::convert::Infallible, BootError> {
-    let ended = keep();
+/// `kiln node keep-metadata`: closes the metadata to all but root and one user, says so to systemd, and sets the rules again
+/// whenever something else has changed them. Returns only with an error; users cannot log in then, but root can.
+pub fn keep_metadata(user: Option<u32>) -> Result<std::convert::Infallible, BootError> {
+    let ended = keep(user);
     if let Err(error) = logins::close(Path::new(NOLOGIN)) {
         say(&format!("{NOLOGIN} could not be written: {error}"));
     }
     ended
 }
 
-fn keep() -> Result<std::convert::Infallible, BootError> {
+fn keep(user: Option<u32>) -> Result<std::convert::Infallible, BootError> {
     let failed = |error: &dyn std::error::Error| BootError::Firewall(explain(error));
     let changes = monitor();
-    let mut ours = close_and_read()?;
+    let mut ours = close_and_read(user)?;
     logins::open(Path::new(NOLOGIN)).map_err(|error| failed(&error))?;
     notify_ready().map_err(|error| failed(&error))?;
     let Ok(changes) = changes else {
         // Nothing answers at the address, and there is no packet filter.
         loop {
             std::thread::sleep(LOOK_EVERY);
-            close(Origin::ConfigDrive)?;
+            close_but_for(user, Origin::ConfigDrive)?;
         }
     };
     let mut patience = FIRST_LOOK;
@@ -102,13 +108,21 @@ fn keep() -> Result<std::convert::Infallible, BootError> {
         }
         if rules() != ours {
             say("something else changed the rules that keep the metadata to root; setting them again");
-            ours = close_and_read()?;
+            ours = close_and_read(user)?;
         }
     }
 }
 
-fn set_rules() -> Result<(), String> {
-    let result = process::run(&["nft", "-f", "-"], Some(RULES), LIMIT).and_then(process::Output::checked);
+fn rules_but_for(user: Option<u32>) -> String {
+    match user {
+        Some(user) => RULES.replace("skuid != 0", &format!("skuid != {{ 0, {user} }}")),
+        None => RULES.to_string(),
+    }
+}
+
+fn set_rules(user: Option<u32>) -> Result<(), String> {
+    let result = process::run(&["nft", "-f", "-"], Some(&rules_but_for(user)), LIMIT)
+        .and_then(process::Output::checked);
     result.map(drop).map_err(|error| explain(&error))
 }
 
@@ -148,9 +162,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_user_beside_root_is_let_in_on_demand() {
+        assert_eq!(rules_but_for(None).matches("meta skuid != 0 drop").count(), 2);
+        let rules = rules_but_for(Some(64_832));
+        assert_eq!(rules.matches("tcp dport 80 meta skuid != { 0, 64832 } drop").count(), 2, "{rules}");
+        assert_eq!(rules.matches(" drop").count(), RULES.matches(" drop").count());
+    }
+
+    #[test]
     fn rules_that_were_changed_at_the_same_moment_are_not_taken_for_ours() {
         assert!(is_whole(RULES));
         let flushed = RULES.replace("    ip daddr 169.254.169.254 tcp dport 80 meta skuid != 0 drop\n", "");
+        assert!(is_whole(&rules_but_for(Some(7))));
         assert!(!is_whole(&flushed) && !is_whole("table inet kiln_node {\n}\n") && !is_whole(""));
     }
 }

@@ -1,5 +1,6 @@
 //! The parts of a host that come before any configuration: SSH's keys, the host name, the machine id.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use kiln_distro::Family;
@@ -106,7 +107,8 @@ fn generate_host_keys(tree: &Tree) -> Result<bool, BootError> {
 /// A server that started earlier has other keys, or failed because it had none.
 fn refresh_ssh() {
     // The node does not know which system it is.
-    let names = Family::ALL.map(|family| family.unit("sshd.service").to_owned());
+    let names: BTreeSet<&str> = Family::ALL.into_iter().map(|family| family.unit("sshd.service")).collect();
+    let names: Vec<String> = names.into_iter().map(String::from).collect();
     let states = systemd::show(&names).unwrap_or_default();
     let Some((unit, state)) = states.into_iter().find(|(_, state)| state.exists()) else { return };
     let verb = match state.active.as_str() {

@@ -23,15 +23,20 @@ pub const SLURM: Service = Service {
 pub const SLURM_CONF: &str = "file:/etc/slurm/slurm.conf";
 pub const CGROUP_CONF: &str = "file:/etc/slurm/cgroup.conf";
 
-/// Slurm 22.05 opens the library for `srun --mpi=pmix` by a name that Debian has in the development package only. Given the word
-/// `check`, it fails where that name is missing.
-const NAME_PMIX: &str = "for library in /usr/lib/*/libpmix.so.2 /usr/lib/*/pmix2/lib/libpmix.so.2; do \
-    [ -e $library ] && [ ! -e ${library%.2} ] || continue; \
-    [ \"$1\" != check ] || exit 1; ln -s libpmix.so.2 ${library%.2}; done";
+/// Slurm 22.05 opens the library for `srun --mpi=pmix` by a name that systems have in the development package only. Given the
+/// word `check`, it fails where that name is missing.
+fn name_pmix(libraries: &str) -> String {
+    format!(
+        "for library in {libraries}; do \
+         [ -e $library ] && [ ! -e ${{library%.2}} ] || continue; \
+         [ \"$1\" != check ] || exit 1; ln -s libpmix.so.2 ${{library%.2}}; done"
+    )
+}
 
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     let mut resources = files(context);
-    let name = |word| ["sh", "-c", NAME_PMIX, "sh", word];
+    let script = name_pmix(context.family.paths.pmix);
+    let name = |word| ["sh", "-c", &script, "sh", word];
     resources.push(Resource::Command(command("pmix-library", &name("name")).unless(&name("check"))));
     resources
 }
@@ -74,4 +79,31 @@ fn slurm_conf(context: &Context<'_>) -> Resource {
 fn health(_: &Spec, role: Role) -> Vec<Question> {
     let ping = Question::new("Slurm's commands get no answer", &["scontrol", "ping"]);
     if role == Role::Login { vec![ping] } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use kiln_distro::Family;
+
+    use super::*;
+
+    #[test]
+    fn the_library_of_pmix_gets_the_name_that_slurm_opens_it_by() {
+        // Where each family has it.
+        for (family, folder) in [("debian", "usr/lib/x86_64-linux-gnu/pmix2/lib"), ("el", "usr/lib64")] {
+            let root = tempfile::tempdir().unwrap();
+            let folder = root.path().join(folder);
+            std::fs::create_dir_all(&folder).unwrap();
+            let at = format!("{}/usr/", root.path().display());
+            let script = name_pmix(&Family::named(family).unwrap().paths.pmix.replace("/usr/", &at));
+            let run =
+                |word: &str| Command::new("sh").args(["-c", &script, "sh", word]).status().unwrap().success();
+            assert!(run("check"), "{family}: without the library there is nothing to do");
+            std::fs::write(folder.join("libpmix.so.2"), "").unwrap();
+            assert!(!run("check") && run("name") && run("check"), "{family}");
+            assert!(folder.join("libpmix.so").exists(), "{family}");
+        }
+    }
 }

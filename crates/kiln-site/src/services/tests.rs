@@ -21,6 +21,17 @@ fn list(packages: BTreeSet<&str>) -> String {
 const LOCAL: &str = "kind = \"local\"";
 const OPENSTACK: &str = "kind = \"openstack\"\nsubnet = \"10.0.0.0/24\"";
 
+const OCI: &str = "kind = \"oci\"\ncompartment = \"ocid1.compartment.oc1..x\"\nsubnet = \"10.0.0.0/24\"";
+
+#[test]
+fn kilnd_reaches_the_metadata_where_it_signs_with_what_they_say() {
+    let (oci, openstack) = (spec(OCI), spec(OPENSTACK));
+    assert!(metadata::unit_file(&oci, Role::Control).contains(" node keep-metadata --also=64832\n"));
+    for (spec, role) in [(&oci, Role::Login), (&oci, Role::Compute), (&openstack, Role::Control)] {
+        assert!(metadata::unit_file(spec, role).contains(" node keep-metadata\n"), "{role:?}");
+    }
+}
+
 #[test]
 fn an_image_has_the_software_of_its_roles() {
     let spec = spec(LOCAL);

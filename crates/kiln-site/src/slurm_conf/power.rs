@@ -63,7 +63,8 @@ pub fn suspend_time(spec: &Spec, partition: &Partition) -> Option<u64> {
     (Some(longest) != longest_idle(spec) && !written).then_some(longest.as_secs())
 }
 
-/// The file's own; for nodes that do not exist yet what a job might choose them by; what the cloud says of their flavor.
+/// The file's own; for nodes that do not exist yet what a job might choose them by; what the cloud says of their flavor;
+/// what jobs that rebuild nodes have to ask for.
 pub fn features(group: &Group, node: &Node<'_>, inventory: &Inventory) -> Vec<String> {
     let of_flavor = inventory.nodes.get(node.name).map(|facts| facts.features.as_slice()).unwrap_or_default();
     let mut features = node.features.to_vec();
@@ -77,7 +78,8 @@ pub fn features(group: &Group, node: &Node<'_>, inventory: &Inventory) -> Vec<St
             features.push(format!("arch={}", inventory.architecture));
         }
     }
-    for feature in of_flavor.iter().map(|feature| plain(feature)) {
+    let of_release = inventory.release.reboot_constraint().map(String::from);
+    for feature in of_flavor.iter().map(|feature| plain(feature)).chain(of_release) {
         if !features.contains(&feature) {
             features.push(feature);
         }

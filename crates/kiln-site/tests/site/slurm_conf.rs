@@ -73,6 +73,24 @@ fn node_lines_with_features_of_flavors() {
     ");
 }
 
+/// Jobs that rebuild nodes ask for it, in the releases in which they have to ask for something.
+#[test]
+fn node_lines_with_the_feature_that_rebuild_jobs_need() {
+    let spec = spec();
+    let has = |release| {
+        let inventory = inventory(&spec, release);
+        let secrets = secrets();
+        let site = site(&spec, &inventory, &secrets);
+        let lines = site.slurm_conf().lines().filter(|line| line.starts_with("NodeName="));
+        let all: Vec<bool> =
+            lines.map(|line| line.contains("Feature=kiln ") || line.contains(",kiln ")).collect();
+        assert!(!all.is_empty());
+        (all.iter().all(|has| *has), all.iter().any(|has| *has))
+    };
+    assert_eq!(has(Release::new(23, 11, 4)), (true, true));
+    assert_eq!(has(Release::new(23, 11, 5)), (false, false));
+}
+
 #[test]
 fn slurm_conf_of_22_05() {
     let spec = spec();

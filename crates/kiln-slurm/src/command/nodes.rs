@@ -66,6 +66,14 @@ impl Slurm {
         Ok(())
     }
 
+    /// Removes a reason of Kiln's that is left of a drain; any other stays.
+    pub async fn clear_reason(&self, node: &str) -> Result<()> {
+        if self.node(node).await?.is_some_and(|n| n.has_left_reason()) {
+            self.call("scontrol", &["update", &format!("nodename={node}"), "reason="]).await?;
+        }
+        Ok(())
+    }
+
     /// Ends a drain whose reason starts as told; any other stays.
     pub async fn undrain(&self, node: &str, prefix: &str) -> Result<bool> {
         let ours = self.node(node).await?.is_some_and(|n| n.state.is_drained() && n.has_reason(prefix));

@@ -114,6 +114,12 @@ impl Node {
         self.state.is_drained() && (self.reason.is_none() || by_slurmctld)
     }
 
+    /// It is off and available, with a reason of Kiln's, which was that of a drain. Slurm ends the drain when the node is off, and
+    /// leaves the reason.
+    pub fn has_left_reason(&self) -> bool {
+        self.state.is_off_and_available() && self.has_reason(REASON)
+    }
+
     /// The drain of someone else in words, if there is one.
     pub fn foreign_drain(&self) -> Option<String> {
         let reason = self.reason.as_deref().unwrap_or("no reason given");
@@ -286,6 +292,13 @@ mod tests {
     #[test]
     fn a_reason_that_slurm_dropped_is_missed() {
         assert!(node("State=IDLE+DRAIN").has_lost_reason());
+        let left =
+            |state: &str| node(&format!("State={state} Reason=kiln: rollout 11 [slurm@1]")).has_left_reason();
+        assert!(left("IDLE+CLOUD+POWERED_DOWN"));
+        assert!(
+            !left("IDLE+CLOUD+DRAIN+POWERED_DOWN") && !left("DOWN+CLOUD+POWERED_DOWN") && !left("IDLE+CLOUD")
+        );
+        assert!(!node("State=IDLE+CLOUD+POWERED_DOWN Reason=bad fan [root@1]").has_left_reason());
         assert!(node("State=DOWN+DRAIN Reason=Node unexpectedly rebooted [slurm@1]").has_lost_reason());
         assert!(!node("State=DOWN+DRAIN Reason=Node unexpectedly rebooted [root@1]").has_lost_reason());
         assert!(!node("State=DOWN Reason=Node unexpectedly rebooted [slurm@1]").has_lost_reason());

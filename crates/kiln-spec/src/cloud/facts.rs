@@ -5,6 +5,8 @@
 pub struct CloudFacts {
     /// As the file writes it.
     pub kind: &'static str,
+    /// What people write who mean it, in lower case.
+    pub also: &'static [&'static str],
     /// Several instances can have one volume at the same time.
     pub shares_volumes: bool,
     /// Instances can delegate cgroups to Slurm.
@@ -12,6 +14,8 @@ pub struct CloudFacts {
     /// Instances run a kernel of their own: they have a clock to set, and the memory that they report is theirs. Elsewhere
     /// both are their host's.
     pub has_kernels: bool,
+    /// The control node has no secret for the cloud: it signs as the instance that it is, with what its metadata say.
+    pub signs_as_instance: bool,
     /// Kiln makes images of plain systems itself. Elsewhere a build starts from an image of the cloud, which has
     /// cloud-init in it.
     pub makes_source_images: bool,

@@ -8,9 +8,11 @@ use crate::written::table::table;
 
 pub(super) const FACTS: CloudFacts = CloudFacts {
     kind: "local",
+    also: &[],
     shares_volumes: true,
     delegates_cgroups: false,
     has_kernels: false,
+    signs_as_instance: false,
     makes_source_images: true,
     smallest_volume_gib: 1,
     hints: CloudHints { flavors: None, networks: None, images: None, source: None },

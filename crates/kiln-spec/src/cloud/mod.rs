@@ -34,6 +34,11 @@ macro_rules! clouds {
 
         impl Choice for CloudKind {
             const WORDS: &'static [(&'static str, Self)] = &[$(($module::FACTS.kind, CloudKind::$variant)),*];
+
+            fn meant(written: &str) -> Option<&'static str> {
+                let written = written.to_lowercase();
+                [$(&$module::FACTS),*].iter().find(|facts| facts.also.contains(&&*written)).map(|facts| facts.kind)
+            }
         }
 
         impl CloudKind {

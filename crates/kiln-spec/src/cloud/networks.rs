@@ -2,8 +2,19 @@
 
 use ipnet::Ipv4Net;
 
+use super::CloudTable;
 use crate::diagnostic::Findings;
 use crate::written::{List, Text};
+
+/// That Kiln makes a network, where the file names none. `existing`: what it could name.
+pub(super) fn check_subnet(cloud: &CloudTable, existing: &str, findings: &mut Findings<'_>) {
+    // A subnet that was written but wrong has its own error.
+    if cloud.subnet.is_none() {
+        (findings.error("missing-key", cloud.at.clone(), "the nodes have no network")).expected(format!(
+            "`network = \"...\"`, {existing}, or `subnet = \"10.20.0.0/24\"` for one that Kiln makes",
+        ));
+    }
+}
 
 /// Who may connect to login nodes.
 pub(super) fn ssh_from(list: &List<Text>, findings: &mut Findings<'_>) -> Vec<Ipv4Net> {

@@ -3,7 +3,7 @@
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
-use super::networks::ssh_from;
+use super::networks::{check_subnet, ssh_from};
 use super::{CloudFacts, CloudHints, CloudTable};
 use crate::diagnostic::Findings;
 use crate::validate::names;
@@ -12,9 +12,11 @@ use crate::written::{List, Text};
 
 pub(super) const FACTS: CloudFacts = CloudFacts {
     kind: "oci",
+    also: &["oracle", "oracle-cloud", "oraclecloud"],
     shares_volumes: false,
     delegates_cgroups: true,
     has_kernels: true,
+    signs_as_instance: true,
     makes_source_images: false,
     smallest_volume_gib: 50,
     hints: CloudHints {
@@ -38,7 +40,7 @@ table! {
         /// Oracle Cloud: the region.
         "region" => region: Text;
         /// Oracle Cloud: availability domain of nodes and volumes, by its name or its number: `1`, `AD-1`, `Uocm:PHX-AD-1`.
-        "availability_domain" => availability_domain: Text, otherwise "the region's first";
+        "availability_domain" => availability_domain: Text, otherwise "the region's first for volumes and nodes that have some, any with room for others";
         /// Oracle Cloud: name or OCID of an existing subnet for the nodes.
         "network" => network: Text;
         /// Oracle Cloud: IPv4 networks from which SSH to login nodes is allowed.
@@ -56,7 +58,7 @@ pub struct OciSpec {
     pub profile: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
-    /// `None`: the region's first.
+    /// `None`: the region's first, or any with room for what has no volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub availability_domain: Option<String>,
     /// Name or OCID of a subnet that exists; `None`: Kiln makes a network.
@@ -99,11 +101,8 @@ impl OciSpec {
                 .expected("`ocid1.compartment.oc1..`, and what follows; the root compartment has the tenancy's OCID")
                 .hint("`oci iam compartment list --all` shows them");
         }
-        // A subnet that was written but wrong has its own error.
-        if table.network.is_none() && cloud.subnet.is_none() {
-            (findings.error("missing-key", cloud.at.clone(), "the nodes have no network")).expected(
-                "`network = \"...\"`, a subnet that exists, or `subnet = \"10.20.0.0/24\"` for one that Kiln makes",
-            );
+        if table.network.is_none() {
+            check_subnet(cloud, "a subnet that exists", findings);
         }
         spec
     }

@@ -3,7 +3,7 @@
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
-use super::networks::ssh_from;
+use super::networks::{check_subnet, ssh_from};
 use super::{CloudFacts, CloudHints, CloudTable};
 use crate::diagnostic::Findings;
 use crate::units::size_gib;
@@ -14,15 +14,20 @@ use crate::written::{At, Choice, List, Text};
 
 pub(super) const FACTS: CloudFacts = CloudFacts {
     kind: "openstack",
+    also: &[],
     shares_volumes: false,
     delegates_cgroups: true,
     has_kernels: true,
+    signs_as_instance: false,
     makes_source_images: false,
     smallest_volume_gib: 1,
     hints: CloudHints {
         flavors: Some("set `flavor` for [control] and for each group; `openstack flavor list` shows them"),
         networks: Some("`openstack network list` shows them; with `subnet` alone Kiln makes one"),
-        images: Some("`openstack image list` shows them"),
+        images: Some(
+            "`openstack image list` shows them; one that another project shares has to be accepted first, with \
+             `openstack image set --accept ID`",
+        ),
         source: Some("`openstack image list` shows them; `prebuilt = \"...\"` uses one as it is"),
     },
 };
@@ -157,11 +162,8 @@ impl OpenStackSpec {
             security_groups: security_groups(table, findings),
             ssh_from: table.ssh_from.as_ref().map(|list| ssh_from(list, findings)).unwrap_or_default(),
         };
-        // A subnet that was written but wrong has its own error.
-        if table.network.is_none() && cloud.subnet.is_none() {
-            (findings.error("missing-key", cloud.at.clone(), "the nodes have no network")).expected(
-                "`network = \"...\"`, one that exists, or `subnet = \"10.20.0.0/24\"` for one that Kiln makes",
-            );
+        if table.network.is_none() {
+            check_subnet(cloud, "one that exists", findings);
         }
         spec
     }

@@ -18,13 +18,13 @@ use crate::{ImageSoftware, ImageSource, ImageSpec, Role, SYSTEM_SOURCES, Softwar
 table! {
     /// An image: a root disk with all software and no cluster configuration.
     ImageTable {
-        /// Where the build starts: another image of this file; or, on `local`, a Debian suite (`bookworm`, `trixie`, `forky`); or, on `openstack`, an image of the cloud by name or id.
+        /// Where the build starts: another image of this file; or, on `local`, a release of Debian (`bookworm`, `trixie`, `forky`) or Ubuntu (`noble`); or, on `openstack`, an image of the cloud by name or id.
         "source" => source: Text, otherwise "`bookworm` on `local`, required on `openstack`";
         /// An existing image of the cloud, by name or id, that is used as it is. Nothing is built, and no other key is allowed but `roles` and `system`.
         "prebuilt" => prebuilt: Text;
         /// Roles whose software is installed. An image that is built upon another one has that image's software already; the software of roles that the other lacks is added.
         "roles" => roles: List<At<Role>>, otherwise "those of the image that it is built upon, or all three";
-        /// The system of the image of the cloud that `source` or `prebuilt` names: `bookworm`, `trixie`, `forky`, or one of the EL family: `rocky9`, `rocky10`, `alma9`, `alma10`. Kiln has never run on a real EL system: see [images.md](images.md#systems).
+        /// The system of the image of the cloud that `source` or `prebuilt` names: `bookworm`, `trixie`, `forky`, Ubuntu's `noble`, or one of the EL family: `rocky9`, `rocky10`, `alma9`, `alma10`. Kiln has never run on a real EL system: see [images.md](images.md#systems).
         "system" => system: Text, otherwise "`bookworm`, or that of the image that it is built upon";
         /// Sets of software to add: Kiln's own (`apptainer`, `chrony`, `directory`, `monitoring`, `mpi`, `nvidia`, `sssd`), those of tables `[software.NAME]`, and names of roles, which mean the same as in `roles`.
         "software" => software: List<Text>;

@@ -65,6 +65,7 @@ pub(super) const SYSTEM_USERS: &[&str] = &[
     "prometheus",
     "postfix",
     "debian",
+    "ubuntu",
     "sudo",
     "admin",
 ];

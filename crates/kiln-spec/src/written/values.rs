@@ -198,6 +198,11 @@ impl Written for At<ConfigValue> {
 /// A string that must be one of a few words.
 pub(crate) trait Choice: Copy + 'static {
     const WORDS: &'static [(&'static str, Self)];
+
+    /// The word that somebody means who writes another name of the same thing.
+    fn meant(_written: &str) -> Option<&'static str> {
+        None
+    }
 }
 
 impl<T: Choice> Written for At<T> {
@@ -208,9 +213,12 @@ impl<T: Choice> Written for At<T> {
         }
         let words: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
         let message = format!("{} cannot be `{}`", reader.here(), text.value);
-        (reader.findings.error("unknown-value", text.span, message))
-            .expected(or_list(&words))
-            .maybe_hint(did_you_mean(&text.value, words.iter().copied()));
+        (reader.findings.error("unknown-value", text.span, message)).expected(or_list(&words)).maybe_hint(
+            match T::meant(&text.value) {
+                Some(meant) => Some(format!("did you mean `{meant}`?")),
+                None => did_you_mean(&text.value, words.iter().copied()),
+            },
+        );
         None
     }
 

@@ -91,7 +91,7 @@ fn lists(lab: &Lab) -> (Vec<String>, Vec<String>) {
         kiln_spec::System::ALL.into_iter().find(|system| system.name() == lab.suite).expect("a system");
     let bootstrap =
         kiln_distro::Family::of_system(system).bootstrap.as_ref().expect("one of the local cloud's");
-    let command = (bootstrap.command)(lab.suite);
+    let command = (bootstrap.command)(lab.suite, "");
     let include = command.iter().find_map(|word| word.strip_prefix("--include=")).expect("packages");
     (include.split(',').map(String::from).collect(), whole)
 }

@@ -11,10 +11,16 @@ mod instance;
 #[path = "../../tests/e2e/lab.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod lab;
+#[path = "../../tests/lab/oracle_login.rs"]
+#[allow(dead_code, reason = "only the tests log in there")]
+mod oracle_login;
 #[path = "../../tests/e2e/pulp_server.rs"]
 #[allow(dead_code, reason = "only the tests start one")]
 mod pulp_server;
 mod reconcile;
+#[path = "../../tests/e2e/region.rs"]
+#[allow(dead_code, reason = "only the tests start one")]
+mod region;
 mod rollout;
 
 use std::path::Path;

@@ -46,6 +46,7 @@ pub fn make(name: &str, labels: &[(&str, &str)]) -> Instance {
         labels: labels.map(|(k, v)| ((*k).to_string(), (*v).to_string())).collect::<Labels>(),
         volumes: Vec::<Attachment>::new(),
         disk_gib: None,
+        request: None,
     };
     cloud(async |cloud| cloud.create(vec![new]).await.remove(0))
 }

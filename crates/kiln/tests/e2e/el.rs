@@ -19,7 +19,7 @@ use crate::rpms::{self, Rpm};
 
 const VARIABLE: &str = "KILN_E2E_REPOSITORY";
 
-/// What a cloud's image of an EL system would have: dnf, a first package, and repositories of its own. Debian's rpm has its database
+/// What a cloud's image of an EL system would have: dnf, first packages, SELinux, and repositories of its own. Debian's rpm has its database
 /// elsewhere, and a plugin of its dnf breaks installations. Kiln's users are not there yet.
 const MACHINE: &str = r#"
 [image.machine]
@@ -32,7 +32,9 @@ echo '%_dbpath /var/lib/rpm' >/etc/rpm/macros
 printf '[main]\nenabled=False\n' >/etc/dnf/plugins/local.conf
 printf '[base]\nname=base\nbaseurl=http://127.0.0.1:9/base\ngpgcheck=1\n' >/etc/yum.repos.d/base.repo
 cd /var/tmp
-for package in el-release:9-1 munge:0.1-1; do
+mkdir -p /etc/selinux
+printf '# of the system\nSELINUX=enforcing\nSELINUXTYPE=targeted\n' >/etc/selinux/config
+for package in el-release:9-1 kernel-core:5.14.0-1.el9 munge:0.1-1; do
     name=${package%:*} version=${package#*:}
     printf 'Name: %s\nVersion: %s\nRelease: %s\nSummary: s\nLicense: none\nBuildArch: noarch\nProvides: system-release\n%%description\ns\n%%files\n' \
         "$name" "${version%-*}" "${version#*-}" >"$name.spec"
@@ -160,7 +162,11 @@ pub fn built_from_a_snapshot(lab: &mut Lab) {
         assert_eq!((&found["version"], &found["architecture"]), (&wanted.version.into(), &"noarch".into()));
         assert_eq!(found["sha256"], rpms::hash(&snapshot, *wanted), "{}", wanted.name);
     }
-    assert_eq!(packages.len(), COMPUTE.len(), "with the machine's own, without one that nothing asks for");
+    assert_eq!(
+        packages.len(),
+        COMPUTE.len() + 1,
+        "with the machine's own two, without one that nothing asks for"
+    );
 
     let layers = layers(&name);
     let top = layers.last().expect("a layer");
@@ -182,6 +188,30 @@ pub fn built_from_a_snapshot(lab: &mut Lab) {
         assert!(!path.is_file() && !path.is_dir(), "{gone} is left");
     }
     locked(lab, &scene, &name);
+    lab.kiln(&["image", "delete", &name, "--yes"]);
+}
+
+/// A new kernel is in use from the next boot on: the build reboots before it goes on. SELinux is not enforced on nodes.
+pub fn rebooted(lab: &mut Lab) {
+    let scene = Scene::new(lab);
+    let kernel = Rpm { name: "kernel-core", version: "5.14.0-503.el9" };
+    scene.publish("1", &COMPUTE.into_iter().chain([kernel]).collect::<Vec<_>>());
+    fs::write(lab.path("site.asc"), scene.repository.key()).expect("the key");
+    // Not there any more after a boot.
+    scene.write(lab, "1", "site.asc", "commands = [\"test ! -e /run/kiln-reboot-for\"]\n");
+    let mut command = lab.kiln_command(&["image", "build", "el"]);
+    let output = command.env(VARIABLE, &scene.repository.login).output().expect("kiln runs");
+    let said = printed(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("rebooting for kernel-core 5.14.0-503.el9"), "{said}");
+    assert!(said.lines().any(|line| line.contains("built in") && line.contains("reboot ")), "{said}");
+    let name = built(&build(lab, &scene.repository.login, &[]));
+    let manifest = lab.json(&["image", "show", &name]);
+    let packages = manifest["packages"].as_array().expect("packages");
+    let found = packages.iter().filter(|package| package["name"] == kernel.name);
+    assert_eq!(found.map(|package| &package["version"]).collect::<Vec<_>>(), [kernel.version]);
+    let state = read(&layers(&name).last().expect("a layer").join("etc/selinux/config"));
+    assert_eq!(state, "# of the system\nSELINUX=permissive\nSELINUXTYPE=targeted\n");
     lab.kiln(&["image", "delete", &name, "--yes"]);
 }
 
@@ -251,7 +281,8 @@ pub fn synced(lab: &mut Lab) {
     fs::remove_file(lab.path(SNAPSHOTS_FILE)).expect("removed");
 }
 
-/// What a node of the family is asked: whether its updates need a reboot. Asked on a build instance that is kept.
+/// What a node of the family is asked: whether its updates need a reboot, and whether SELinux is enforced. Asked on a build instance
+/// that is kept.
 pub fn asked(lab: &mut Lab) {
     let scene = Scene::new(lab);
     scene.publish("1", &COMPUTE);
@@ -259,17 +290,28 @@ pub fn asked(lab: &mut Lab) {
     scene.write(lab, "1", "site.asc", "packages = [\"glibc\"]\ncommands = [\"exit 9\"]\n");
     refused(lab, &scene.repository.login, &["--keep-on-failure"], &["exit 9"]);
     let el = kiln_distro::Family::named("el").expect("the family");
-    let answers = || {
+    let answers_behind = |before: &[&str]| {
         let ask = |ask: &kiln_distro::Ask| {
-            let mut command = instance::command_in(BUILD, ask.command).expect("the build instance");
+            let words = [before, ask.command].concat();
+            let mut command = instance::command_in(BUILD, &words).expect("the build instance");
             (ask.complaint, command.status().expect("it runs").success())
         };
         el.checks.iter().map(ask).filter(|(_, well)| !well).map(|(what, _)| what).collect::<Vec<_>>()
     };
+    let answers = || answers_behind(&[]);
     assert_eq!(answers(), ["packages were updated since the last boot that need a reboot"]);
     let remove = ["rpm", "--erase", "--nodeps", "dbus", "glibc"];
     assert!(instance::command_in(BUILD, &remove).expect("it").status().expect("it runs").success());
     assert_eq!(answers(), [""; 0]);
+    // As a kernel with SELinux says it.
+    for (state, complaints) in [("0", 0), ("1", 1)] {
+        let answers = answers_behind(&["unshare", "--mount", "sh", "-c", WITH_SELINUX, state]);
+        assert_eq!(answers.len(), complaints, "{state}: {answers:?}");
+        assert!(answers.iter().all(|answer| answer.starts_with("SELinux is enforced")), "{answers:?}");
+    }
 }
+
+const WITH_SELINUX: &str = "mount -t tmpfs fs /sys/fs && mkdir /sys/fs/selinux && printf %s \"$0\" >/sys/fs/selinux/enforce && \
+                            exec \"$@\"";
 
 const BUILD: &str = "e2e-build";

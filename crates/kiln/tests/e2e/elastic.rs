@@ -299,6 +299,10 @@ pub fn new_image(lab: &mut Lab) {
     for node in ["standard-0", "standard-1"] {
         assert_eq!(which_image(lab, node), "second");
     }
+    // What the rollout gave Slurm as a reason goes with it.
+    wait("no node has a reason of Kiln's", || {
+        !lab.on("control", &["sinfo", "-hN", "-o", "%N %E"]).contains("kiln:")
+    });
     let again = lab.submit("--partition=burst --nodes=2 --output=second.%j", "srun cat /etc/which-image");
     lab.wait_job(&again, "COMPLETED");
     assert_eq!(lab.as_user("login-0", &format!("cat second.{again}")), "second\nsecond");

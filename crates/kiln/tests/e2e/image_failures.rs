@@ -81,6 +81,12 @@ fn of_the_steps(repository: &Repository) -> Vec<Case> {
          credentials = \"env:{VARIABLE}\"\n[image.bad]\nsource = \"default\"\nsources = [\"site\"]\n",
         repository.address
     );
+    let in_file = site.replace(&format!("env:{VARIABLE}"), "file:site.login");
+    let beside_snapshot = format!(
+        "{}[source.pinned]\naddress = \"{}/pinned\"\nsnapshot = \"20260101T000000Z\"\nsuites = [\"old\"]\nkey = \"site.asc\"\n",
+        in_file.replace("sources = [\"site\"]", "sources = [\"pinned\", \"site\"]"),
+        repository.address
+    );
     let odd_software = format!("{PLAIN}software = [\"odd\"]\n[software.odd]\n");
     vec![
         Case::of_cloud("network", PLAIN, r#"{"create_network": {"fail": 9}}"#),
@@ -94,7 +100,10 @@ fn of_the_steps(repository: &Repository) -> Vec<Case> {
         Case::new("kiln", &on_unchecked, "the copy of kiln is incomplete"),
         Case::new("sources", &site.replace("\"old\"", "\"new\""), "404").with_login(&repository.login),
         Case::new("password", &site, "source site refuses the user and password").with_login("site:wrong"),
-        Case::new("update", &site, "Release file").with_login(&repository.login),
+        Case::new("update", &in_file, "Release file"),
+        // A snapshot may be out of date; what stands beside it may not.
+        Case::new("update beside a snapshot", &beside_snapshot, "Release file"),
+        Case::new("signature", &in_file.replace("site.asc", "other.asc"), "not signed"),
         Case::of_cloud("reboot", &newer, r#"{"reboot": {"fail": 9}}"#),
         Case::new("users", &on_own_users, "the source image has user slurm"),
         Case::new(
@@ -125,7 +134,10 @@ pub fn at_each_step(lab: &mut Lab) {
     repository.publish("closed", "old", &[TOOL]);
     repository.publish_current("kernel", "old", &[OLD_KERNEL]);
     repository.publish_current("newer", "old", &[NEW_KERNEL]);
+    repository.publish("pinned/20260101T000000Z", "old", &[TOOL]);
     fs::write(lab.path("site.asc"), repository.key()).expect("the key");
+    fs::write(lab.path("other.asc"), Repository::new().key()).expect("a key");
+    fs::write(lab.path("site.login"), format!("{}\n", repository.login)).expect("a file");
     let before = images(lab);
     not_deleted(lab, &before);
     with_tables(lab, &odd_sources(&repository));

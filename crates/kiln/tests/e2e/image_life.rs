@@ -131,16 +131,22 @@ pub fn locked(lab: &mut Lab) {
         let words: Vec<&str> = line.splitn(3, ' ').collect();
         format!("{} 0.0.1~gone {}", words[0], words[2])
     };
-    let (hello, munge) = (of("hello"), of("munge"));
-    std::fs::write(
-        lab.path("cluster.lock"),
-        lock.replace(&hello, &gone(&hello)).replace(&munge, &gone(&munge)),
-    )
-    .expect("a lock file");
+    let (hello, munge, less) = (of("hello"), of("munge"), of("less"));
+    let other_hash = less.replace(less.split(' ').next_back().expect("a hash"), &format!("{:064}\",", 7));
+    let broken =
+        lock.replace(&hello, &gone(&hello)).replace(&munge, &gone(&munge)).replace(&less, &other_hash);
+    std::fs::write(lab.path("cluster.lock"), broken).expect("a lock file");
     let output = lab.try_kiln(&["image", "build", "life", "--locked"]);
     let text = printed(&output);
     assert!(!output.status.success());
     assert!(text.contains("hello 0.0.1~gone") && text.contains("munge 0.0.1~gone"), "{text}");
+    assert!(text.contains("another hash for less "), "{text}");
+    // What the source image has and the lock does not is left over.
+    std::fs::write(lab.path("cluster.lock"), lock.replace(&format!("{less}\n"), "")).expect("a lock file");
+    let output = lab.try_kiln(&["image", "build", "life", "--locked"]);
+    let text = printed(&output);
+    assert!(!output.status.success() && text.contains("less"), "{text}");
+    assert!(text.contains("not in the lock"), "{text}");
     assert_eq!(names(lab).as_slice(), std::slice::from_ref(&first));
     std::fs::write(lab.path("cluster.lock"), &lock).expect("a lock file");
 

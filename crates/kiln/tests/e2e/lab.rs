@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::cluster_dir::{ClusterDir, QUICK_LOGIN, printed};
 use crate::instance;
 use crate::pulp_server::PulpServer;
+use crate::region::Region;
 
 pub struct Lab {
     cluster: ClusterDir,
@@ -19,6 +20,8 @@ pub struct Lab {
     pub arguments: BTreeSet<String>,
     /// Of the scenarios that need one; it ends with the suite.
     pub pulp: Option<PulpServer>,
+    /// Of the scenarios on Oracle Cloud.
+    pub region: Option<Region>,
 }
 
 impl Deref for Lab {
@@ -46,7 +49,7 @@ impl Lab {
             .status()
             .expect("ssh-keygen runs");
         assert!(status.success());
-        let lab = Lab { cluster, suite, arguments: BTreeSet::new(), pulp: None };
+        let lab = Lab { cluster, suite, arguments: BTreeSet::new(), pulp: None, region: None };
         lab.write_file(&lab.example());
         lab
     }
@@ -169,8 +172,17 @@ impl Lab {
         wait(&format!("job {id} is {state}"), || self.job(id, "JobState") == state);
     }
 
-    pub fn destroy(&self) {
-        self.kiln(&["destroy", "--yes"]);
+    /// From now on there are Oracle's services, whose instances boot on this machine.
+    pub fn enter(&mut self, region: Region) {
+        self.cluster.environment.extend(crate::oracle_login::environment(&self.cluster, &region.fake));
+        self.region = Some(region);
+    }
+
+    pub fn destroy(&mut self) {
+        let destroyed = self.try_kiln(&["destroy", "--yes"]);
+        let left = self.region.take().map(Region::end);
+        assert!(destroyed.status.success(), "{}", printed(&destroyed));
+        assert_eq!(left.unwrap_or_default(), [""; 0], "left in the compartment");
     }
 
     /// After a failure: what an administrator would look at first.

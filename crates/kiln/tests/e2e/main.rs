@@ -17,6 +17,7 @@ mod daemon;
 mod disk;
 mod documents;
 mod el;
+mod el_cluster;
 mod elastic;
 mod failures;
 mod image_builds;
@@ -28,12 +29,17 @@ mod lab;
 mod lanes;
 mod leftovers;
 mod maintenance;
+mod oracle;
+#[path = "../lab/oracle_login.rs"]
+mod oracle_login;
 mod pulp;
 mod pulp_server;
 mod raise;
 mod reconcile;
+mod region;
 mod relay;
 mod removal;
+#[path = "../lab/repository.rs"]
 mod repository;
 mod rights;
 #[path = "../lab/rights_table.rs"]
@@ -43,6 +49,7 @@ mod rpms;
 mod secrecy;
 mod services;
 mod sleep;
+mod slurm_rpms;
 mod slurmdbd;
 mod steering;
 mod terminal;
@@ -60,7 +67,7 @@ type Scenario = (&'static str, fn(&mut Lab));
 
 struct Suite {
     name: &'static str,
-    /// Debian release of the images.
+    /// The system of the images, Debian's mostly.
     debian: &'static str,
     /// Suites of different lanes run side by side; the lanes take about as long as one another.
     lane: &'static str,
@@ -145,6 +152,16 @@ const ELASTIC_SHORT: &[Scenario] = &[
     ("a new image for fixed and elastic nodes", elastic::new_image),
 ];
 
+/// The life of a cluster over Oracle's API, with instances that boot.
+const ORACLE: &[Scenario] = &[
+    ("from an empty compartment to a job", oracle::raise),
+    ("up again changes nothing", raise::up_again),
+    ("control signs as the instance that it is", oracle::principal),
+    ("control is refused what its policy does not give it", oracle::outside_the_policy),
+    ("a job wakes nodes, which are terminated when idle", oracle::elastic_nodes),
+    ("a new image replaces boot volumes under a job", oracle::new_image),
+];
+
 /// What the pages show, on one cluster.
 const DOCUMENTS: &[Scenario] = &[
     ("README's session is what is printed", documents::readme),
@@ -187,8 +204,25 @@ const IMAGE_BUILDS: &[Scenario] = &[
 /// The EL family, with real dnf and rpm, and without a cluster.
 const EL: &[Scenario] = &[
     ("an EL image from a signed snapshot, and again from its lock", el::built_from_a_snapshot),
+    ("a new kernel of an EL image, and SELinux", el::rebooted),
     ("a Pulp server fetches RPMs", el::synced),
     ("what an EL node is asked", el::asked),
+];
+
+/// The EL family with Slurm's own spec file, which takes minutes to build.
+const EL_CLUSTER: &[Scenario] = &[
+    ("a cluster on EL images with Slurm's own RPMs", el_cluster::raise),
+    ("services are those of the RPMs, enabled as Kiln says", el_cluster::services_of_rpms),
+    ("jobs on EL nodes, and on Debian's beside them", el_cluster::jobs),
+    ("up again changes nothing", raise::up_again),
+    ("services that are down are seen", services::down),
+    ("a doctor examines the whole cluster", el_cluster::examined),
+    ("only users with a job reach a compute node", accounts::compute_access),
+    ("a rebooted compute node comes back configured", change::reboot),
+    ("a new EL image comes through Slurm", el_cluster::rolled_out),
+    ("a lost control node comes back", control::lost),
+    ("nodes keep their family", el_cluster::keeps_its_family),
+    ("the cluster goes, with its images", el_cluster::end),
 ];
 
 /// With a real Pulp server, and without a cluster.
@@ -320,6 +354,7 @@ const SUITES: &[Suite] = &[
             ("back to the Slurm before a maintenance upgrade", maintenance::back),
         ]],
     },
+    Suite { name: "oracle", debian: "bookworm", lane: "elastic", scenarios: &[ORACLE] },
     Suite { name: "readme", debian: "bookworm", lane: "mixed", scenarios: &[DOCUMENTS] },
     Suite { name: "backup", debian: "bookworm", lane: "mixed", scenarios: &[BACKUP] },
     Suite { name: "pulp", debian: "trixie", lane: "mixed", scenarios: &[PULP] },
@@ -334,6 +369,21 @@ const LONG: &[Suite] = &[
     Suite { name: "rollout-trixie", debian: "trixie", lane: "mixed", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "reconcile-trixie-all", debian: "trixie", lane: "newer", scenarios: &[RECONCILE] },
     Suite { name: "elastic-trixie-all", debian: "trixie", lane: "mixed", scenarios: &[ELASTIC] },
+    Suite { name: "el-cluster", debian: "bookworm", lane: "elastic", scenarios: &[EL_CLUSTER] },
+    Suite {
+        name: "noble",
+        debian: "noble",
+        lane: "newer",
+        scenarios: &[
+            RAISE,
+            &[
+                ("up again changes nothing", raise::up_again),
+                ("commands show the cluster", raise::commands),
+                ("only users with a job reach a compute node", accounts::compute_access),
+            ],
+            ROLLOUT_SHORT,
+        ],
+    },
     Suite { name: "images-bookworm", debian: "bookworm", lane: "elastic", scenarios: &[IMAGE_BUILDS] },
     Suite {
         name: "disk-trixie",

@@ -247,7 +247,7 @@ fn fat(lab: &mut Lab, system: &str) {
     fs::write(lab.path("site.asc"), repository.key()).expect("the key");
     // The server cannot fetch a part of Debian: it gets a suite of just what such an image has. Built also where a run that was cut
     // off has left the image, for its packages.
-    lab.write_file(&format!("{example}\n[image.whole]\nsource = \"default\"\n"));
+    lab.write_file(&format!("{example}\n[image.whole]\nsource = \"default\"\nsoftware = [\"chrony\"]\n"));
     let kept = lab.path("kept");
     let whole = lab.json(&[
         "image",
@@ -276,7 +276,8 @@ fn fat(lab: &mut Lab, system: &str) {
             "[image.fat]\nsource = \"{system}\"\nsources = [\"debian\", \"tools\"]\npackages = [\"{}\"]\n",
             OLD.name
         ),
-        "[image.now]\nsource = \"fat\"\nsources = [\"now\"]\n".to_string(),
+        "[image.now]\nsource = \"fat\"\nsoftware = [\"chrony\"]\nsources = [\"now\", \"debian\"]\n"
+            .to_string(),
     ];
     lab.write_file(&format!("{example}\n{}", tables.join("\n")));
     sync(lab, &[]);
@@ -300,6 +301,8 @@ fn fat(lab: &mut Lab, system: &str) {
     }
     let (now, unpinned) = tool(lab, "now", &login);
     assert_eq!(unpinned, "1.1");
+    // It is an extra image: it adds a set of software.
+    assert_eq!([&fat, &now].map(|image| version(lab, image, "chrony").is_some()), [false, true]);
 
     let layers = layers(&fat);
     assert!(layers.iter().any(|layer| !holding(&layer.join("usr/share/kiln-pulp"), "old").is_empty()));

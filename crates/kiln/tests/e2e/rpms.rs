@@ -23,10 +23,21 @@ fn run(command: &mut Command) -> String {
 
 /// Makes a repository in a directory of exactly these packages, each signed with the key of a GnuPG home.
 pub fn publish(dir: &Path, packages: &[Rpm], home: &Path) {
+    publish_with(dir, packages, &[], home);
+}
+
+/// As [`publish`], with packages that are built already.
+pub fn publish_with(dir: &Path, packages: &[Rpm], built: &[PathBuf], home: &Path) {
     let _ = fs::remove_dir_all(dir);
     let scratch = tempfile::tempdir().expect("a directory");
-    // A spec file has a name once.
     let mut files = Vec::new();
+    // The signature is written into the file.
+    for file in built {
+        let copy = scratch.path().join(file.file_name().expect("a name"));
+        fs::copy(file, &copy).expect("a package");
+        files.push(copy);
+    }
+    // A spec file has a name once.
     let mut rest = packages.to_vec();
     for round in 0.. {
         if rest.is_empty() {

@@ -1,9 +1,8 @@
 //! A cluster on a fake of its own.
 
 use std::ops::Deref;
-use std::os::unix::fs::PermissionsExt as _;
 
-use kiln_cloud::oci::fake::{COMPARTMENT, Fake, REGION, TENANCY, USER};
+use kiln_cloud::oci::fake::{COMPARTMENT, Fake};
 
 use crate::cluster_dir::ClusterDir;
 
@@ -28,27 +27,7 @@ impl Lab {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let fake = runtime.block_on(Fake::start()).unwrap();
         let mut dir = ClusterDir::new();
-        let key = dir.path("key.pem");
-        let config = dir.path("oci-config");
-        std::fs::write(&key, Fake::key()).unwrap();
-        let text = format!(
-            "[DEFAULT]\nuser={USER}\nfingerprint={}\ntenancy={TENANCY}\nregion={REGION}\nkey_file={}\n",
-            Fake::fingerprint(),
-            key.display()
-        );
-        std::fs::write(&config, text).unwrap();
-        for secret in [&key, &config] {
-            // Oracle's clients warn of anything else.
-            std::fs::set_permissions(secret, std::fs::Permissions::from_mode(0o600)).unwrap();
-        }
-        dir.environment = [
-            ("OCI_CLI_CONFIG_FILE", config.display().to_string()),
-            ("OCI_CLI_ENDPOINT", fake.url.clone()),
-            ("NO_PROXY", "127.0.0.1".into()),
-            ("no_proxy", "127.0.0.1".into()),
-        ]
-        .map(|(name, value)| (name.to_string(), value))
-        .into();
+        dir.environment = crate::oracle_login::environment(&dir, &fake);
         dir.write_file(&format!(
             "[cluster]\nname = \"{cluster}\"\n\n\
              [cloud]\nkind = \"oci\"\ncompartment = \"{COMPARTMENT}\"\nsubnet = \"10.31.0.0/24\"\n\n\

@@ -76,3 +76,21 @@ fn faults_on_the_way() {
     lab.kiln(&["destroy", "--yes"]);
     assert_eq!(lab.fake.left(), [""; 0]);
 }
+
+/// A disk of the site's own becomes an image that a cluster runs, and that outlives it.
+#[test]
+fn an_uploaded_disk_runs() {
+    let lab = Lab::new("disk", GROUPS);
+    let disk = lab.path("site.qcow2");
+    std::fs::write(&disk, [b"QFI\xfb".as_slice(), &[7; 9000]].concat()).unwrap();
+    let disk = disk.to_string_lossy();
+    let said = lab.kiln(&["image", "upload", &disk]);
+    assert!(said.contains("site  ocid1.image."), "{said}");
+    assert_eq!(lab.kiln(&["image", "upload", &disk]).trim(), said.trim(), "uploaded once");
+    lab.edit("prebuilt = \"image-a\"", "prebuilt = \"site\"");
+    lab.kiln(&["apply"]);
+    let nodes = nodes(&lab);
+    assert!(nodes.values().all(|(_, image)| said.contains(image.as_str())), "{nodes:?}");
+    lab.kiln(&["destroy", "--yes"]);
+    assert_eq!(lab.fake.left(), ["images site"]);
+}

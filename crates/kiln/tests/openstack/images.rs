@@ -2,11 +2,10 @@
 //! server that the recipe works on. The image itself is what the fake hypervisor makes of it: its content is not
 //! looked at here.
 
-use kiln_cloud::Instance;
 use serde_json::Value;
 
 use crate::lab::{Lab, openstack, tell};
-use crate::stand_in::StandIn;
+use crate::stand_in::{StandIn, StoodIn};
 
 const IMAGES: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n\n\
     [image.tools]\nsource = \"default\"\nroles = [\"compute\"]\npackages = [\"hello\"]\n\
@@ -40,15 +39,16 @@ fn an_image_is_built() {
     let stood_in = stand_in.end();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(built.status.success(), "{}{}", text(&built.stdout), text(&built.stderr));
-    let flavors: Vec<&str> = stood_in.iter().map(|server| server.flavor.as_str()).collect();
+    let flavors: Vec<&str> = stood_in.iter().map(|one| one.server.flavor.as_str()).collect();
     assert_eq!(
         flavors,
         ["tiny", "small"],
         "one server for each build, like the control node unless the file says otherwise"
     );
 
-    let in_yard = |server: &Instance| server.address.is_some_and(|a| a.to_string().starts_with("10.44.0."));
+    let in_yard = |one: &StoodIn| one.server.address.is_some_and(|a| a.to_string().starts_with("10.44.0."));
     assert_eq!(stood_in.iter().map(in_yard).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(stood_in.iter().map(|one| one.disk_gib).collect::<Vec<_>>(), [Some(2), None]);
     assert_eq!(openstack(&["network show yard"])[0]["name"], "yard", "it is not Kiln's");
     tell("demo", REMOVE);
 

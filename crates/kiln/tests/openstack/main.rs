@@ -31,6 +31,7 @@ mod owners;
 #[path = "../lab/project.rs"]
 mod project;
 mod proxy;
+mod shared;
 mod sleep;
 mod stand_in;
 mod tls;

@@ -18,9 +18,16 @@ use tokio::time::{Instant, sleep};
 use crate::lab::openstack;
 use crate::proxy::pass_on;
 
+/// A server that was stood in for.
+pub struct StoodIn {
+    pub server: Instance,
+    /// Of a root disk that is a volume.
+    pub disk_gib: Option<u64>,
+}
+
 pub struct StandIn {
     stop: Arc<AtomicBool>,
-    watch: Option<std::thread::JoinHandle<Vec<Instance>>>,
+    watch: Option<std::thread::JoinHandle<Vec<StoodIn>>>,
 }
 
 impl StandIn {
@@ -46,7 +53,7 @@ impl StandIn {
     }
 
     /// With the servers that were stood in for. Nothing is left then.
-    pub fn end(mut self) -> Vec<Instance> {
+    pub fn end(mut self) -> Vec<StoodIn> {
         self.stop.store(true, Ordering::Relaxed);
         self.watch.take().unwrap().join().unwrap()
     }
@@ -120,13 +127,14 @@ impl Room {
             labels,
             volumes: Vec::new(),
             disk_gib: None,
+            request: None,
         };
         let project = openstack(&["token issue"])[0]["project_id"].as_str().unwrap().to_string();
         Room { cluster, remote, local, wanted, project }
     }
 
-    async fn watch(&self, stop: &AtomicBool) -> kiln_cloud::Result<Vec<Instance>> {
-        let mut seen: Vec<Instance> = Vec::new();
+    async fn watch(&self, stop: &AtomicBool) -> kiln_cloud::Result<Vec<StoodIn>> {
+        let mut seen: Vec<StoodIn> = Vec::new();
         let mut present: Option<(String, Instance)> = None;
         while !stop.load(Ordering::Relaxed) {
             let servers = self.remote.instances(self.cluster).await?;
@@ -138,13 +146,13 @@ impl Room {
             let is_new = |server: &&Instance| {
                 server.labels.get(labels::ROLE).is_some_and(|role| role == "build")
                     && server.status == InstanceStatus::Active
-                    && !seen.iter().any(|one| one.id == server.id)
+                    && !seen.iter().any(|one| one.server.id == server.id)
             };
             if let Some(server) = servers.iter().find(is_new)
                 && present.is_none()
                 && server.public_address.is_some()
             {
-                seen.push(server.clone());
+                seen.push(StoodIn { server: server.clone(), disk_gib: volume_of(&server.id) });
                 present = Some((server.id.clone(), self.boot(server).await?));
             }
             sleep(Duration::from_millis(300)).await;
@@ -205,6 +213,13 @@ impl Room {
         assert!(self.local.instances(self.cluster).await.unwrap().is_empty());
         self.local.retire().await.unwrap();
     }
+}
+
+/// The size of the volume that a server has.
+fn volume_of(server: &str) -> Option<u64> {
+    let volumes = openstack(&["volume list"]).remove(0);
+    let own = volumes.as_array()?.iter().find(|row| row["Attached to"].to_string().contains(server))?;
+    own["Size"].as_u64()
 }
 
 async fn clear(local: &Cloud, cluster: &str) {

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster_dir::printed;
+use crate::cluster_dir::{ClusterDir, printed};
 use crate::lab::{Lab, attempt, openstack};
 use crate::stand_in::{local_cloud, local_root};
 
@@ -11,7 +11,7 @@ const GROUPS: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tin
     [image.newer]\nprebuilt = \"shipped-24\"\n";
 
 /// Of a disk with this Slurm.
-fn description(slurm: &str) -> Value {
+pub fn description(slurm: &str) -> Value {
     json!({
         "format": 1, "image": "default", "disk_bytes": 700 << 20, "sha256": "-",
         "manifest": {
@@ -67,6 +67,9 @@ fn a_disk_arrives_with_its_manifest() {
     let manifest = lab.json(&["image", "show", "shipped-22"]);
     assert_eq!(manifest["packages"][0], description("22.05.8-4")["manifest"]["packages"][0]);
     assert_eq!(manifest["packages"].as_array().unwrap().len(), 2);
+    let no_disk = printed(&lab.try_kiln(&["image", "check", "shipped-22"]));
+    assert!(no_disk.contains("no ext4 file system of the image has a system on it"), "{no_disk}");
+    assert!(no_disk.contains("--root"), "{no_disk}");
     lab.edit("prebuilt = \"image-a\"", "prebuilt = \"shipped-22\"");
     let plan = lab.try_kiln(&["plan"]);
     let said = printed(&plan);
@@ -134,6 +137,22 @@ fn an_image_of_the_local_cloud_arrives() {
     let packages = manifest["packages"].as_array().unwrap();
     assert!(packages.iter().any(|package| package["name"] == "linux-image-cloud-amd64"), "no kernel");
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "the disk is gone");
+
+    // What is found in the image from here is what is found in it where it was made: a plain image has no service users.
+    let checked = |lab: &ClusterDir, image: &str| {
+        let output = lab.try_kiln(&["--json", "image", "check", image]);
+        assert_eq!(output.status.code(), Some(1), "{}", printed(&output));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["faults"].clone()
+    };
+    let mut local = ClusterDir::at(lab.path("local"));
+    local.environment.clone_from(&lab.environment);
+    let rows = local.json(&["image", "list"]);
+    let is_disk = |row: &&Value| row["name"].as_str().is_some_and(|name| name.contains("-disk-"));
+    let disk = rows.as_array().unwrap().iter().find(is_disk).unwrap()["name"].as_str().unwrap().to_string();
+    let found = checked(&lab, "shipped-plain");
+    assert!(found.to_string().contains("/etc/passwd: slurm"), "{found}");
+    assert_eq!(found, checked(&local, &disk));
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "nothing is left of the download");
 
     lab.kiln(&["image", "delete", "--yes", "shipped-plain"]);
     lab.kiln(&["destroy", "--yes"]);

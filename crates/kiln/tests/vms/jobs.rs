@@ -11,10 +11,12 @@ use crate::lab::{Lab, wait};
 const STATE: &str = "for try in $(seq 60); do state=$(sacct -nXP -j $id -o state); \
     case $state in ''|RUNNING|PENDING|COMPLETING) sleep 1;; *) break;; esac; done; echo $state";
 
-/// A node of two cores: a job of one core sees one. A job that takes more memory than it asked for is ended, and says so.
+/// A node of two cores: a job of one core sees one, and cannot take the other. A job that takes more memory than it asked for is ended, and says so.
 pub fn confined(lab: &Lab) {
-    let cores = lab.as_user("srun --nodes=1 --ntasks=1 --cpus-per-task=1 --mem=50 nproc");
-    assert_eq!(cores, "1");
+    let cores = lab.as_user(
+        "srun --nodes=1 --ntasks=1 --cpus-per-task=1 --mem=50 bash -c 'nproc; taskset -c 0-1 nproc'",
+    );
+    assert_eq!(cores, "1\n1");
     let state = lab.as_user(&format!(
         "id=$(sbatch --parsable --mem=40 --output=/dev/null --wrap 'head -c 200M /dev/zero | tail | wc -c'); {STATE}"
     ));
@@ -23,10 +25,16 @@ pub fn confined(lab: &Lab) {
 
 /// Only users with a job get onto a compute node; what they run there is in the job's cgroup and ends with it.
 pub fn adopted(lab: &Lab) {
+    // What is left of a job counts as one.
+    let left = || lab.on("standard-1", "pgrep -f '[s]lurmstepd: ' || true");
+    wait("nothing is left of earlier jobs", || left().is_empty());
     let refused = lab.ssh_through_login("standard-1", "true").output().expect("ssh runs");
     assert!(!refused.status.success(), "a user without a job logged in to a compute node");
     let said = printed(&refused);
-    assert!(said.contains("Access denied") || said.contains("closed"), "{said}");
+    assert!(
+        said.contains("Access denied by pam_slurm_adopt: you have no active jobs on this node"),
+        "{said}"
+    );
     let id = lab.as_user(
         "id=$(sbatch --parsable --nodelist=standard-0 --mem=100 --output=/dev/null --wrap 'sleep 3600'); \
          until [ \"$(squeue -ho %T -j $id)\" = RUNNING ]; do sleep 1; done; echo $id",
@@ -34,6 +42,7 @@ pub fn adopted(lab: &Lab) {
     let seen =
         lab.ssh_through_login("standard-0", "cat /proc/self/cgroup; nproc").output().expect("ssh runs");
     assert!(seen.status.success() && printed(&seen).contains(&format!("job_{id}/")), "{}", printed(&seen));
+    assert!(printed(&seen).lines().any(|line| line == "1"), "cores: {}", printed(&seen));
     let mut session = lab
         .ssh_through_login("standard-0", "echo in; exec sleep 4321")
         .stdout(Stdio::piped())
@@ -52,11 +61,17 @@ pub fn homes(lab: &Lab) {
     let seen = lab.on(
         "standard-0",
         "findmnt -no FSTYPE,OPTIONS /home; touch /home/demo/by-root || echo squashed; \
-         stat -c %U /home/demo; slurmd -C | grep -o 'CPUs=[0-9]*'; scontrol show config | grep -E 'ProctrackType|TaskPlugin '",
+         stat -c %U /home/demo; slurmd -C | grep -o 'CPUs=[0-9]*'; scontrol show config | grep -E 'ProctrackType|TaskPlugin '; \
+         { slurmd -C; scontrol show node standard-0; } | grep -o 'RealMemory=[0-9]*'",
     );
     assert!(seen.starts_with("nfs4") && seen.contains("nosuid,nodev") && seen.contains("vers=4.2"), "{seen}");
     assert!(seen.contains("squashed\ndemo\nCPUs=2\n"), "{seen}");
     assert!(seen.contains("proctrack/cgroup") && seen.contains("task/cgroup,task/affinity"), "{seen}");
+    let memory = seen.lines().filter_map(|line| line.strip_prefix("RealMemory=")?.parse::<u32>().ok());
+    let [has, promised] = memory.collect::<Vec<_>>()[..] else { panic!("{seen}") };
+    assert!(promised <= has && promised * 100 >= has * 95 && has <= 512, "{seen}");
+    let share = lab.on("standard-0", &format!("findmnt -no FSTYPE,OPTIONS {SHARE}"));
+    assert!(share.starts_with("nfs4") && share.contains("nosuid,nodev"), "{share}");
 }
 
 /// Root of a compute node takes from control by NFS what it is given, and nothing else.

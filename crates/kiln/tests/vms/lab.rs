@@ -13,23 +13,37 @@ const CLUSTER: &str = "vms";
 /// What addresses of the nodes begin with.
 const SUBNET: &str = "10.42.0.";
 const USER: &str = "demo";
+/// Of the services.
+const TIME_SERVER: &str = "172.24.5.1";
 /// Two disks that can be told by their names alone.
 pub const DISKS: [&str; 2] = ["vms-first", "vms-second"];
 /// More than anything takes on a machine that has much else to do: every instruction is emulated.
 const LIMIT: Duration = Duration::from_secs(1500);
 
-/// For work on scenarios: the directory of a cluster that is up already, and stays.
+/// For work on scenarios: the directory of a cluster that stays, and may be up already.
 pub fn kept() -> Option<PathBuf> {
     std::env::var_os("KILN_TEST_CLUSTER").map(PathBuf::from)
+}
+
+/// What clusters differ in.
+#[derive(Clone, Copy)]
+pub struct Site {
+    /// Debian release of the images.
+    pub debian: &'static str,
+    /// More packages of the images.
+    pub packages: &'static str,
+    /// More of the table of the cloud.
+    pub cloud: &'static str,
 }
 
 pub struct Lab {
     cluster: ClusterDir,
     /// Where the image comes from.
     pub local: ClusterDir,
-    /// Debian release of the images.
-    debian: &'static str,
+    pub site: Site,
     access_rules: Vec<serde_json::Value>,
+    /// Of anybody. Root disks that Nova has made into volumes have no name.
+    volumes: serde_json::Value,
 }
 
 impl Deref for Lab {
@@ -47,32 +61,41 @@ fn local_root() -> PathBuf {
 }
 
 /// The file of the local cloud, with the image that the end-to-end suites have built.
-fn local_cluster(debian: &str) -> ClusterDir {
+fn local_cluster(Site { debian, packages, .. }: Site) -> ClusterDir {
     let mut local = ClusterDir::new();
     local.environment = vec![("KILN_LOCAL_ROOT".into(), local_root().display().to_string())];
     local.write_file(&format!(
         "[cluster]\nname = \"local\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a1\"\n\
-         [image.default]\nsource = \"{debian}\"\ncommands = [\"{QUICK_LOGIN}\"]\n"
+         [image.default]\nsource = \"{debian}\"\ncommands = [\"{QUICK_LOGIN}\"]\npackages = [{packages}]\n"
     ));
     local
 }
 
+/// As a site names its own time server.
+fn time_source(role: &str) -> String {
+    format!(
+        "[role.{role}]\ncommands = [\"chronyc reload sources\"]\n\n\
+         [[role.{role}.file]]\npath = \"/etc/chrony/sources.d/site.sources\"\n\
+         content = \"server {TIME_SERVER} iburst\\n\"\n\n"
+    )
+}
+
 impl Lab {
-    pub fn new(debian: &'static str) -> Lab {
-        let kept = kept();
-        let is_new = kept.is_none();
-        let mut cluster = kept.map_or_else(ClusterDir::new, ClusterDir::at);
+    pub fn new(site: Site) -> Lab {
+        let mut cluster = kept().map_or_else(ClusterDir::new, ClusterDir::at);
+        let is_new = !cluster.path("cluster.toml").exists();
         cluster.environment = vec![
             ("OS_CLIENT_CONFIG_FILE".into(), services().display().to_string()),
             ("NO_PROXY".into(), "*".into()),
         ];
-        let lab =
-            Lab { cluster, local: local_cluster(debian), debian, access_rules: project::access_rules() };
+        let access_rules = project::access_rules();
+        let mut lab = Lab { cluster, local: local_cluster(site), site, access_rules, volumes: volumes() };
         if is_new {
             lab.make_key();
             lab.write_file(&lab.example());
             // What a run that was cut off has left.
             lab.clear();
+            lab.volumes = volumes();
         }
         lab
     }
@@ -88,7 +111,7 @@ impl Lab {
         let key = std::fs::read_to_string(self.path("user_key.pub")).expect("the public key");
         format!(
             "[cluster]\nname = \"{CLUSTER}\"\n\n[cloud]\nkind = \"openstack\"\ncloud = \"demo\"\n\
-             subnet = \"{SUBNET}0/24\"\nexternal_network = \"public\"\n\n\
+             subnet = \"{SUBNET}0/24\"\nexternal_network = \"public\"\n{5}\n\
              [image.default]\nprebuilt = \"{0}\"\nsystem = \"{1}\"\n\n\
              [image.next]\nprebuilt = \"{2}\"\nsystem = \"{1}\"\n\n\
              [control]\nflavor = \"vm.768\"\nimage = \"default\"\n\n\
@@ -96,12 +119,14 @@ impl Lab {
              [compute.standard]\nnodes = \"standard-[0-1]\"\nflavor = \"vm.512.2\"\nimage = \"default\"\n\n\
              [compute.burst]\nnodes = \"burst-0\"\nflavor = \"vm.512\"\nimage = \"default\"\n\
              elastic = {{ idle = \"30s\" }}\n\n\
-             [slurm.config]\nResumeTimeout = 1800\n\n\
+             [slurm.config]\nResumeTimeout = 1800\n\n{4}\
              [user.{USER}]\nuid = 2001\nssh_keys = [\"{3}\"]\n",
             DISKS[0],
-            self.debian,
+            self.site.debian,
             DISKS[1],
-            key.trim()
+            key.trim(),
+            ["control", "login", "compute"].map(time_source).concat(),
+            self.site.cloud
         )
     }
 
@@ -137,7 +162,7 @@ impl Lab {
             "-o",
             "ConnectTimeout=120",
         ])
-        .args(["-o", "StrictHostKeyChecking=yes", "-o", "LogLevel=ERROR"])
+        .args(["-o", "StrictHostKeyChecking=yes"])
         .args(["-o", &format!("HostKeyAlias={node}")])
         .arg("-o")
         .arg(format!("UserKnownHostsFile={}", self.path(".kiln/known_hosts").display()))
@@ -183,6 +208,9 @@ impl Lab {
     pub fn leftovers(&self) -> Vec<String> {
         let mut found = project::leftovers(CLUSTER, SUBNET);
         let rules = project::access_rules();
+        if volumes() != self.volumes {
+            found.push(format!("volumes: {}", volumes()));
+        }
         found.extend(rules.iter().filter(|rule| !self.access_rules.contains(rule)).map(ToString::to_string));
         found
     }
@@ -199,6 +227,10 @@ impl Lab {
         println!("{}", printed(&self.try_kiln(&["status"])));
         println!("{}", printed(&self.try_kiln(&["events", "--most", "60"])));
     }
+}
+
+fn volumes() -> serde_json::Value {
+    project::openstack(&["volume list"]).remove(0)
 }
 
 pub fn wait(what: &str, mut is_so: impl FnMut() -> bool) {

@@ -11,25 +11,31 @@ mod client;
 #[path = "../lab/cluster_dir.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod cluster_dir;
+mod control;
+mod faults;
+mod image;
 mod jobs;
 mod lab;
 #[path = "../lab/project.rs"]
 mod project;
 mod raise;
 mod renewal;
+#[path = "../lab/repository.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod repository;
+mod services;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use lab::Lab;
+use lab::{Lab, Site};
 
 type Scenario = (&'static str, fn(&Lab));
 
 struct Suite {
     name: &'static str,
-    /// Debian release of the images.
-    debian: &'static str,
+    site: Site,
     scenarios: &'static [&'static [Scenario]],
 }
 
@@ -42,10 +48,47 @@ const SHORT: &[Scenario] = &[
     ("home directories are shared as documented", jobs::homes),
     ("root of a node gets nothing else by NFS", jobs::exports),
     ("a clock that is wrong is told", jobs::clock),
-    ("a node gets a new image while another comes for a job", renewal::rollout_and_elastic),
+    ROLLOUT,
+];
+const ROLLOUT: Scenario =
+    ("a node gets a new image while another comes for a job", renewal::rollout_and_elastic);
+const RENEWAL: &[Scenario] = &[ROLLOUT];
+
+const BUILT: Scenario = ("an image is built on a server, and boots as a node", image::built);
+
+/// What is lost, and what breaks.
+const LONG: &[Scenario] = &[
+    ("a job outlives a restart of the NFS server and of control", control::restarted),
+    ("control gets a new root disk, and keeps what it knew", control::rebuilt),
+    ("control is deleted behind Kiln's back, and comes back", control::lost),
+    ("a canary that fails goes back to the old root disk", renewal::canary),
+    BUILT,
+    ("a machine ends under a job", faults::killed),
+    ("a machine that the hypervisor cannot start", faults::cannot_start),
+    ("nova-compute ends while it replaces a root disk", faults::rebuild_cut_off),
+    ("a machine boots while there is no DHCP", faults::without_dhcp),
+    ("a node without its config drive asks the metadata service", faults::without_config_drive),
 ];
 
-const SUITES: &[Suite] = &[Suite { name: "short", debian: "bookworm", scenarios: &[SHORT] }];
+/// What an administrator wants first, on another release of Slurm and of the system.
+const BASIC: &[Scenario] = SHORT.split_at(6).0;
+
+const BOOKWORM: Site = Site { debian: "bookworm", packages: "", cloud: "" };
+const TRIXIE: Site = Site { debian: "trixie", ..BOOKWORM };
+/// As Debian's own cloud images are, with root disks that are volumes.
+const STOCK: Site = Site {
+    packages: "\"cloud-init\", \"netplan.io\"",
+    cloud: "root_disk = { size = \"4 GiB\" }\n",
+    ..BOOKWORM
+};
+const LAYOUT: &[Scenario] = &[("cloud-init and Kiln each do their part", image::beside_cloud_init)];
+
+const SUITES: &[Suite] = &[
+    Suite { name: "short", site: BOOKWORM, scenarios: &[SHORT] },
+    Suite { name: "long", site: BOOKWORM, scenarios: &[SHORT.split_at(3).0, LONG] },
+    Suite { name: "trixie", site: TRIXIE, scenarios: &[BASIC, LONG, RENEWAL] },
+    Suite { name: "stock", site: STOCK, scenarios: &[SHORT.split_at(3).0, RENEWAL, LAYOUT, &[BUILT]] },
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
@@ -62,7 +105,7 @@ fn main() -> ExitCode {
 /// Whether all went well.
 fn run(suite: &Suite) -> bool {
     println!("suite {}", suite.name);
-    let lab = Lab::new(suite.debian);
+    let lab = Lab::new(suite.site);
     let only = std::env::var("KILN_TEST_ONLY").unwrap_or_default();
     let is_wanted = |name: &str| only.split(',').any(|word| name.contains(word));
     let scenarios = suite.scenarios.iter().copied().flatten().filter(|(name, _)| is_wanted(name));

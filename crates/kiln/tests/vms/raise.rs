@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use serde_json::Value;
+
 use crate::client::attempt;
 use crate::cluster_dir::printed;
 use crate::lab::{DISKS, Lab, wait};
@@ -28,14 +30,20 @@ pub fn up(lab: &Lab) {
     println!("{said}");
     assert!(up.status.success(), "kiln up ended with {}", up.status);
     part.end("up");
-    let status = lab.json(&["status"]);
-    let verdicts = status["nodes"].as_array().expect("nodes").iter().map(|node| &node["verdict"]);
-    assert!(verdicts.clone().all(|verdict| verdict == "ok"), "{status}");
+    // Clocks are right some seconds after they have heard of their server.
+    wait("every node is well", || all_well(lab));
     // Where people log in is said at the end, and by `status`.
     let address = lab.login_address();
     assert!(said.contains(&format!("login-0 is reached from outside at {address}")), "{said}");
     assert!(lab.kiln(&["status"]).contains(&address), "status does not show {address}");
     part.end("status");
+}
+
+pub fn all_well(lab: &Lab) -> bool {
+    let status = lab.try_kiln(&["--json", "status"]);
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
+    let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
+    !nodes.is_empty() && nodes.iter().all(|node| node["verdict"] == "ok")
 }
 
 /// An ordinary user logs in where anybody would.

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
 
-use super::{Daemon, forward, host, networks};
+use super::{Daemon, forward, host, metadata, networks};
 use crate::Result;
 use crate::local::exec;
 
@@ -16,23 +16,35 @@ pub const METADATA: Ipv4Addr = Ipv4Addr::new(169, 254, 169, 254);
 impl Daemon {
     /// Makes the host's rules match the networks on record. The host is to be locked meanwhile.
     pub fn sync_firewall(&self) -> Result<()> {
-        let networks: Vec<_> =
-            self.world().networks.iter().map(|n| (networks::bridge(&n.id), n.cidr)).collect();
+        let ways = |n: &crate::Network| Ways {
+            bridge: networks::bridge(&n.id),
+            cidr: n.cidr,
+            metadata_port: metadata::elsewhere(n).unwrap_or(self.metadata_port),
+        };
+        let networks: Vec<Ways> = self.world().networks.iter().map(ways).collect();
         let table = self.name_on_host();
-        let bridges: Vec<_> = networks.iter().map(|(bridge, _)| bridge.clone()).collect();
+        let bridges: Vec<_> = networks.iter().map(|network| network.bridge.clone()).collect();
         forward::allow(&bridges, &table)?;
         if networks.is_empty() {
             exec::nft(&format!("add table ip {table}\ndelete table ip {table}\n"))?;
             return host::restore();
         }
         host::prepare()?;
-        exec::nft(&rules(&table, &networks, self.metadata_port))
+        exec::nft(&rules(&table, &networks))
     }
 }
 
-fn rules(table: &str, networks: &[(String, Ipv4Net)], port: u16) -> String {
+/// A network, as the host's rules see it.
+struct Ways {
+    bridge: String,
+    cidr: Ipv4Net,
+    /// Of the gateway.
+    metadata_port: u16,
+}
+
+fn rules(table: &str, networks: &[Ways]) -> String {
     let [mut nat, mut metadata, mut direct, mut apart] = [const { String::new() }; 4];
-    for (bridge, cidr) in networks {
+    for Ways { bridge, cidr, metadata_port: port } in networks {
         let gateway = networks::gateway(*cidr);
         let _ = writeln!(nat, "  ip saddr {cidr} oifname != \"{bridge}\" masquerade");
         let _ = writeln!(
@@ -61,14 +73,16 @@ mod tests {
 
     #[test]
     fn one_table_for_all_networks() {
-        let networks = [
-            ("kb1".to_string(), "10.213.1.0/24".parse().unwrap()),
-            ("kb2".to_string(), "10.213.2.0/24".parse().unwrap()),
-        ];
-        let text = rules("kiln-x", &networks, 4000);
+        let network = |bridge: &str, cidr: &str, metadata_port| Ways {
+            bridge: bridge.into(),
+            cidr: cidr.parse().unwrap(),
+            metadata_port,
+        };
+        let networks = [network("kb1", "10.213.1.0/24", 4000), network("kb2", "10.213.2.0/24", 4080)];
+        let text = rules("kiln-x", &networks);
         assert_eq!(text.matches("masquerade").count(), 2);
         assert!(
-            text.contains("iifname \"kb2\" ip daddr 169.254.169.254 tcp dport 80 dnat to 10.213.2.1:4000")
+            text.contains("iifname \"kb2\" ip daddr 169.254.169.254 tcp dport 80 dnat to 10.213.2.1:4080")
         );
         assert!(
             text.contains("ip daddr 10.213.1.1 tcp dport 4000 ct original ip daddr != 169.254.169.254 drop")

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::access::Caller;
 use super::records::{InstanceRecord, Phase};
-use super::{Daemon, lock, networks, store};
+use super::{Daemon, lock, metadata, networks, store};
 use crate::local::plan::{self, Bind, BootPlan, Port};
 use crate::local::{cgroup, executable, names, port, sys};
 use crate::{Error, Result};
@@ -117,8 +117,11 @@ impl Daemon {
         for id in &record.security_groups {
             rules.extend(world.groups.get(id)?.rules.iter().cloned());
         }
-        let config = self.instance_dir(&record.id).join("config");
-        let mut binds = vec![Bind { from: config, to: "/mnt/config".into(), read_only: true }];
+        let mut binds = Vec::new();
+        if metadata::elsewhere(network).is_none() {
+            let config = self.instance_dir(&record.id).join("config");
+            binds.push(Bind { from: config, to: "/mnt/config".into(), read_only: true });
+        }
         for attachment in &record.volumes {
             let volume = world.volumes.get(&attachment.volume)?;
             binds.push(Bind {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::records::{InstanceRecord, Phase};
 use super::{Daemon, networks, store};
-use crate::local::names;
+use crate::local::{METADATA_PORT, names};
 use crate::{Error, Network, Result};
 
 impl Daemon {
@@ -36,14 +36,23 @@ impl Daemon {
         }
     }
 
+    /// Nothing is written where the network's instances have none.
     pub fn write_config_drive(&self, record: &InstanceRecord) -> Result<()> {
         let network = self.world().networks.get(&record.network)?.clone();
+        if elsewhere(&network).is_some() {
+            return Ok(());
+        }
         let dir = self.instance_dir(&record.id).join("config/openstack/latest");
         store::make_dir(&dir)?;
         FILES.iter().try_for_each(|(name, content)| {
             store::write_file(&dir.join(name), content(record, &network).as_bytes())
         })
     }
+}
+
+/// The port of the gateway where somebody else serves the metadata of a network's instances.
+pub fn elsewhere(network: &Network) -> Option<u16> {
+    network.labels.get(METADATA_PORT)?.parse().ok()
 }
 
 type Content = fn(&InstanceRecord, &Network) -> String;

@@ -181,13 +181,13 @@ impl Daemon {
     }
 
     fn bootstrap(&self, plain: Plain, suite: &str, dir: &Path) -> Result<()> {
-        let argv = (plain.bootstrap.command)(suite);
+        check_keyring(plain.bootstrap, suite)?;
+        let argv = (plain.bootstrap.command)(suite, &dir.to_string_lossy());
         let program = argv.first().map_or("", String::as_str);
         let failed = |e: std::io::Error| Error::failed(format!("cannot run {program}")).because(e);
         let mut command = Command::new(program);
         command
             .args(&argv[1..])
-            .arg(dir)
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -214,9 +214,22 @@ impl Daemon {
 }
 
 fn system_digest(plain: Plain, suite: &str) -> String {
-    let command = (plain.bootstrap.command)(suite).join(" ");
-    let ingredients = [&command, &plain.bootstrap.masked.join(" "), &host_key_unit(plain.family)];
-    names::sha256_hex(ingredients.map(String::as_str).join("\n").as_bytes())
+    // Wherever it is made.
+    let command = (plain.bootstrap.command)(suite, "").join(" ");
+    let ingredients = [command.trim_end(), &plain.bootstrap.masked.join(" "), &host_key_unit(plain.family)];
+    names::sha256_hex(ingredients.join("\n").as_bytes())
+}
+
+/// In one sentence, before apt says it in many.
+fn check_keyring(bootstrap: &Bootstrap, suite: &str) -> Result<()> {
+    match bootstrap.keyring {
+        Some(keys) if !Path::new(keys.path).is_file() => Err(Error::unsupported(format!(
+            "the keys that packages of {suite} are signed with are missing: {}; install {}",
+            keys.path, keys.package
+        ))
+        .with_hint(keys.hint)),
+        _ => Ok(()),
+    }
 }
 
 /// By size and time: reading a hundred megabytes on every request would be felt.
@@ -269,4 +282,26 @@ fn install_program(dir: &Path, executable: &Path) -> Result<()> {
         )
     };
     install().map_err(|e| Error::failed(format!("cannot install {}", executable.display())).because(e))
+}
+
+#[cfg(test)]
+mod tests {
+    use kiln_distro::Keyring;
+
+    use super::*;
+
+    #[test]
+    fn missing_keys_are_told_with_their_package() {
+        let with = |path| {
+            let keyring = Some(Keyring { path, package: "some-keyring", hint: "it is over there" });
+            Bootstrap { command: |_, _| Vec::new(), keyring, step: "", masked: &[] }
+        };
+        let missing = check_keyring(&with("/nonexistent/keys.gpg"), "noble").unwrap_err();
+        assert_eq!(
+            missing.to_string(),
+            "the keys that packages of noble are signed with are missing: /nonexistent/keys.gpg; install some-keyring"
+        );
+        assert_eq!(missing.hint(), Some("it is over there"));
+        assert!(check_keyring(&with("/proc/version"), "noble").is_ok());
+    }
 }

@@ -21,7 +21,7 @@ impl Daemon {
     /// Names are unique in the whole cloud: that is how volumes made by hand are referred to.
     pub fn create_volume(&self, caller: &Caller, new: NewVolume) -> Result<Volume> {
         caller.check_labels(&new.labels)?;
-        names::check_name(&new.name)?;
+        names::check_volume_name(&new.name)?;
         let mut world = self.world();
         if world.volumes.iter().any(|v| v.name == new.name) {
             return Err(Error::conflict(format!("there is a volume {} already", new.name)));

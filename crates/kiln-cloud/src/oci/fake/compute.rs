@@ -41,7 +41,7 @@ pub fn launch(world: &mut World, request: &Request<'_>) -> Outcome {
         return Err(invalid(format!("shapeConfig of shape {shape}")));
     }
     let image = body["sourceDetails"]["imageId"].as_str().ok_or_else(|| lacks("sourceDetails.imageId"))?;
-    check_image(world, image)?;
+    super::images::check(world, image, &shape)?;
     check_metadata(&body["metadata"])?;
     let there = world.list("instances").iter().filter(|instance| instance.is_there()).count();
     if there >= world.limit {
@@ -93,9 +93,20 @@ pub fn launch(world: &mut World, request: &Request<'_>) -> Outcome {
     let (image, name) = (image.to_string(), value["displayName"].clone());
     let id = world.add("instances", value);
     world.remember(request, "instances", &id);
+    if world.lags {
+        world.unlisted.insert(id.clone());
+    }
     let work = begin(world, "LaunchInstance", &id);
+    if world.quietly_full.contains(&(domain.clone(), shape.clone())) {
+        fail_later(world, &id, &work, "OutOfHostCapacity", "Out of host capacity.");
+        let shown = world.need("instances", &id).map(Resource::show)?;
+        return Ok(shown.with("opc-work-request-id", work));
+    }
     let vnic_id = world.ocid("vnic");
-    let public = (vnic["assignPublicIp"] == true).then(|| format!("192.0.2.{}", world.next() % 250 + 1));
+    let public = (vnic["assignPublicIp"] == true).then(|| match world.place {
+        Some(_) => address.clone(),
+        None => format!("192.0.2.{}", world.next() % 250 + 1),
+    });
     let vnic = json!({
         "id": vnic_id, "availabilityDomain": domain, "compartmentId": COMPARTMENT, "displayName": name,
         "lifecycleState": "AVAILABLE", "isPrimary": true, "nsgIds": vnic["nsgIds"], "privateIp": address,
@@ -113,11 +124,7 @@ pub fn launch(world: &mut World, request: &Request<'_>) -> Outcome {
     let attachment = world.add("vnicAttachments", attachment);
     world.later(1, "vnicAttachments", &attachment, "ATTACHING", "ATTACHED");
     if let Some((code, message)) = world.breaks.clone() {
-        let (id, work) = (id.clone(), work.clone());
-        world.after(2, move |world| {
-            end(world, &work, Some((&code, &message)));
-            remove(world, &id);
-        });
+        fail_later(world, &id, &work, &code, &message);
     } else {
         new_boot_volume(world, &id, &domain, &image);
         for volume in body["launchVolumeAttachments"].as_array().into_iter().flatten() {
@@ -137,6 +144,15 @@ pub fn launch(world: &mut World, request: &Request<'_>) -> Outcome {
     Ok(shown.with("opc-work-request-id", work))
 }
 
+/// A launch that was accepted comes to nothing, and only its work request says why.
+fn fail_later(world: &mut World, id: &str, work: &str, code: &str, message: &str) {
+    let [id, work, code, message] = [id, work, code, message].map(String::from);
+    world.after(2, move |world| {
+        end(world, &work, Some((&code, &message)));
+        remove(world, &id);
+    });
+}
+
 /// As a map of strings that is not too large.
 fn check_metadata(metadata: &Value) -> Result<(), Answer> {
     let Some(all) = metadata.as_object() else { return Err(invalid("metadata")) };
@@ -144,11 +160,6 @@ fn check_metadata(metadata: &Value) -> Result<(), Answer> {
         return Err(invalid("metadata: more than 32000 bytes, or not text"));
     }
     Ok(())
-}
-
-fn check_image(world: &World, image: &str) -> Result<(), Answer> {
-    let image = world.need("images", image)?;
-    if image.state() == "AVAILABLE" { Ok(()) } else { Err(invalid("the image is not available")) }
 }
 
 fn attach(world: &mut World, word: &str, domain: &str, instance: &str, state: &str) -> Value {
@@ -178,14 +189,20 @@ fn new_boot_volume(world: &mut World, instance: &str, domain: &str, image: &str)
 
 /// Boot volume and its attachment go.
 fn drop_boot_volume(world: &mut World, instance: &str) {
-    let of = |kind: &str, world: &World| -> Vec<Value> {
-        let all = world.list(kind).iter().filter(|r| r.value["instanceId"] == instance && r.is_there());
-        all.map(|r| r.value.clone()).collect()
-    };
-    for attachment in of("bootVolumeAttachments", world) {
-        world.set("bootVolumeAttachments", text(&attachment["id"]), "lifecycleState", json!("DETACHED"));
-        world.set("bootVolumes", text(&attachment["bootVolumeId"]), "lifecycleState", json!("TERMINATED"));
+    for volume in detach_boot_volume(world, instance) {
+        world.set("bootVolumes", &volume, "lifecycleState", json!("TERMINATED"));
     }
+}
+
+/// The volumes that it had.
+fn detach_boot_volume(world: &mut World, instance: &str) -> Vec<String> {
+    let of = |r: &&Resource| r.value["instanceId"] == instance && r.is_there();
+    let all = world.list("bootVolumeAttachments").iter().filter(of);
+    let all: Vec<Value> = all.map(|r| r.value.clone()).collect();
+    for attachment in &all {
+        world.set("bootVolumeAttachments", text(&attachment["id"]), "lifecycleState", json!("DETACHED"));
+    }
+    all.iter().map(|attachment| text(&attachment["bootVolumeId"]).to_string()).collect()
 }
 
 fn text(value: &Value) -> &str {
@@ -251,6 +268,9 @@ pub fn act(world: &mut World, request: &Request<'_>, id: &str) -> Outcome {
     if state != from {
         return Err(busy(format!("The instance is {state}, which does not allow {action}")));
     }
+    if from == to {
+        *world.resets.entry(id.to_string()).or_default() += 1;
+    }
     world.set("instances", id, "lifecycleState", json!(on_the_way));
     world.later(2, "instances", id, on_the_way, to);
     world.need("instances", id).map(Resource::show)
@@ -274,7 +294,7 @@ pub fn update(world: &mut World, request: &Request<'_>, id: &str) -> Outcome {
             return Err(invalid("Boot volume replacement is not supported for bare metal instances"));
         }
         let image = source["imageId"].as_str().ok_or_else(|| lacks("sourceDetails.imageId"))?.to_string();
-        check_image(world, &image)?;
+        super::images::check(world, &image, text(&there["shape"]))?;
         let state = text(&there["lifecycleState"]).to_string();
         if !["RUNNING", "STOPPED"].contains(&state.as_str()) {
             return Err(busy(format!("The instance is {state}")));
@@ -340,12 +360,15 @@ pub fn terminate(world: &mut World, request: &Request<'_>, id: &str) -> Outcome 
         "CREATING_IMAGE" => return Err(busy("The instance is CREATING_IMAGE")),
         _ => {}
     }
-    if request.query.get("preserveBootVolume").is_some_and(|keep| keep == "true") {
-        return Err(invalid("the fake keeps no boot volumes"));
-    }
+    let keep = request.query.get("preserveBootVolume").is_some_and(|keep| keep == "true");
     world.set("instances", id, "lifecycleState", json!("TERMINATING"));
     let owned = id.to_string();
-    world.after(2, move |world| remove(world, &owned));
+    world.after(2, move |world| {
+        if keep {
+            detach_boot_volume(world, &owned);
+        }
+        remove(world, &owned);
+    });
     Ok(Answer::empty())
 }
 
@@ -354,7 +377,8 @@ pub fn capture(world: &mut World, request: &Request<'_>) -> Outcome {
     let value = json!({
         "id": world.ocid("consolehistory"), "availabilityDomain": instance["availabilityDomain"],
         "compartmentId": COMPARTMENT, "displayName": "console history", "instanceId": instance["id"],
-        "lifecycleState": "REQUESTED", "timeCreated": now(), "freeformTags": {}, "definedTags": {},
+        "lifecycleState": "REQUESTED", "timeCreated": now(), "definedTags": {},
+        "freeformTags": request.body.get("freeformTags").cloned().unwrap_or(json!({})),
     });
     let id = world.add("instanceConsoleHistories", value);
     world.remember(request, "instanceConsoleHistories", &id);

@@ -9,6 +9,8 @@ mod answer;
 mod compute;
 mod faults;
 mod images;
+mod machines;
+mod metadata;
 mod network;
 mod objects;
 mod principal;
@@ -21,6 +23,10 @@ mod world;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ipnet::Ipv4Net;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
 pub use faults::Fault;
 pub use server::Exchange;
 
@@ -29,7 +35,10 @@ use super::key::PrivateKey;
 use super::login::{Identity, Login};
 use super::region::Endpoints;
 use super::sign::Signer;
-use crate::{Cloud, Result};
+use crate::local::METADATA_PORT;
+use crate::{Cloud, Error, Labels, NewNetwork, Result};
+use machines::Machines;
+use server::Serves;
 use world::World;
 
 pub const TENANCY: &str = "ocid1.tenancy.oc1..aaaafake";
@@ -46,12 +55,13 @@ pub const EXCHANGES: &str = "KILN_OCI_EXCHANGES";
 pub struct Fake {
     pub url: String,
     world: Arc<Mutex<World>>,
-    serving: tokio::task::JoinHandle<()>,
+    serving: Vec<JoinHandle<()>>,
+    machines: Option<Arc<tokio::sync::Mutex<Machines>>>,
 }
 
 impl Drop for Fake {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.serving.iter().for_each(JoinHandle::abort);
         if let Some(directory) = std::env::var_os(EXCHANGES) {
             self.write_exchanges(std::path::Path::new(&directory));
         }
@@ -61,15 +71,64 @@ impl Drop for Fake {
 impl Fake {
     /// With one user, one compartment, two images and a few shapes.
     pub async fn start() -> std::io::Result<Fake> {
-        let world = Arc::new(Mutex::new(World::new()));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let world = Arc::new(Mutex::new(World::new(&IMAGES)));
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
-        let router = server::router(Arc::clone(&world));
-        let serving = tokio::spawn(async move {
-            // It ends with the test.
-            let _ = axum::serve(listener, router).await;
-        });
-        Ok(Fake { url, world, serving })
+        let serving = vec![server::serve(listener, &world, Serves::Everything)];
+        Ok(Fake { url, world, serving, machines: None })
+    }
+
+    /// With instances that boot: each is a system of a local cloud, on one network of it, whose labels are given. `images`: the
+    /// local cloud's by the names that they have here. [`Fake::remove_machines`] has to be called in the end.
+    pub async fn start_with_machines(
+        cloud: Cloud,
+        labels: Labels,
+        images: &[(&str, String)],
+    ) -> Result<Fake> {
+        let failed = |e: std::io::Error| Error::failed("the fake cannot listen").because(e);
+        // Free on this address, and so most likely on the network's, which is there once the port is known.
+        let free = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
+        let port = free.local_addr().map_err(failed)?.port();
+        let mut labels = labels;
+        labels.insert(METADATA_PORT.into(), port.to_string());
+        let new = NewNetwork { name: "oracle".into(), cidr: None, labels, automatic: None };
+        let network = cloud.create_network(new).await?;
+        let gateway = network.cidr.hosts().next().unwrap_or(network.cidr.network());
+        let api = TcpListener::bind((gateway, 0)).await.map_err(failed)?;
+        let metadata = TcpListener::bind((gateway, port)).await.map_err(failed)?;
+        let url = format!("http://{}", api.local_addr().map_err(failed)?);
+
+        let names: Vec<&str> = images.iter().map(|(name, _)| *name).collect();
+        let mut world = World::new(&names);
+        world.place = Some(network.cidr);
+        let of_cloud = world
+            .list("images")
+            .iter()
+            .zip(images)
+            .map(|(ours, (_, theirs))| (ours.id().into(), theirs.clone()));
+        let machines = Machines::new(cloud, network, of_cloud.collect());
+        let machines = Arc::new(tokio::sync::Mutex::new(machines));
+        let world = Arc::new(Mutex::new(world));
+        let serving = vec![
+            server::serve(api, &world, Serves::Services),
+            server::serve(metadata, &world, Serves::Metadata),
+            tokio::spawn(Machines::follow(Arc::clone(&machines), Arc::clone(&world))),
+        ];
+        Ok(Fake { url, world, serving, machines: Some(machines) })
+    }
+
+    /// The only subnet that there can be where instances boot.
+    pub fn place(&self) -> Option<Ipv4Net> {
+        self.world().place
+    }
+
+    /// From the local cloud, with the network. What the services have is of no account any more.
+    pub async fn remove_machines(&self) -> Result<()> {
+        self.serving.iter().for_each(JoinHandle::abort);
+        match &self.machines {
+            Some(machines) => machines.lock().await.remove().await,
+            None => Ok(()),
+        }
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
@@ -152,6 +211,25 @@ impl Fake {
         self.world().full.insert((domain.to_string(), shape.to_string()));
     }
 
+    /// The same, but launches are accepted, and only their work requests say why nothing came of them.
+    pub fn fill_quietly(&self, domain: &str, shape: &str) {
+        self.world().quietly_full.insert((domain.to_string(), shape.to_string()));
+    }
+
+    /// Whether listings of instances lag behind: what is launched from now on is in none, until this is taken back.
+    pub fn lag(&self, on: bool) {
+        let mut world = self.world();
+        world.lags = on;
+        if !on {
+            world.unlisted.clear();
+        }
+    }
+
+    /// Where instances of a name are that are there.
+    pub fn domains_of(&self, name: &str) -> Vec<String> {
+        self.world().domains_of(name)
+    }
+
     /// Launches that are accepted from now on fail later, for this reason.
     pub fn break_launches(&self, reason: Option<(&str, &str)>) {
         self.world().breaks = reason.map(|(code, message)| (code.to_string(), message.to_string()));
@@ -168,6 +246,18 @@ impl Fake {
         let path = directory.join(format!("{:016x}.jsonl", rand::random::<u64>()));
         if let Err(error) = std::fs::write(&path, lines.join("\n") + "\n") {
             eprintln!("{}: {error}", path.display());
+        }
+    }
+
+    /// Objects and uploads that are there seem to have been there for days.
+    pub fn age_objects(&self) {
+        let mut world = self.world();
+        let long_ago = "2020-01-01T00:00:00.000Z";
+        for object in world.buckets.values_mut().flat_map(|objects| objects.values_mut()) {
+            object.created = long_ago.into();
+        }
+        for upload in world.uploads.values_mut() {
+            upload.created = long_ago.into();
         }
     }
 

@@ -67,6 +67,9 @@ fn net(value: &Value) -> Result<Ipv4Net, Answer> {
 
 fn check_subnet(world: &World, body: &Value) -> Result<(), Answer> {
     let cidr = net(&body["cidrBlock"])?;
+    if let Some(place) = world.place.filter(|place| *place != cidr) {
+        return Err(invalid(format!("Instances boot in {place} here, and nowhere else")));
+    }
     let vcn = world.need("vcns", body["vcnId"].as_str().unwrap_or_default())?;
     let blocks = vcn.value["cidrBlocks"].as_array().cloned().unwrap_or_default();
     if !blocks.iter().filter_map(|block| net(block).ok()).any(|block| block.contains(&cidr)) {
@@ -165,7 +168,7 @@ fn kept(group: &str) -> String {
     format!("rules of {group}")
 }
 
-fn rules_of(world: &World, group: &str) -> Vec<Value> {
+pub fn rules_of(world: &World, group: &str) -> Vec<Value> {
     let all = world.get("securityRules", &kept(group)).map(|r| r.value["rules"].clone());
     all.and_then(|all| all.as_array().cloned()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Instances as callers: their metadata service, tokens for certificates, and what a policy lets them do.
+//! Instances as callers: tokens for certificates, and what a policy lets them do.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -12,21 +12,6 @@ use super::world::World;
 
 /// In seconds.
 const LIFE: i64 = 1200;
-
-/// Without the header it might be somebody else's request that an instance was made to send.
-pub fn metadata(target: &str, authorization: Option<&str>) -> Answer {
-    if authorization != Some("Bearer Oracle") {
-        return Answer { status: 401, ..Answer::default() };
-    }
-    let document = match target {
-        "/opc/v2/instance/region" => Some("phx".to_string()),
-        _ => target.strip_prefix("/opc/v2/identity/").and_then(instance_document),
-    };
-    match document {
-        Some(text) => Answer::bytes(text.into_bytes()),
-        None => Answer { status: 404, ..Answer::default() },
-    }
-}
 
 pub fn token(world: &mut World, request: &Request<'_>) -> Outcome {
     if request.caller != Caller::Certificate {

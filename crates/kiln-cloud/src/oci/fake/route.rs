@@ -127,6 +127,8 @@ fn core(world: &mut World, request: &Request<'_>, parts: &[&str]) -> Outcome {
         }
         ("POST", ["images"]) => images::create(world, request),
         ("DELETE", ["images", id]) => images::delete(world, id),
+        ("PUT", ["images", id, "shapes", shape]) => images::fit(world, id, shape),
+        ("DELETE", ["bootVolumes", id]) => storage::delete_boot_volume(world, id),
         ("POST", ["volumes"]) => storage::create(world, request),
         ("PUT", ["volumes", id]) => storage::update(world, request, id),
         ("DELETE", ["volumes", id]) => storage::delete(world, id),

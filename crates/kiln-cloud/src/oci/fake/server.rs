@@ -1,19 +1,22 @@
 //! The HTTP side: reads a request whole, verifies it, lets a fault happen, answers, and notes it all.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
 use axum::http::{HeaderMap, Method, Response, Uri};
 use serde::Serialize;
 use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 use super::answer::{Answer, Content};
 use super::faults::Kind;
 use super::route::{Request, route};
 use super::world::World;
-use super::{lock, principal};
+use super::{lock, metadata};
 
 /// One request and its answer.
 #[derive(Debug, Clone, Serialize)]
@@ -41,12 +44,27 @@ impl Exchange {
 
 type Shared = Arc<Mutex<World>>;
 
-pub fn router(world: Shared) -> Router {
-    Router::new().fallback(answer).with_state(world)
+/// What a listener is for. Whoever reaches the services must not reach an instance's secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Serves {
+    Everything,
+    Services,
+    Metadata,
+}
+
+pub fn serve(listener: TcpListener, world: &Shared, serves: Serves) -> JoinHandle<()> {
+    // Parts of disks are large.
+    let router = Router::new().fallback(answer).layer(DefaultBodyLimit::disable());
+    let router = router.with_state((Arc::clone(world), serves));
+    tokio::spawn(async move {
+        // It ends with the test.
+        let _ = axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>()).await;
+    })
 }
 
 async fn answer(
-    State(world): State<Shared>,
+    State((world, serves)): State<(Shared, Serves)>,
+    ConnectInfo(from): ConnectInfo<SocketAddr>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -60,8 +78,13 @@ async fn answer(
         return cut();
     }
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(String::from);
-    if target.starts_with("/opc/") {
-        return respond(principal::metadata(&target, text("authorization").as_deref()));
+    let is_metadata = match serves {
+        Serves::Everything => target.starts_with("/opc/"),
+        Serves::Services => false,
+        Serves::Metadata => true,
+    };
+    if is_metadata {
+        return respond(metadata::answer(&world, from.ip(), &target, text("authorization").as_deref()));
     }
     let outcome = match (&fault, world.keys.verify(&method, &target, &headers, &body)) {
         (_, Err(refusal)) => refusal,

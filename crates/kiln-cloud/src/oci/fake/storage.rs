@@ -45,6 +45,16 @@ pub fn update(world: &mut World, request: &Request<'_>, id: &str) -> Outcome {
     world.need("volumes", id).map(Resource::show)
 }
 
+pub fn delete_boot_volume(world: &mut World, id: &str) -> Outcome {
+    world.need("bootVolumes", id)?;
+    let of = |a: &Resource| a.is_there() && a.value["bootVolumeId"] == id;
+    if world.list("bootVolumeAttachments").iter().any(of) {
+        return Err(busy("The boot volume is attached"));
+    }
+    world.set("bootVolumes", id, "lifecycleState", json!("TERMINATED"));
+    Ok(Answer::empty())
+}
+
 pub fn delete(world: &mut World, id: &str) -> Outcome {
     world.need("volumes", id)?;
     let held = world.list("volumeAttachments").iter().any(|a| a.is_there() && a.value["volumeId"] == id);

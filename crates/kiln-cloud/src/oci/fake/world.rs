@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use axum::http::Method;
+use ipnet::Ipv4Net;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Outcome, lacks, not_found, refuse};
 use super::faults::{Fault, Kind};
+use super::objects::{Object, Upload};
 use super::route::Request;
 use super::server::Exchange;
 use super::verify::Keys;
-use super::{COMPARTMENT, IMAGES, TENANCY};
+use super::{COMPARTMENT, TENANCY};
 
 pub type Event = Box<dyn FnOnce(&mut World) + Send>;
 
@@ -20,7 +22,11 @@ pub struct World {
     /// By kind, in the order of their creation.
     pub all: BTreeMap<&'static str, Vec<Resource>>,
     /// Objects by bucket and name.
-    pub buckets: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
+    pub buckets: BTreeMap<String, BTreeMap<String, Object>>,
+    /// Uploads in parts that are under way, by id.
+    pub uploads: BTreeMap<String, Upload>,
+    /// Shapes that imported images go with.
+    pub fits: BTreeMap<String, BTreeSet<String>>,
     /// What was made with a token: kind, id, and the request.
     pub tokens: BTreeMap<String, (&'static str, String, Value)>,
     pub keys: Keys,
@@ -31,7 +37,15 @@ pub struct World {
     pub page: usize,
     pub limit: usize,
     pub full: BTreeSet<(String, String)>,
+    pub quietly_full: BTreeSet<(String, String)>,
+    pub lags: bool,
+    /// Instances that no listing has yet.
+    pub unlisted: BTreeSet<String>,
     pub breaks: Option<(String, String)>,
+    /// How often each instance was reset.
+    pub resets: BTreeMap<String, u64>,
+    /// Where instances boot: the one subnet that there can be. They are reached there from outside, too.
+    pub place: Option<Ipv4Net>,
     agenda: Vec<(Instant, Event)>,
     serial: u64,
 }
@@ -66,10 +80,12 @@ impl Resource {
 pub const DOMAINS: [&str; 3] = ["Fake:PHX-AD-1", "Fake:PHX-AD-2", "Fake:PHX-AD-3"];
 
 impl World {
-    pub fn new() -> World {
+    pub fn new(images: &[&str]) -> World {
         let mut world = World {
             all: BTreeMap::new(),
             buckets: BTreeMap::new(),
+            uploads: BTreeMap::new(),
+            fits: BTreeMap::new(),
             tokens: BTreeMap::new(),
             keys: Keys::new(),
             faults: Vec::new(),
@@ -79,14 +95,19 @@ impl World {
             page: 2,
             limit: 1000,
             full: BTreeSet::new(),
+            quietly_full: BTreeSet::new(),
+            lags: false,
+            unlisted: BTreeSet::new(),
             breaks: None,
+            resets: BTreeMap::new(),
+            place: None,
             agenda: Vec::new(),
             serial: 0,
         };
         for name in DOMAINS {
             world.give("availabilityDomains", json!({ "name": name, "id": format!("ocid1.availabilitydomain.oc1..{}", &name[12..]), "compartmentId": TENANCY }));
         }
-        for name in IMAGES {
+        for name in images {
             let id = world.ocid("image");
             world.give("images", json!({
                 "id": id, "displayName": name, "compartmentId": COMPARTMENT, "createImageAllowed": true,
@@ -248,7 +269,8 @@ impl World {
                     .is_none_or(|wanted| resource.value[*name].as_str() == Some(wanted.as_str()))
             })
         };
-        let all: Vec<Value> = self.list(kind).iter().filter(matches).map(|r| r.value.clone()).collect();
+        let listed = self.list(kind).iter().filter(|r| !self.unlisted.contains(r.id()));
+        let all: Vec<Value> = listed.filter(matches).map(|r| r.value.clone()).collect();
         // The only listing that takes no page.
         if kind == "availabilityDomains" {
             return Ok(Answer::json(json!(all)));
@@ -273,12 +295,20 @@ impl World {
             );
         }
         left.extend(self.buckets.keys().map(|name| format!("buckets {name}")));
+        let objects = self.buckets.values().flat_map(BTreeMap::keys);
+        left.extend(objects.map(|name| format!("objects {name}")));
+        left.extend(self.uploads.values().map(|upload| format!("uploads {}", upload.object)));
         left
     }
 
     pub fn count(&self, name: &str) -> usize {
+        self.domains_of(name).len()
+    }
+
+    pub fn domains_of(&self, name: &str) -> Vec<String> {
         let there = self.list("instances").iter().filter(|r| r.is_there());
-        there.filter(|r| r.value["displayName"] == name).count()
+        let same = there.filter(|r| r.value["displayName"] == name);
+        same.filter_map(|r| r.value["availabilityDomain"].as_str().map(String::from)).collect()
     }
 }
 

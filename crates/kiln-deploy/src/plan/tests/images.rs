@@ -50,6 +50,35 @@ fn a_plan_keeps_to_slurms_releases() {
     assert_eq!(refusal("24.11.5-4", "24.11.5-4", "26.05.5-1").as_deref(), Some(newer));
 }
 
+/// Compute nodes would be configured for the other family while they still have the old image. Others are rebuilt first.
+#[test]
+fn a_compute_node_keeps_its_family() {
+    let el = "[image.default]\nprebuilt = \"p\"\nsystem = \"rocky9\"\n[compute.batch]";
+    let el = spec(&FILE.replace("[compute.batch]", el));
+    let of_family = |id: &str, family: &str| {
+        let mut image = image(id, "22.05.8-1");
+        let manifest = image.properties.get_mut("kiln_manifest").unwrap();
+        *manifest = manifest.replacen('{', &format!("{{\"family\":\"{family}\","), 1);
+        image
+    };
+    let refusal = |present: &str| {
+        let observed = Observed { images: vec![of_family("old", present)], ..whole(&el) };
+        plan(&el, &observed, &built("old")).err()
+    };
+    assert_eq!(refusal("el").map(|error| error.to_string()), None);
+    let refused = refusal("debian").expect("refused");
+    let said =
+        "compute.standard has nodes of the debian family of systems; image default is of the el family";
+    assert_eq!(refused.to_string(), said);
+    assert!(refused.hint().is_some_and(|hint| hint.contains("a group of another name")));
+    // Only of compute nodes, and only where there are some.
+    let mut observed = Observed { images: vec![of_family("old", "debian")], ..whole(&el) };
+    observed.instances.retain(|i| !i.labels[labels::GROUP].starts_with("compute."));
+    assert!(plan(&el, &observed, &built("old")).is_ok());
+    // Nothing is known of an image that Kiln has not built.
+    assert!(plan(&el, &whole(&el), &built("old")).is_ok());
+}
+
 /// What a new image brings is told before anything is done, for nodes that are rebuilt at once and for those that Slurm moves.
 #[test]
 fn a_plan_says_what_images_bring() {

@@ -144,8 +144,13 @@ impl NodeObservation {
 
     /// Slurm's own daemons drained it for what happened on an instance that is gone.
     pub fn has_outlived_drain(&self) -> bool {
+        self.is_off_and_drained_by_daemons() && self.instances.is_empty()
+    }
+
+    /// Nobody looks at such a drain: the instance that it is about has to go, if it has not gone yet.
+    fn is_off_and_drained_by_daemons(&self) -> bool {
         let drained = self.slurm.as_ref().is_some_and(Node::is_drained_by_daemons);
-        self.elastic && drained && self.is_off() && self.instances.is_empty() && self.unlisted.is_none()
+        self.elastic && drained && self.is_off() && self.unlisted.is_none()
     }
 
     /// How Kiln's own drains of this node begin, while its group is paused.
@@ -173,7 +178,7 @@ impl NodeObservation {
         }
         let node = self.slurm.as_ref()?;
         let who = node.reason_by.as_deref();
-        let outlived = self.has_outlived_drain();
+        let outlived = self.is_off_and_drained_by_daemons();
         let reason = node.reason.as_deref().unwrap_or("no reason given");
         let kilns = self.is_drained_for_pause() || self.lost_reason().is_some();
         if node.state.is_drained() && !kilns && !outlived {

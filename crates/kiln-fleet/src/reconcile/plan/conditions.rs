@@ -14,6 +14,7 @@ use crate::store::CloudOperation;
 
 /// A node whose instance was deleted by somebody else.
 const GONE: &str = "its instance is gone";
+const OFF: &str = "its instance is shut off";
 /// A node that Slurm hears from runs, whatever the cloud says.
 const HEARD: &str = "Slurm still hears from the node";
 /// No boot of Kiln's own takes longer.
@@ -69,6 +70,16 @@ pub fn lost_reason(o: &NodeObservation) -> Option<Diagnosis> {
     Some(diagnosis(text, vec![Action::RestoreReason { reason }]))
 }
 
+pub fn left_reason(o: &NodeObservation) -> Option<Diagnosis> {
+    let is_left = o.slurm.as_ref().is_some_and(Node::has_left_reason);
+    (o.elastic && is_left).then(|| {
+        diagnosis(
+            format!("has the reason of a drain that is over: {}", o.reason()),
+            vec![Action::ClearReason],
+        )
+    })
+}
+
 pub fn outlived_drain(o: &NodeObservation) -> Option<Diagnosis> {
     let text = || format!("Slurm drained it for something on an instance that is gone: {}", o.reason());
     o.has_outlived_drain().then(|| diagnosis(text(), vec![Action::Resume, Action::PowerDown]))
@@ -95,16 +106,23 @@ pub fn duplicate(o: &NodeObservation) -> Option<Diagnosis> {
 /// `ReturnToService=2` would have done it.
 pub fn instance_back(o: &NodeObservation) -> Option<Diagnosis> {
     let instance = only_instance(o)?;
-    let ours = o.is_down() && o.reason().starts_with(&format!("{REASON}{GONE}"));
+    let slurm = o.slurm.as_ref()?;
+    let is_ours = |why: &str| o.is_down() && o.reason().starts_with(&format!("{REASON}{why}"));
     // Told by the node itself when it registers. A system that boots within seconds is up before kilnd sees its instance, but
     // after the node was set down for the old one.
-    let slurm = o.slurm.as_ref()?;
-    let since = slurm.reason_at.map_or(o.first_seen(instance), |down| down.min(o.first_seen(instance)));
+    let seen = o.first_seen(instance);
+    let since = if is_ours(OFF) {
+        slurm.reason_at?
+    } else if is_ours(GONE) {
+        slurm.reason_at.map_or(seen, |down| down.min(seen))
+    } else {
+        return None;
+    };
     let registered = slurm.booted? + BOOT_TIME_ROUNDING >= since;
-    if o.elastic || !ours || !registered || instance.status != InstanceStatus::Active {
+    if o.elastic || !registered || instance.status != InstanceStatus::Active {
         return None;
     }
-    Some(diagnosis("it has an instance again, which Slurm has heard from", vec![Action::Resume]))
+    Some(diagnosis("its instance runs again, and Slurm has heard from it", vec![Action::Resume]))
 }
 
 pub fn own_reboot(o: &NodeObservation) -> Option<Diagnosis> {
@@ -162,15 +180,18 @@ pub fn stopped_instance(o: &NodeObservation) -> Option<Diagnosis> {
     if instance.status != InstanceStatus::Stopped || o.is_going_down() || o.is_off() {
         return None;
     }
-    let text = "its instance is shut off";
     if o.is_heard_from() {
-        return Some(diagnosis(format!("the cloud says that {text}; {HEARD}"), vec![]));
+        return Some(diagnosis(format!("the cloud says that {OFF}; {HEARD}"), vec![]));
     }
     if o.elastic {
-        Some(diagnosis(text, replaced(o, instance, text)))
-    } else {
-        Some(diagnosis(text, vec![Action::Start { instance: instance.id.clone() }]))
+        return Some(diagnosis(OFF, replaced(o, instance, OFF)));
     }
+    let start = Action::Start { instance: instance.id.clone() };
+    // Slurm 22.05 may take a node that has restarted for one that it has powered up, and shows its batch jobs as running for
+    // `ResumeTimeout`. A reason that the node has already stays.
+    let must_tell = o.carries_jobs() && o.reason().is_empty();
+    let actions = if must_tell { vec![down(OFF), start] } else { vec![start] };
+    Some(diagnosis(OFF, actions))
 }
 
 pub fn no_instance(o: &NodeObservation) -> Option<Diagnosis> {

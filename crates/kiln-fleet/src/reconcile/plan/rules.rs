@@ -46,6 +46,8 @@ pub enum Action {
     RestoreReason {
         reason: String,
     },
+    /// Of Kiln's own, on a node that is in service.
+    ClearReason,
     /// Takes back a drain of Kiln's own, or being down.
     Resume,
     /// A failure is counted for its group; several in a row pause it.
@@ -73,6 +75,7 @@ impl Action {
             Action::Down { reason } => format!("set it down in Slurm ({reason})"),
             Action::Drain { reason } => format!("drain it ({reason})"),
             Action::RestoreReason { .. } => "give its drain the reason back".into(),
+            Action::ClearReason => "remove the reason".into(),
             Action::Resume => "put it back into service".into(),
             Action::CountFailure { .. } => "count a failure for its group".into(),
             Action::PowerDown => "let Slurm power it down".into(),
@@ -181,7 +184,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "instance-back",
-        when: "Kiln set a fixed node down for its missing instance, and Slurm has heard from its new one",
+        when: "Kiln set a fixed node down because its instance was gone or shut off, and Slurm has heard from the new one, or from it again",
         grace: Grace::None,
         does: "put back into service",
         check: Check::Node(conditions::instance_back),
@@ -211,7 +214,7 @@ pub const RULES: &[Rule] = &[
         name: "stopped-instance",
         when: "the node's instance is shut off, and Slurm does not know",
         grace: Grace::Usual,
-        does: "elastic: node set down, instance deleted, node made available again. Fixed: instance started. Reported only, while Slurm hears from the node",
+        does: "elastic: node set down, instance deleted, node made available again. Fixed: node set down if it has jobs, so that they are requeued; instance started. Reported only, while Slurm hears from the node",
         check: Check::Node(conditions::stopped_instance),
     },
     Rule {
@@ -297,6 +300,13 @@ pub const RULES: &[Rule] = &[
         grace: Grace::Usual,
         does: "reported; `kiln configure` brings it, and so does a reboot",
         check: Check::Node(conditions::old_bundle),
+    },
+    Rule {
+        name: "left-reason",
+        when: "a node of an elastic group is off and available, and still has a reason of Kiln's. Slurm leaves the reason when it ends the drain of a node that it has powered down",
+        grace: Grace::Look,
+        does: "the reason is removed",
+        check: Check::Node(conditions::left_reason),
     },
     Rule {
         name: "stray",

@@ -94,6 +94,7 @@ fn short(rule: &Rule, found: &Diagnosis) -> String {
         Action::Down { .. } => " down".into(),
         Action::Drain { .. } => " drain".into(),
         Action::RestoreReason { .. } => " restore-reason".into(),
+        Action::ClearReason => " clear-reason".into(),
         Action::Resume => " resume".into(),
         Action::CountFailure { .. } => " count-failure".into(),
         Action::PowerDown => " power-down".into(),
@@ -111,10 +112,15 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
     let silent = || elastic("IDLE+CLOUD+NOT_RESPONDING");
     let down = |state: &str| elastic(&format!("{state} {BY_SLURM}"));
     let paused_node = "IDLE+CLOUD+DRAIN+POWERED_DOWN Reason=kiln: g paused until 1970: quota [slurm@1]";
+    let left_reason = "IDLE+CLOUD+POWERED_DOWN Reason=kiln: rollout 6 [slurm@2026-01-01T00:00:00]";
     let rebooted = "DOWN Reason=Node unexpectedly rebooted [slurm@2026-01-01T00:00:00]";
     let forgotten = "DOWN+DRAIN Reason=Node unexpectedly rebooted [slurm@2026-01-01T00:00:00]";
     let killed = |state: &str| format!("{state} Reason=Kill task failed [root@2026-01-01T00:00:00]");
     let gone = "DOWN Reason=kiln: its instance is gone; kiln apply recreates it [slurm@2026-01-01T00:00:00]";
+    let shut_off = "DOWN Reason=kiln: its instance is shut off [slurm@2026-01-01T00:00:00]";
+    let leaving =
+        "ALLOCATED+DRAIN+NOT_RESPONDING Reason=kiln: it leaves the file [slurm@2026-01-01T00:00:00]";
+    let jobs = |o: &mut NodeObservation| o.slurm_mut().allocated = 1;
     let booted = |at: i64| move |o: &mut NodeObservation| o.slurm_mut().booted = Some(second(at));
     let set_down = |at: i64| move |o: &mut NodeObservation| o.slurm_mut().reason_at = Some(second(at));
     let seen_at = |at: i64| move |o: &mut NodeObservation| _ = o.first_seen.insert("i-1".into(), second(at));
@@ -135,7 +141,8 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
         // Slurm's own drains end with the instance that they were about, and with no other.
         (elastic(&killed("IDLE+CLOUD+DRAIN+POWERED_DOWN")), "outlived-drain: resume power-down"),
         (elastic(&killed("DOWN+CLOUD+DRAIN+POWERED_DOWN")), "outlived-drain: resume power-down"),
-        (elastic(&killed("IDLE+CLOUD+DRAIN+POWERED_DOWN")).with(Active), "-"),
+        // A slurmctld that was killed may have forgotten that it had the node powered up.
+        (elastic(&killed("IDLE+CLOUD+DRAIN+POWERED_DOWN")).with(Active), "left-running: delete i-1"),
         (elastic(&killed("IDLE+CLOUD+DRAIN+POWERED_DOWN")).but(unlisted), "-"),
         (elastic(&killed("IDLE+CLOUD+DRAIN")), "-"),
         (elastic(&killed("IDLE+CLOUD+DRAIN+POWERING_DOWN")), "-"),
@@ -147,6 +154,11 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
             "lost-reason: restore-reason",
         ),
         (node(forgotten).with(Active).but(booted(100)).but(operation(90)), "-"),
+        // Slurm ends a drain with the power, and leaves the reason.
+        (elastic(left_reason), "left-reason: clear-reason"),
+        (elastic(left_reason).with(Active), "left-running: delete i-1"),
+        (node(left_reason), "-"),
+        (elastic(&left_reason.replace("kiln: rollout 6", "bad fan")), "-"),
         (elastic(paused_node), "pause-over: resume power-down"),
         (elastic(paused_node).but(paused), "-"),
         // Duplicates: the one in use is kept, else the oldest that is active.
@@ -173,6 +185,10 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
         // It was up before kilnd saw it.
         (node(gone).with(Active).but(booted(50)).but(seen_at(60)).but(set_down(40)), "instance-back: resume"),
         (node(gone).with(Active).but(booted(30)).but(seen_at(60)).but(set_down(40)), "lost:"),
+        // It was shut off, and has started since.
+        (node(shut_off).with(Active).but(booted(50)).but(set_down(40)), "instance-back: resume"),
+        (node(shut_off).with(Active).but(booted(30)).but(set_down(40)), "lost:"),
+        (node(shut_off).with(Stopped).but(booted(30)).but(set_down(40)), "stopped-instance: start i-1"),
         // Reboots: Kiln's own, an accident, an old operation.
         (node(rebooted).with(Active).but(booted(100)).but(operation(90)), "own-reboot: resume"),
         (node(rebooted).with(Active).but(booted(9000)), "lost:"),
@@ -208,6 +224,9 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
         ),
         (node("IDLE").with(broken()), "broken-instance:"),
         (node("IDLE*").with(Stopped), "stopped-instance: start i-1"),
+        // Jobs end with their machine.
+        (node("ALLOCATED*").but(jobs).with(Stopped), "stopped-instance: down start i-1"),
+        (node(leaving).but(jobs).with(Stopped), "-"),
         (silent().with(Stopped), "stopped-instance: down delete i-1 resume power-down"),
         // Slurm hears from it.
         (node("IDLE").with(Stopped), "stopped-instance:"),

@@ -19,13 +19,13 @@ use crate::table::Table;
 /// Clean: no machine id, keys, passwords, caches, logs, histories, and nothing that starts without its cluster. Complete: service users
 /// with their fixed numbers, and Kiln's own start-up. Exit code 1 if something is wrong.
 ///
-/// Kiln looks into images of the local cloud by itself. An image of another cloud is a disk: download it, mount it, and name the
-/// directory with --root.
+/// An image of OpenStack is downloaded for it, to a file below /var/tmp or TMPDIR that is gone afterwards; its root has to be ext4.
+/// Any other image of a cloud across a network: download it, mount it, and name the directory with --root.
 #[derive(Debug, Args)]
 pub struct Check {
     /// Its name or id, or its name in the file
     image: String,
-    /// Where the image's root file system is mounted on this machine, for images of other clouds than the local one
+    /// Where the image's root file system is mounted on this machine, for an image that Kiln cannot look into by itself
     #[arg(long, value_name = "DIRECTORY")]
     root: Option<PathBuf>,
 }

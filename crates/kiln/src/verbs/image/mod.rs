@@ -20,6 +20,7 @@ use clap::{Args, Subcommand};
 use kiln_cloud::Image as CloudImage;
 use kiln_deploy::{BuildOptions, Deployment};
 use kiln_image::{Manifest, Recipe, built_image, images_of_kiln};
+use kiln_spec::ImageSource;
 
 use crate::cluster;
 use crate::context::Context;
@@ -163,10 +164,18 @@ async fn find(deployment: &Deployment<'_>, wanted: &str) -> anyhow::Result<Cloud
 
 /// By name or id, or the one that an image of the file stands for.
 fn find_in(deployment: &Deployment<'_>, images: &[CloudImage], wanted: &str) -> anyhow::Result<CloudImage> {
-    let of_file = Recipe::of(deployment.spec, wanted);
-    let of_file = of_file.and_then(|recipe| built_image(images, &recipe));
-    let is_it = |image: &&CloudImage| image.id == wanted || image.name == wanted;
-    let found = images.iter().find(is_it).or(of_file).cloned();
+    let named = |name: &str| images.iter().find(|image| image.id == name || image.name == name);
+    let of_file = match deployment.spec.images.get(wanted).map(|image| &image.source) {
+        Some(ImageSource::Prebuilt(name)) => named(name),
+        _ => Recipe::of(deployment.spec, wanted).and_then(|recipe| built_image(images, &recipe)),
+    };
+    let found = named(wanted).or(of_file).cloned();
+    if let (None, Some(ImageSource::Prebuilt(name))) =
+        (&found, deployment.spec.images.get(wanted).map(|image| &image.source))
+    {
+        return Err(anyhow!("image {wanted} of the file is {name}, which Kiln has not built or uploaded"))
+            .hint("`kiln image list` shows those that it has");
+    }
     if found.is_none() && deployment.spec.images.contains_key(wanted) {
         return Err(anyhow!("image {wanted} of the file is not built yet"))
             .hint(format!("`kiln image build {wanted}` builds it"));

@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use kiln_cloud::{Image, Labels, NewImage};
 use kiln_deploy::{Deployment, DiskWanted};
-use kiln_image::{DiskFormat, Sidecar};
+use kiln_image::{DiskFormat, Sidecar, work_dir};
 use kiln_spec::{Firmware, ImageProperties, Visibility};
 
 use crate::cluster;
@@ -111,7 +111,7 @@ impl Upload {
                 Err(error) if !error.is_not_found() => return Err(error.into()),
                 _ => {}
             }
-            let room = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+            let room = work_dir();
             let dir = tempfile::Builder::new().prefix("kiln-upload-").tempdir_in(&room);
             let dir = dir.with_context(|| format!("no directory can be made in {}", room.display()))?;
             let disk = dir.path().join("disk.qcow2");

@@ -58,11 +58,14 @@ impl Identity {
 
 /// Keep the instance's metadata to root, as long as this runs
 #[derive(Debug, Args)]
-pub struct KeepMetadata {}
+pub struct KeepMetadata {
+    /// Let this user in, too
+    #[arg(long, value_name = "UID")]
+    also: Option<u32>,
+}
 
 impl KeepMetadata {
-    #[allow(clippy::unused_self, reason = "every verb is run the same way")]
     pub fn run(self, _context: &Context) -> anyhow::Result<Exit> {
-        match kiln_node::keep_metadata()? {}
+        match kiln_node::keep_metadata(self.also)? {}
     }
 }

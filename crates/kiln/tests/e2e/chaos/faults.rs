@@ -86,12 +86,16 @@ fn slurmctld_killed(campaign: &mut Campaign) -> String {
     };
     campaign.excuses.forgotten.push((saved, at + 10));
     campaign.drains.retain(|_, drain| drain.at < saved);
-    campaign.controller.killed = Some(at);
+    campaign.controller.ended = Some(at);
     String::new()
 }
 
+/// It saves its state when it is told to stop, and for some seconds after that still takes word of what has ended.
 fn slurmctld_restarted(campaign: &mut Campaign) -> String {
+    let stopped = now();
     unit(campaign, &["restart", "slurmctld"]);
+    campaign.excuses.forgotten.push((stopped, now() + 10));
+    campaign.controller.ended = Some(now());
     String::new()
 }
 

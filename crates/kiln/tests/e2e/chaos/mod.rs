@@ -44,11 +44,11 @@ struct Drain {
     at: i64,
 }
 
-/// What was killed of Slurm's controller, and what kept it from writing.
+/// What ended Slurm's controller, and what kept it from writing.
 #[derive(Default)]
 struct Controller {
-    /// When it was killed last.
-    killed: Option<i64>,
+    /// When it was killed or restarted last.
+    ended: Option<i64>,
     /// When its disk was full last.
     full: Option<(i64, i64)>,
 }
@@ -238,11 +238,11 @@ impl Campaign<'_> {
         Some((state, after(" Reason=").unwrap_or_default()))
     }
 
-    /// A job whose end slurmctld did not write down before it was killed runs on for Slurm, until its node next registers with all
+    /// A job whose end slurmctld did not write down before it ended runs on for Slurm, until its node next registers with all
     /// it has: at every twentieth ping, which takes half an hour by default. Somebody in front of `srun` is never asked. So an
     /// administrator cancels what cannot be; the judge knows when it should have ended.
     fn cancel_ghosts(&self) {
-        let Some(killed) = self.controller.killed else { return };
+        let Some(ended) = self.controller.ended else { return };
         let fields = "%i %S %j";
         let words = ["timeout", "10", "env", "SLURM_TIME_FORMAT=%s", "squeue", "-h", "-r", "-t", "R", "-o"];
         let shown = self.lab.try_on("control", &[&words[..], &[fields]].concat());
@@ -254,7 +254,7 @@ impl Campaign<'_> {
                 continue;
             };
             let (_, seconds) = load::read_name(name);
-            if began < killed && began + seconds.unwrap_or(0) + OVERDUE < now() {
+            if began < ended && began + seconds.unwrap_or(0) + OVERDUE < now() {
                 println!("         job {id} ({name}) ended, and Slurm forgot it: cancelled");
                 self.lab.try_on("control", &["timeout", "10", "scancel", id]);
             }
@@ -373,7 +373,8 @@ impl Campaign<'_> {
             nothing
                 || report.is_some_and(|r| r["state"].as_str().is_some_and(|state| closed.contains(&state)))
         });
-        self.lab.kiln(&["up", "--yes"]);
+        // A node may be on its way through a reboot that an administrator has asked for.
+        until("`kiln up` goes well", || self.lab.try_kiln(&["up", "--yes"]).status.success());
         self.lab.try_kiln(&["rebuild"]);
         let queue = ["squeue", "-h", "-r", "-o", "%i %j %T %r %N"];
         // Slurm lets a job that was requeued wait for two minutes.

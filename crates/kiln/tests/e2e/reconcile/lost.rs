@@ -155,6 +155,13 @@ pub fn left_running(lab: &mut Lab) {
     make("burst-2", &compute("burst-2"));
     healed("the instance of a node that is off is gone", || instances("burst-2").is_empty());
     assert!(acted(lab, "burst-2", "left-running"));
+    // A slurmctld that was killed has drained it, and has forgotten that it had powered it up.
+    make("burst-2", &compute("burst-2"));
+    update(lab, "slurm", "burst-2", &["state=DRAIN", "reason=Duplicate jobid"]);
+    healed("a node that Slurm has drained and powered down is free again", || {
+        instances("burst-2").is_empty() && is_in(lab, "burst-2", OFF)
+    });
+    assert!(acted(lab, "burst-2", "outlived-drain"));
 
     order(BROKEN_BUILD);
     make("burst-2", &compute("burst-2"));
@@ -194,14 +201,24 @@ pub fn broken_or_stopped(lab: &mut Lab) {
     });
     assert!(acted(lab, "burst-0", "stopped-instance"));
 
-    let id = only("standard-0").id;
+    let job = lab.submit("--partition=standard --nodelist=standard-1 --requeue", "sleep 3600");
+    lab.wait_job(&job, "RUNNING");
+    let (id, other) = (only("standard-0").id, only("standard-1").id);
     let booted = field(lab, "standard-0", "BootTime");
     cloud(async |cloud| cloud.stop(&id, true).await);
+    cloud(async |cloud| cloud.stop(&other, true).await);
     healed("the stopped instance of a fixed node runs, and Slurm forgives the reboot", || {
         field(lab, "standard-0", "BootTime") != booted && is_in(lab, "standard-0", "IDLE")
     });
     assert!(acted(lab, "standard-0", "stopped-instance"));
     assert!(acted(lab, "standard-0", "own-reboot"));
+    // Slurm 22.05 would go on saying that the job runs.
+    healed("the job of a stopped instance runs again", || {
+        lab.job(&job, "Restarts") == "1" && lab.job(&job, "JobState") == "RUNNING"
+    });
+    assert!(acted(lab, "standard-1", "stopped-instance"));
+    assert!(acted(lab, "standard-1", "instance-back"));
+    lab.on("control", &["scancel", &job]);
     healthy(lab);
 }
 

@@ -153,8 +153,9 @@ fn by_hand(lab: &mut Lab, change: &str) {
     wait("Slurm answers", || lab.try_on("control", &["scontrol", "ping"]).status.success());
 }
 
-/// Rules about what the local cloud does not have: its instances cannot be paused.
-const ELSEWHERE: [&str; 1] = ["held-instance"];
+/// Rules about what the local cloud does not have, whose instances cannot be paused, and about what this release of Slurm does not do:
+/// 24.11 leaves reasons on nodes that it has powered down, 22.05 does not.
+const ELSEWHERE: [&str; 2] = ["held-instance", "left-reason"];
 
 /// No row of the table went without being provoked.
 pub fn every_rule(lab: &mut Lab) {
