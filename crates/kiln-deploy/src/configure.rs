@@ -12,7 +12,7 @@ use kiln_site::{Inventory, NodeKeys, Secrets, Site, site};
 use kiln_slurm::parse_nodes;
 use kiln_spec::{Role, Spec};
 use kiln_ssh::{Host, Output, Ssh};
-use kiln_wire::{ApplyReport, BackupList, Bundle, Format as _, labels};
+use kiln_wire::{ApplyReport, BackupList, Bundle, CloudReached, Format as _, labels};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -164,10 +164,14 @@ impl Deployment<'_> {
                 }
             }
         }
+        let mut reached = Ok(());
         if failures.is_empty() && !dry_run {
             self.return_to_service(file, observed).await?;
             let staying: Vec<Host> = hosts.iter().filter(|host| !leaves(&host.name)).cloned().collect();
-            self.wait_for_slurm(ssh, &staying).await?;
+            let in_service;
+            (in_service, reached) =
+                tokio::join!(self.wait_for_slurm(ssh, &staying), self.cloud_from_control(observed));
+            in_service?;
         }
         for (node, status) in not_running {
             (self.progress)(Event::failed(&node, format!("skipped: it is {status}")));
@@ -188,7 +192,17 @@ impl Deployment<'_> {
                 self.secrets.forget_previous()?;
             }
         }
-        Ok(configured)
+        reached.map(|()| configured)
+    }
+
+    /// What reaches the cloud from here may not do so from there.
+    async fn cloud_from_control(&self, observed: &Observed) -> Result<()> {
+        match self.control(observed)?.ask::<CloudReached>(&["reach"], b"").await {
+            Err(Error::Fleet(problem)) => {
+                Err(Error::CloudFromControl { control: self.spec.control.node.to_string(), problem })
+            }
+            answer => answer.map(drop),
+        }
     }
 
     /// The control node comes first, because slurmds fetch the new configuration from it when they restart. If it cannot be

@@ -102,6 +102,8 @@ pub enum Error {
     Slurm { program: String, said: String },
     #[error("{0}")]
     Fleet(String),
+    #[error("the nodes are configured, but {control} cannot ask the cloud: {problem}")]
+    CloudFromControl { control: String, problem: String },
     #[error("{message}")]
     Node { message: String, hint: Option<String> },
     #[error("there is no backup {0}")]
@@ -299,6 +301,10 @@ impl Error {
             Error::ImageNotBuilt(name) => {
                 Some(format!("`kiln image build {name}` builds it; `kiln up` does so by itself"))
             }
+            Error::CloudFromControl { control, .. } => Some(format!(
+                "jobs run, but no node is powered up, rebuilt or healed until it can: the address of the cloud's services must be \
+                 one that {control} reaches; then `kiln configure` again"
+            )),
             Error::RotationPending(_) => Some("`kiln configure` distributes it; then rotate again".into()),
             Error::SecretNotGiven { path, .. } => Some(format!(
                 "with `host` in [accounting] all clusters of its slurmdbd have one MUNGE key; on the site's host: \

@@ -39,7 +39,7 @@ pub(crate) struct Units {
     states: HashMap<String, UnitState>,
     /// Unit files changed: reload before the next unit is touched.
     reload_first: bool,
-    /// Units were enabled: systemd's own view of that is refreshed once, at the end.
+    /// Units were enabled: systemd's own view of that is refreshed once, before the last unit of the bundle.
     reload_last: bool,
     queued: BTreeSet<String>,
 }
@@ -73,7 +73,10 @@ impl Units {
     }
 
     pub fn state(&mut self, unit: &str, dry_run: bool) -> Result<UnitState, ProcessError> {
-        if self.reload_first && !dry_run {
+        // Not behind the last one, which is slurmd on a compute node: should systemd reload while slurmd asks it for the scope of
+        // its jobs, that scope fails, and slurmd with it.
+        let is_last = self.names.last().is_some_and(|last| last == unit);
+        if (self.reload_first || self.reload_last && is_last) && !dry_run {
             self.reload()?;
         }
         if self.states.is_empty() {
@@ -84,6 +87,14 @@ impl Units {
             }
         }
         Ok(self.states.get(unit).cloned().unwrap_or_default())
+    }
+
+    /// Whatever its unit file may say by now.
+    pub fn is_running(&self, unit: &str) -> Result<bool, ProcessError> {
+        if let Some(state) = self.states.get(unit) {
+            return Ok(state.is_running());
+        }
+        Ok(show(&[unit.to_owned()])?.get(unit).is_some_and(UnitState::is_running))
     }
 
     fn query(&mut self) -> Result<(), ProcessError> {
@@ -175,13 +186,6 @@ pub(crate) fn journal(unit: &str) -> String {
 pub(crate) fn is_valid_unit(unit: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":_.\\@-".contains(&byte);
     !unit.starts_with(['-', '.']) && unit.contains('.') && unit.len() < 256 && unit.bytes().all(allowed)
-}
-
-/// A change of this path is one systemd must be told of.
-pub(crate) fn is_unit_path(path: &str) -> bool {
-    ["/etc/systemd/", "/usr/lib/systemd/", "/lib/systemd/", "/usr/local/lib/systemd/", "/run/systemd/"]
-        .iter()
-        .any(|directory| path.starts_with(directory))
 }
 
 #[cfg(test)]

@@ -69,7 +69,8 @@ impl Site<'_> {
     }
 }
 
-/// A file of the site's own takes the place of Kiln's: the later of two with one id counts, where the earlier stood.
+/// A file of the site's own takes the place of Kiln's: the later of two with one id counts, where the earlier stood. Unit files
+/// come first: systemd reads all of them again before the next service after a change, which takes seconds on a slow machine.
 fn settle(resources: impl Iterator<Item = Resource>) -> Vec<Resource> {
     let mut settled: Vec<Resource> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -82,5 +83,6 @@ fn settle(resources: impl Iterator<Item = Resource>) -> Vec<Resource> {
             }
         }
     }
+    settled.sort_by_key(|resource| !resource.is_unit_file());
     settled
 }

@@ -205,12 +205,42 @@ impl Resource {
             Resource::Service(r) => format!("service:{}", r.unit),
         }
     }
+
+    /// A unit, or a part of one, that can be written before anything else of a bundle.
+    pub fn is_unit_file(&self) -> bool {
+        matches!(self, Resource::File(file) if is_unit_path(&file.path) && file.owner == "root" && file.needs.is_empty())
+    }
+}
+
+/// systemd must be told of a change of this path.
+pub fn is_unit_path(path: &str) -> bool {
+    ["/etc", "/usr/lib", "/lib", "/usr/local/lib", "/run"]
+        .iter()
+        .filter_map(|top| path.strip_prefix(top))
+        .any(|rest| rest.starts_with("/systemd/system/"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::make::{command, directory, file, service};
+
+    #[test]
+    fn unit_files() {
+        for path in ["/etc/systemd/system/slurmd.service.d/kiln.conf", "/usr/lib/systemd/system/x.timer"] {
+            assert!(is_unit_path(path), "{path}");
+        }
+        // Read by journald itself; of a user; of nobody.
+        for path in
+            ["/etc/systemd/journald.conf.d/kiln.conf", "/etc/systemd/user/x.service", "/systemd/system/x"]
+        {
+            assert!(!is_unit_path(path), "{path}");
+        }
+        let unit = file("/etc/systemd/system/x.service", "");
+        assert!(Resource::File(unit.clone()).is_unit_file());
+        assert!(!Resource::File(unit.clone().needs("mount:/home")).is_unit_file());
+        assert!(!Resource::File(unit.owned_by("grafana", 0o600)).is_unit_file());
+    }
 
     #[test]
     fn what_is_written_is_read_and_not_shown() {

@@ -126,7 +126,7 @@ pub(super) fn forget_others(
 fn stop_residents(session: &mut Session, id: &str) -> Result<Vec<String>, ApplyError> {
     let mut stopped = Vec::new();
     for unit in session.residents(id) {
-        if session.units.state(&unit, session.dry_run)?.is_running() {
+        if session.units.is_running(&unit)? {
             if !session.dry_run {
                 session.units.change_state("stop", &unit)?;
             }

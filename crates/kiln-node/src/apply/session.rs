@@ -126,7 +126,7 @@ impl Session {
     }
 
     pub fn path_changed(&mut self, path: &str) {
-        if systemd::is_unit_path(path) {
+        if kiln_wire::bundle::is_unit_path(path) {
             self.units.unit_files_changed();
         }
     }

@@ -44,9 +44,10 @@ const CONTROL: &[&Service] = &[
     &base::BASE,
     &hosts::HOSTS,
     &journal::JOURNAL,
-    &time::TIME,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
+    // The first that runs: behind the mounts, of which systemd is to be told as well.
+    &time::TIME,
     &nfs_server::NFS_SERVER,
     // Before all that a change of the database must not touch.
     &accounting::PLACE,
@@ -72,9 +73,10 @@ const LOGIN: &[&Service] = &[
     &base::BASE,
     &hosts::HOSTS,
     &journal::JOURNAL,
-    &time::TIME,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
+    // The first that runs: behind the mounts, of which systemd is to be told as well.
+    &time::TIME,
     &munge::MUNGE,
     // Before the users, who must not find the metadata open.
     &metadata::METADATA,
@@ -89,9 +91,10 @@ const COMPUTE: &[&Service] = &[
     &base::BASE,
     &hosts::HOSTS,
     &journal::JOURNAL,
-    &time::TIME,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
+    // The first that runs: behind the mounts, of which systemd is to be told as well.
+    &time::TIME,
     &munge::MUNGE,
     // Before the users, who must not find the metadata open.
     &metadata::METADATA,

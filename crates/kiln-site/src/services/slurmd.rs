@@ -50,7 +50,9 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         Resource::File(file(
             "/etc/systemd/system/slurmd.service.d/kiln.conf",
             "# Written by Kiln: the configuration comes from slurmctld, and while slurmctld is away slurmd keeps asking.\n\
-             [Unit]\nConditionPathExists=\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=1\n",
+             # A scope of jobs that has failed would keep slurmd from making its own.\n\
+             [Unit]\nConditionPathExists=\nStartLimitIntervalSec=0\n[Service]\n\
+             ExecStartPre=-/usr/bin/systemctl reset-failed *slurmstepd.scope\nRestart=on-failure\nRestartSec=1\n",
         )),
         Resource::Service(slurmd),
     ];

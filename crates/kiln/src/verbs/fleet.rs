@@ -32,6 +32,8 @@ pub enum Fleet {
     Health,
     /// Which instances the compute nodes have had, as far as they are not known to be gone
     Instances,
+    /// Whether the cloud answers this control node
+    Reach,
     /// All there is to know of one node
     Dossier { node: String },
     /// What happened, oldest first
@@ -58,6 +60,11 @@ impl Fleet {
             }
             Fleet::Instances => {
                 context.printer.json(&kiln_fleet::known_instances(&store)?)?;
+                return Ok(Exit::Ok);
+            }
+            Fleet::Reach => {
+                let fleet = kiln_fleet::Fleet::read(Path::new(paths::FLEET_FILE))?;
+                context.printer.json(&context.block_on(async { Ok(kiln_fleet::reach(&fleet).await?) })?)?;
                 return Ok(Exit::Ok);
             }
             Fleet::Dossier { node } => {

@@ -49,6 +49,26 @@ pub fn token(lab: &mut Lab) {
     }
 }
 
+/// The deploy host reaches the cloud, the control node does not.
+pub fn out_of_reach(lab: &mut Lab) {
+    let port = lab.on(
+        "control",
+        &["sed", "-n", r#"s|.*"url": *"http://[^:]*:\([0-9]*\).*|\1|p"#, "/etc/kiln/fleet.json"],
+    );
+    let close = format!(
+        "add table ip closed; add chain ip closed out {{ type filter hook output priority 0; }}; \
+         add rule ip closed out tcp dport {port} reject with tcp reset"
+    );
+    lab.on("control", &["nft", &close]);
+    let told = lab.try_kiln(&["configure"]);
+    lab.on("control", &["nft", "delete table ip closed"]);
+    let words = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert_eq!(told.status.code(), Some(1), "{words}");
+    assert!(words.contains("control cannot ask the cloud"), "{words}");
+    assert!(words.contains(&format!(":{port}")), "its address is told: {words}");
+    lab.kiln(&["configure"]);
+}
+
 /// The daemon of this test's cloud, found by its arguments.
 pub fn daemon_pid() -> Option<String> {
     let root = cloud_root().display().to_string();

@@ -278,6 +278,7 @@ const SUITES: &[Suite] = &[
                 ("the rights of a node's root", rights::of_a_nodes_root),
                 ("the local cloud's daemon is killed and comes back", daemon::killed),
                 ("the control node's token is good for its cluster alone", daemon::token),
+                ("a control node that cannot ask the cloud is told of", daemon::out_of_reach),
                 ("rotated secrets reach the nodes", secrecy::rotation),
                 ("control is rebuilt under a running and a waiting job", control::rebuilt),
                 ("a lost control node comes back", control::lost),

@@ -112,7 +112,9 @@ pub fn instance_back(o: &NodeObservation) -> Option<Diagnosis> {
     // after the node was set down for the old one.
     let seen = o.first_seen(instance);
     let since = if is_ours(OFF) {
-        slurm.reason_at?
+        // The node's own clock says when it booted, and may be behind until chrony has set it. The boot before that was longer
+        // ago: the instance was off for the usual grace before the node was set down.
+        slurm.reason_at? - CLOCKS_APART
     } else if is_ours(GONE) {
         slurm.reason_at.map_or(seen, |down| down.min(seen))
     } else {

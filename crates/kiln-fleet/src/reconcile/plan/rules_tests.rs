@@ -187,7 +187,9 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
         (node(gone).with(Active).but(booted(30)).but(seen_at(60)).but(set_down(40)), "lost:"),
         // It was shut off, and has started since.
         (node(shut_off).with(Active).but(booted(50)).but(set_down(40)), "instance-back: resume"),
-        (node(shut_off).with(Active).but(booted(30)).but(set_down(40)), "lost:"),
+        // Its clock is behind.
+        (node(shut_off).with(Active).but(booted(50)).but(set_down(90)), "instance-back: resume"),
+        (node(shut_off).with(Active).but(booted(20)).but(set_down(90)), "lost:"),
         (node(shut_off).with(Stopped).but(booted(30)).but(set_down(40)), "stopped-instance: start i-1"),
         // Reboots: Kiln's own, an accident, an old operation.
         (node(rebooted).with(Active).but(booted(100)).but(operation(90)), "own-reboot: resume"),
