@@ -114,7 +114,8 @@ const RECONCILE: &[Scenario] = &[
     ("instances that break or stop", reconcile::broken_or_stopped),
     ("a drain whose reason Slurm has dropped", reconcile::lost_reason),
     ("two instances of one node", reconcile::duplicates),
-    ("nodes that get lost", reconcile::lost_on_the_way),
+    ("nodes that get lost on the way", reconcile::lost_on_the_way),
+    ("nodes that Slurm gives up", reconcile::given_up),
     ("a node that is to stay up", reconcile::kept_up),
     ("a cloud without room", reconcile::no_room),
     ("a node that never comes up", reconcile::never_comes_up),
@@ -128,7 +129,8 @@ const RECONCILE: &[Scenario] = &[
 const RECONCILE_SHORT: &[Scenario] = &[
     ("fixed and elastic nodes side by side", reconcile::raise),
     ("nodes that are down without an instance", reconcile::down_without_instance),
-    ("nodes that get lost", reconcile::lost_on_the_way),
+    ("nodes that get lost on the way", reconcile::lost_on_the_way),
+    ("nodes that Slurm gives up", reconcile::given_up),
     ("the cluster sleeps and wakes up", sleep::night),
 ];
 

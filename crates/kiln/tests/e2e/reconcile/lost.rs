@@ -4,8 +4,8 @@ use kiln_cloud::{InstanceStatus, Rebuild};
 use kiln_wire::labels;
 
 use super::{
-    Lab, OFF, UP, Value, acted, by_hand, compute, events, field, healed, healthy, is_in, looked, power_up,
-    reported_as, state, times_acted, update, verdict, wait, why,
+    Lab, OFF, UP, Value, acted, by_hand, compute, events, field, healed, healthy, impatiently, is_in, looked,
+    power_up, reported_as, state, times_acted, update, verdict, wait, why,
 };
 use crate::behind::{CLUSTER, cloud, instances, make, only};
 use crate::lab::{no_more_faults, order};
@@ -248,30 +248,34 @@ pub fn lost_on_the_way(lab: &mut Lab) {
         lab.job(&job, "JobState") == "COMPLETED"
     });
     assert!(acted(lab, "burst-3", "nothing-comes"));
-
-    // Slurm loses sight of a node whose instance is well.
-    wait("it is up", || is_in(lab, "burst-3", UP));
-    lab.on("burst-3", &["systemctl", "stop", "slurmd"]);
-    wait("Slurm gives it up", || state(lab, "burst-3").starts_with("DOWN"));
-    healed("a node that Slurm lost is deleted and free again", || {
-        instances("burst-3").is_empty() && is_in(lab, "burst-3", OFF)
-    });
-    assert!(acted(lab, "burst-3", "lost-elastic"));
     healthy(lab);
+}
+
+/// Slurm loses sight of a node whose instance is well.
+pub fn given_up(lab: &mut Lab) {
+    wait("it is up", || is_in(lab, "burst-3", UP));
+    impatiently(lab, |lab| {
+        lab.on("burst-3", &["systemctl", "stop", "slurmd"]);
+        wait("Slurm gives it up", || state(lab, "burst-3").starts_with("DOWN"));
+        healed("a node that Slurm lost is deleted and free again", || {
+            instances("burst-3").is_empty() && is_in(lab, "burst-3", OFF)
+        });
+        assert!(acted(lab, "burst-3", "lost-elastic"));
+    });
 }
 
 /// Without its bundle a node does not join; Slurm is the more patient one here.
 pub fn never_comes_up(lab: &mut Lab) {
-    let (bundle, aside) = ("/srv/kiln/share/bundles/burst-3.age", "/srv/kiln/share/burst-3.aside");
-    lab.on("control", &["mv", bundle, aside]);
-    by_hand(lab, "s/^ResumeTimeout=.*/ResumeTimeout=600/");
-    update(lab, "root", "burst-3", &["state=POWER_UP"]);
-    wait("its instance is there", || !instances("burst-3").is_empty());
-    healed("a node that never came up is deleted and free again", || {
-        instances("burst-3").is_empty() && is_in(lab, "burst-3", OFF)
+    impatiently(lab, |lab| {
+        let (bundle, aside) = ("/srv/kiln/share/bundles/burst-3.age", "/srv/kiln/share/burst-3.aside");
+        lab.on("control", &["mv", bundle, aside]);
+        by_hand(lab, "s/^ResumeTimeout=.*/ResumeTimeout=600/");
+        update(lab, "root", "burst-3", &["state=POWER_UP"]);
+        wait("its instance is there", || !instances("burst-3").is_empty());
+        healed("a node that never came up is deleted and free again", || {
+            instances("burst-3").is_empty() && is_in(lab, "burst-3", OFF)
+        });
+        assert!(acted(lab, "burst-3", "never-came-up"));
+        lab.on("control", &["mv", aside, bundle]);
     });
-    assert!(acted(lab, "burst-3", "never-came-up"));
-    lab.on("control", &["mv", aside, bundle]);
-    lab.kiln(&["configure"]);
-    healthy(lab);
 }

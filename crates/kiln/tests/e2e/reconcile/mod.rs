@@ -32,7 +32,7 @@ pub fn raise(lab: &mut Lab) {
             "[compute.burst]\nnodes = \"burst-[0-3]\"\nimage = \"default\"\nelastic = { idle = \"1h\" }\n\n\
              [compute.kept]\nnodes = \"kept-[0-1]\"\nimage = \"default\"\nelastic = { idle = \"1h\", min = 1 }\n",
         )
-        .replace("KillWait = 30\n", "KillWait = 30\nResumeTimeout = 45\nSuspendTimeout = 5\nSlurmdTimeout = 30\nReturnToService = 1\n")
+        .replace("KillWait = 30\n", "KillWait = 30\nResumeTimeout = 120\nSuspendTimeout = 5\nSlurmdTimeout = 120\nReturnToService = 1\n")
         + "\n[reconcile]\nevery = \"2s\"\ngrace = \"5s\"\nnewcomer = \"15s\"\npause = \"20s\"\n\
            failures = 2\n";
     lab.write_file(&file);
@@ -144,6 +144,18 @@ pub fn looked(lab: &mut Lab) {
         let before = look(lab);
         wait("kilnd looks", || look(lab) != before);
     }
+}
+
+/// Slurm gives nodes up sooner while something is looked at. All the time it would also give up those that a busy machine is
+/// slow to run.
+fn impatiently(lab: &mut Lab, look: impl FnOnce(&mut Lab)) {
+    let file = lab.read_file();
+    lab.write_file(&file.replace("Timeout = 120\n", "Timeout = 30\n"));
+    lab.kiln(&["configure"]);
+    look(lab);
+    lab.write_file(&file);
+    lab.kiln(&["configure"]);
+    healthy(lab);
 }
 
 /// An administrator changes slurm.conf by hand; `kiln configure` takes it back.
