@@ -26,7 +26,7 @@ install_debian() {
         chmod 755 $policy
         made_policy=1
     fi
-    local apt=(apt-get -q -y -o DPkg::Lock::Timeout=300)
+    local apt=(flock /run/lock/kiln-apt-get apt-get -q -y -o DPkg::Lock::Timeout=600)
     local install=(install --no-install-recommends "${missing[@]}")
     {
         "${apt[@]}" "${install[@]}" || { "${apt[@]}" update && "${apt[@]}" "${install[@]}"; } || {

@@ -7,20 +7,16 @@ use kiln_wire::paths::{BACKUPS, SHARE};
 use crate::cluster_dir::printed;
 use crate::lab::{Lab, wait};
 
-/// Waits for the account of a job to be complete, and prints its state.
-const STATE: &str = "for try in $(seq 60); do state=$(sacct -nXP -j $id -o state); \
-    case $state in ''|RUNNING|PENDING|COMPLETING) sleep 1;; *) break;; esac; done; echo $state";
-
 /// A node of two cores: a job of one core sees one, and cannot take the other. A job that takes more memory than it asked for is ended, and says so.
 pub fn confined(lab: &Lab) {
     let cores = lab.as_user(
         "srun --nodes=1 --ntasks=1 --cpus-per-task=1 --mem=50 bash -c 'nproc; taskset -c 0-1 nproc'",
     );
     assert_eq!(cores, "1\n1");
-    let state = lab.as_user(&format!(
-        "id=$(sbatch --parsable --mem=40 --output=/dev/null --wrap 'head -c 200M /dev/zero | tail | wc -c'); {STATE}"
-    ));
-    assert_eq!(state, "OUT_OF_MEMORY");
+    let job = lab.as_user(
+        "sbatch --parsable --mem=40 --output=/dev/null --wrap 'head -c 200M /dev/zero | tail | wc -c'",
+    );
+    assert_eq!(lab.end_of(&job), "OUT_OF_MEMORY");
 }
 
 /// Only users with a job get onto a compute node; what they run there is in the job's cgroup and ends with it.

@@ -204,6 +204,16 @@ impl Lab {
         String::from_utf8_lossy(&output.stdout).trim_end().to_string()
     }
 
+    /// The state in which a job has ended, once its account says so.
+    pub fn end_of(&self, job: &str) -> String {
+        let mut state = String::new();
+        wait("the account of a job is complete", || {
+            state = self.as_user(&format!("sacct -nXP -j {job} -o state"));
+            !matches!(state.as_str(), "" | "RUNNING" | "PENDING" | "COMPLETING")
+        });
+        state
+    }
+
     /// Everything of the cluster that the official client can list.
     pub fn leftovers(&self) -> Vec<String> {
         let mut found = project::leftovers(CLUSTER, SUBNET);

@@ -48,12 +48,11 @@ pub fn all_well(lab: &Lab) -> bool {
 
 /// An ordinary user logs in where anybody would.
 pub fn two_node_job(lab: &Lab) {
-    let output = lab.as_user(
-        "id=$(sbatch --parsable --wait --nodes=2 --output=out.%j --wrap 'srun hostname') || exit 1; \
-         sort out.$id; for try in $(seq 60); do record=$(sacct -nXP -j $id -o user,partition,nnodes,state,exitcode); \
-         case $record in *COMPLETED*) break;; esac; sleep 1; done; echo $record",
-    );
-    assert_eq!(output, "standard-0\nstandard-1\ndemo|standard|2|COMPLETED|0:0");
+    let job = lab.as_user("sbatch --parsable --wait --nodes=2 --output=out.%j --wrap 'srun hostname'");
+    assert_eq!(lab.as_user(&format!("sort out.{job}")), "standard-0\nstandard-1");
+    assert_eq!(lab.end_of(&job), "COMPLETED");
+    let record = lab.as_user(&format!("sacct -nXP -j {job} -o user,partition,nnodes,exitcode"));
+    assert_eq!(record, "demo|standard|2|0:0");
 }
 
 pub fn destroy(lab: &Lab) {

@@ -26,8 +26,8 @@ pub fn image(node: &str) -> Value {
     openstack(&[&format!("volume show {volume}")]).remove(0)["volume_image_metadata"]["image_name"].clone()
 }
 
-/// A fixed node gets a new root disk through Slurm, while a job runs on its neighbour, and a machine that did not exist
-/// boots for another job.
+/// A fixed node gets a new root disk through Slurm once its job has ended, while a job runs on its neighbour, and a machine that
+/// did not exist boots for another job.
 pub fn rollout_and_elastic(lab: &Lab) {
     let mut part = Part::begin();
     assert_eq!(server("burst-0"), None, "nothing runs for nothing");
@@ -35,13 +35,27 @@ pub fn rollout_and_elastic(lab: &Lab) {
     lab.on("standard-1", "touch /etc/of-the-old-root");
     let jobs = lab.as_user(
         "sbatch --parsable --nodelist=standard-0 --mem=50 --output=/dev/null --wrap 'sleep 36000'; \
-         sbatch --parsable --partition=burst --mem=50 --output=burst.out --wrap 'hostname; cat /proc/self/cgroup'",
+         sbatch --parsable --partition=burst --mem=50 --output=burst.out --wrap 'hostname; cat /proc/self/cgroup'; \
+         rm -f enough; sbatch --parsable --nodelist=standard-1 --mem=50 --no-requeue --output=/dev/null \
+         --wrap 'until test -e enough; do sleep 1; done'",
     );
-    let [lasting, elastic] = jobs.lines().collect::<Vec<_>>()[..] else { panic!("sbatch answered {jobs:?}") };
+    let [lasting, elastic, before_it] = jobs.lines().collect::<Vec<_>>()[..] else {
+        panic!("sbatch answered {jobs:?}")
+    };
     lab.edit("flavor = \"vm.512.2\"\nimage = \"default\"", "flavor = \"vm.512.2\"\nimage = \"next\"");
     lab.kiln(&["up", "--yes"]);
     part.end("up with another image in the file");
-    lab.kiln(&["rebuild", "--nodes", "standard-1", "--command", "true"]);
+    lab.kiln(&["rebuild", "--nodes", "standard-1", "--command", "true", "--detach"]);
+    let rollout = || {
+        let shown = lab.kiln(&["--json", "rebuild", "status"]);
+        serde_json::from_str::<Value>(&shown).expect("JSON")
+    };
+    wait("the rollout waits for the job there", || rollout()["nodes"][0]["step"] == "submitted");
+    assert_eq!(lab.as_user(&format!("squeue -ho %T -j {before_it}")), "RUNNING");
+    lab.as_user("touch enough");
+    wait("the rollout is over", || rollout()["state"] == "done");
+    assert_eq!(rollout()["nodes"][0]["step"], "done");
+    assert_eq!(lab.end_of(before_it), "COMPLETED", "the job that was there first");
     part.end("rollout of one node");
     let after = server("standard-1").expect("a server");
     assert_eq!(after["ID"], before["ID"], "rebuilt in place");
