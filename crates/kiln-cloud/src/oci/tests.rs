@@ -32,7 +32,7 @@ fn of_cluster() -> Labels {
 }
 
 fn deadline() -> tokio::time::Instant {
-    tokio::time::Instant::now() + Duration::from_secs(60)
+    tokio::time::Instant::now() + Duration::from_secs(300)
 }
 
 impl Site {

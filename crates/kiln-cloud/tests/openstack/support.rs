@@ -19,7 +19,7 @@ pub struct Site {
 }
 
 pub fn deadline() -> tokio::time::Instant {
-    tokio::time::Instant::now() + Duration::from_secs(120)
+    tokio::time::Instant::now() + Duration::from_secs(300)
 }
 
 impl Site {

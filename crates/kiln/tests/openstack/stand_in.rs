@@ -197,7 +197,7 @@ impl Room {
             ..self.wanted.clone()
         };
         let made = self.local.create(vec![wanted]).await.remove(0)?;
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_secs(300);
         let ids = std::slice::from_ref(&made.id);
         let active = self.local.wait_active(ids, deadline, |_| {}).await?.remove(0);
         let (outside, inside) = (server.public_address.unwrap(), active.address.unwrap());

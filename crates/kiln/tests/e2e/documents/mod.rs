@@ -92,7 +92,7 @@ fn is_as_shown(lab: &Lab, page: &str, step: &Step, login: Option<&str>) -> bool 
             println!("{page}:{}: {} ({:.1} s)", step.line, step.command, start.elapsed().as_secs_f64());
             return true;
         }
-        if !looks || start.elapsed() > Duration::from_secs(40) {
+        if !looks || start.elapsed() > Duration::from_secs(180) {
             println!(
                 "{page}:{}: {}\n--- the page says\n{}\n--- printed\n{printed}---",
                 step.line, step.command, step.output
