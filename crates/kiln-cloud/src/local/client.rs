@@ -91,7 +91,8 @@ impl Client {
             Ok(response) => response,
             Err(error) => {
                 self.forget_endpoint().await;
-                return Err(unanswered(error));
+                let from = if endpoint.token.is_some() { &endpoint.url } else { "the local cloud's daemon" };
+                return Err(unanswered(error).saying(format!("no answer from {from}")));
             }
         };
         let status = response.status();
