@@ -213,11 +213,15 @@ pub fn broken_or_stopped(lab: &mut Lab) {
     assert!(acted(lab, "standard-0", "stopped-instance"));
     assert!(acted(lab, "standard-0", "own-reboot"));
     // Slurm 22.05 would go on saying that the job runs.
-    healed("the job of a stopped instance runs again", || {
-        lab.job(&job, "Restarts") == "1" && lab.job(&job, "JobState") == "RUNNING"
+    healed("the job of a stopped instance is requeued", || {
+        lab.job(&job, "Restarts") == "1" && lab.job(&job, "JobState") == "PENDING"
     });
     assert!(acted(lab, "standard-1", "stopped-instance"));
+    healed("its node is back in service", || is_in(lab, "standard-1", "IDLE"));
     assert!(acted(lab, "standard-1", "instance-back"));
+    // Slurm lets a job that it has requeued wait for two minutes.
+    lab.on("control", &["scontrol", "update", &format!("jobid={job}"), "starttime=now"]);
+    lab.wait_job(&job, "RUNNING");
     lab.on("control", &["scancel", &job]);
     healthy(lab);
 }

@@ -32,7 +32,7 @@ pub fn raise(lab: &mut Lab) {
             "[compute.burst]\nnodes = \"burst-[0-3]\"\nimage = \"default\"\nelastic = { idle = \"1h\" }\n\n\
              [compute.kept]\nnodes = \"kept-[0-1]\"\nimage = \"default\"\nelastic = { idle = \"1h\", min = 1 }\n",
         )
-        .replace("KillWait = 30\n", "KillWait = 30\nResumeTimeout = 120\nSuspendTimeout = 5\nSlurmdTimeout = 120\nReturnToService = 1\n")
+        .replace("KillWait = 30\n", "KillWait = 30\nResumeTimeout = 120\nSuspendTimeout = 5\nSlurmdTimeout = 60\nReturnToService = 1\n")
         + "\n[reconcile]\nevery = \"2s\"\ngrace = \"5s\"\nnewcomer = \"15s\"\npause = \"20s\"\n\
            failures = 2\n";
     lab.write_file(&file);
@@ -150,7 +150,8 @@ pub fn looked(lab: &mut Lab) {
 /// slow to run.
 fn impatiently(lab: &mut Lab, look: impl FnOnce(&mut Lab)) {
     let file = lab.read_file();
-    lab.write_file(&file.replace("Timeout = 120\n", "Timeout = 30\n"));
+    let sooner = |file: &str, of: &str| file.replace(of, "Timeout = 30\n");
+    lab.write_file(&sooner(&sooner(&file, "Timeout = 60\n"), "Timeout = 120\n"));
     lab.kiln(&["configure"]);
     look(lab);
     lab.write_file(&file);
