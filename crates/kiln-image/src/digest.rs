@@ -41,6 +41,7 @@ impl Recipe {
             },
             "users": ServiceUser::ALL.map(|user| (user.name, user.id)),
             "packages": self.packages,
+            "hold": self.hold,
             "files": self.files,
             "commands": self.commands,
             "system_sources": self.system_sources,
@@ -124,7 +125,7 @@ mod tests {
             source_digest: String::new(),
             packages: Vec::new(),
         };
-        let locked = Recipe { lock: Some(lock), ..plain.clone() };
+        let locked = Recipe { lock: Some(lock), hold: vec!["munge".into()], ..plain.clone() };
         let bootable = Recipe { bootable: true, ..plain };
         [locked, bootable].iter().flat_map(steps::scripts_of).collect()
     }
@@ -159,6 +160,7 @@ mod tests {
     fn the_digest_is_that_of_the_recipe_alone() {
         assert_eq!(digest("", "source = \"trixie\""), digest("", "source = \"trixie\""));
         assert_ne!(digest("", "source = \"trixie\""), digest("", "source = \"bookworm\""));
+        assert_ne!(digest("", "hold = [\"munge\"]"), digest("", ""));
         assert_eq!(digest("", "build.timeout = \"9m\"\nproperties.firmware = \"uefi\""), digest("", ""));
     }
 

@@ -23,6 +23,8 @@ pub struct Recipe {
     /// What it adds to its source, in the words of the file: roles, then sets of software.
     pub software: Vec<AddedSoftware>,
     pub packages: Vec<String>,
+    /// Of all packages, those that keep their version from then on.
+    pub hold: Vec<String>,
     /// Written after the packages are installed.
     pub files: Vec<ExtraFile>,
     /// Run after the files are written, in order.
@@ -92,6 +94,7 @@ impl Recipe {
         Some(Recipe {
             name: name.to_string(),
             packages: packages(spec, family, image, &added),
+            hold: image.hold.clone(),
             software: added,
             files: of_site().flat_map(|set| set.files.clone()).collect(),
             commands: commands.cloned().collect(),
@@ -127,6 +130,7 @@ impl Recipe {
             name: format!("{}-disk", name.unwrap_or(&image.name)),
             software: Vec::new(),
             packages: packages.into_iter().map(String::from).collect(),
+            hold: Vec::new(),
             source,
             files: Vec::new(),
             commands: Vec::new(),

@@ -47,6 +47,9 @@ pub fn scripts_of(recipe: &Recipe) -> Vec<&'static str> {
         MAKE_SERVICE_USERS.script,
         of_family.install.script,
     ]);
+    if !recipe.hold.is_empty() {
+        scripts.push(of_family.hold.script);
+    }
     scripts
 }
 

@@ -1,0 +1,125 @@
+//! Searches files for a text, and for a secret in every form that it may have got there in: as it is, in base64, and inside of
+//! compressed files.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+use crate::cluster_dir::printed;
+
+/// How the names of compressed files end, and what unpacks them.
+const COMPRESSED: [(&str, &str); 3] = [("gz", "gzip"), ("xz", "xz"), ("zst", "zstd")];
+
+/// How many are unpacked at a time.
+const AT_A_TIME: usize = 500;
+
+/// Files below a directory that hold a text.
+pub fn holding(dir: &Path, text: &str) -> Vec<PathBuf> {
+    grep(dir, &[text.to_string()])
+}
+
+/// Files below a directory that hold a secret, whatever its form.
+pub fn betraying(dir: &Path, secret: &str) -> Vec<PathBuf> {
+    let forms = forms(secret);
+    let mut found = grep(dir, &forms);
+    for (ending, program) in COMPRESSED {
+        for some in files(dir, ending).chunks(AT_A_TIME) {
+            if is_inside(some, program, &forms) {
+                found
+                    .extend(some.iter().filter(|one| is_inside(&[(*one).clone()], program, &forms)).cloned());
+            }
+        }
+    }
+    found
+}
+
+/// As it is, and what there is of it in the base64 of any text around it: a byte before it or two shift all its bits.
+pub fn forms(secret: &str) -> Vec<String> {
+    let mut forms = vec![secret.to_string()];
+    for before in 0..3 {
+        let shifted = [&[0; 2][..before], secret.as_bytes()].concat();
+        // Without signs that have bits of what stands before it or behind it.
+        let first = [0, 2, 3][before];
+        for encoded in [STANDARD_NO_PAD.encode(&shifted), URL_SAFE_NO_PAD.encode(&shifted)] {
+            let last = encoded.len() - usize::from(!shifted.len().is_multiple_of(3));
+            forms.push(encoded[first..last].to_string());
+        }
+    }
+    forms.sort();
+    forms.dedup();
+    forms
+}
+
+fn grep(place: &Path, texts: &[String]) -> Vec<PathBuf> {
+    if !place.exists() {
+        return Vec::new();
+    }
+    let mut command = Command::new("grep");
+    command.args(["--recursive", "--files-with-matches", "--fixed-strings", "--null"]);
+    command.args(texts.iter().flat_map(|text| ["--regexp", text])).arg(place).env("LC_ALL", "C");
+    let output = command.output().expect("grep runs");
+    // 0: found, 1: not found. Anything else: not all was searched.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}: {}", place.display(), printed(&output));
+    let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect()
+}
+
+/// Plain files, no links.
+fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
+    if !dir.exists() {
+        return Vec::new();
+    }
+    let output = Command::new("find")
+        .arg(dir)
+        .args(["-type", "f", "-name", &format!("*.{ending}"), "-print0"])
+        .output()
+        .expect("find runs");
+    assert!(output.status.success(), "{}", printed(&output));
+    let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect()
+}
+
+fn is_inside(files: &[PathBuf], program: &str, forms: &[String]) -> bool {
+    let unpacked = tempfile::NamedTempFile::new().expect("a file");
+    let output = Command::new(program)
+        .args(["--decompress", "--stdout", "--"])
+        .args(files)
+        .stdout(File::create(unpacked.path()).expect("a file"))
+        .output()
+        .expect("the program runs");
+    assert!(output.status.success(), "{program}: {}", printed(&output));
+    !grep(unpacked.path(), forms).is_empty()
+}
+
+/// A search that finds nothing says something only if it would have found it.
+pub fn finds_every_form(secret: &str) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name);
+    let mut hidden = Vec::new();
+    for (at, around) in ["", "u:", "me:"].into_iter().enumerate() {
+        let name = format!("base64-{at}");
+        let text = STANDARD_NO_PAD.encode(format!("{around}{secret}{}", &"\n\n"[..at % 2]));
+        fs::write(path(&name), text).expect("a file");
+        hidden.push(path(&name));
+    }
+    for (ending, program) in COMPRESSED {
+        let plain = path(&format!("{ending}-log"));
+        fs::write(&plain, format!("before\n{secret}\n")).expect("a file");
+        let packed = Command::new(program).arg(&plain).status().expect("the program runs");
+        assert!(packed.success(), "{program}");
+        let _ = fs::remove_file(&plain);
+        hidden.push(path(&format!("{ending}-log.{ending}")));
+    }
+    fs::write(path("other.gz"), fs::read(path("gz-log.gz")).expect("a file")).expect("a file");
+    fs::write(path("harmless"), "nothing").expect("a file");
+    hidden.push(path("other.gz"));
+    let mut found = betraying(dir.path(), secret);
+    found.sort();
+    hidden.sort();
+    assert_eq!(found, hidden);
+}
