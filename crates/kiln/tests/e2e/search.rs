@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,8 +13,10 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use crate::cluster_dir::printed;
 
-/// How the names of compressed files end, and what unpacks them.
-const COMPRESSED: [(&str, &str); 3] = [("gz", "gzip"), ("xz", "xz"), ("zst", "zstd")];
+/// How the names of compressed files end, how the files themselves begin, and what unpacks them. Not all that has such a name is
+/// one: dpkg names records of man pages so.
+const COMPRESSED: [(&str, &[u8], &str); 3] =
+    [("gz", b"\x1f\x8b", "gzip"), ("xz", b"\xfd7zXZ\0", "xz"), ("zst", b"\x28\xb5\x2f\xfd", "zstd")];
 
 /// How many are unpacked at a time.
 const AT_A_TIME: usize = 500;
@@ -27,11 +30,11 @@ pub fn holding(dir: &Path, text: &str) -> Vec<PathBuf> {
 pub fn betraying(dir: &Path, secret: &str) -> Vec<PathBuf> {
     let forms = forms(secret);
     let mut found = grep(dir, &forms);
-    for (ending, program) in COMPRESSED {
-        for some in files(dir, ending).chunks(AT_A_TIME) {
+    for (ending, magic, program) in COMPRESSED {
+        for some in files(dir, ending, magic).chunks(AT_A_TIME) {
             if is_inside(some, program, &forms) {
-                found
-                    .extend(some.iter().filter(|one| is_inside(&[(*one).clone()], program, &forms)).cloned());
+                let holds = |one: &&PathBuf| is_inside(std::slice::from_ref(*one), program, &forms);
+                found.extend(some.iter().filter(holds).cloned());
             }
         }
     }
@@ -68,12 +71,11 @@ fn grep(place: &Path, texts: &[String]) -> Vec<PathBuf> {
     let output = command.output().expect("grep runs");
     // 0: found, 1: not found. Anything else: not all was searched.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}: {}", place.display(), printed(&output));
-    let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect()
+    names(&output.stdout)
 }
 
 /// Plain files, no links.
-fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
+fn files(dir: &Path, ending: &str, magic: &[u8]) -> Vec<PathBuf> {
     if !dir.exists() {
         return Vec::new();
     }
@@ -83,7 +85,18 @@ fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
         .output()
         .expect("find runs");
     assert!(output.status.success(), "{}", printed(&output));
-    let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let begins = |path: &PathBuf| {
+        let mut first = Vec::new();
+        let file = File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        file.take(magic.len() as u64).read_to_end(&mut first).expect("a file that can be read");
+        first == magic
+    };
+    names(&output.stdout).into_iter().filter(begins).collect()
+}
+
+/// As `--null` and `-print0` write them.
+fn names(output: &[u8]) -> Vec<PathBuf> {
+    let names = output.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect()
 }
 
@@ -110,7 +123,7 @@ pub fn finds_every_form(secret: &str) {
         fs::write(path(&name), text).expect("a file");
         hidden.push(path(&name));
     }
-    for (ending, program) in COMPRESSED {
+    for (ending, _, program) in COMPRESSED {
         let plain = path(&format!("{ending}-log"));
         let other: String = (0..2000).map(|line| format!("line {line}\n")).collect();
         fs::write(&plain, format!("{other}{secret}\n{other}")).expect("a file");
@@ -122,7 +135,7 @@ pub fn finds_every_form(secret: &str) {
         hidden.push(packed);
     }
     fs::write(path("other.gz"), fs::read(path("gz-log.gz")).expect("a file")).expect("a file");
-    fs::write(path("harmless"), "nothing").expect("a file");
+    fs::write(path("harmless.gz"), "a file of dpkg's").expect("a file");
     hidden.push(path("other.gz"));
     hidden.sort();
     assert_eq!(betraying(dir.path(), secret), hidden);
