@@ -146,8 +146,8 @@ calls! {
     /// By name or id; the newest of a name.
     fn find_image(name: &str) -> Result<Image>;
 
-    /// From the root disk of a stopped instance.
-    fn create_image(instance: &str, new: NewImage) -> Result<Image>;
+    /// From the root disk of a stopped instance. `copied` hears when the disk is copied and only properties are left to set.
+    fn create_image(instance: &str, new: NewImage, copied: &(dyn Fn() + Sync)) -> Result<Image>;
 
     /// Deletes what an image build of the cluster that was cut off has left half made. For before its instance is deleted.
     fn clear_build(cluster: &str) -> Result<()>;

@@ -92,7 +92,12 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
 
     fn find_image(&self, name: &str) -> impl Future<Output = Result<Image>> + Send;
 
-    fn create_image(&self, instance: &str, new: NewImage) -> impl Future<Output = Result<Image>> + Send;
+    fn create_image(
+        &self,
+        instance: &str,
+        new: NewImage,
+        copied: &(dyn Fn() + Sync),
+    ) -> impl Future<Output = Result<Image>> + Send;
 
     fn clear_build(&self, _cluster: &str) -> impl Future<Output = Result<()>> + Send {
         ready(Ok(()))
@@ -211,7 +216,7 @@ macro_rules! own_methods {
             fn used_images() -> $crate::Result<std::collections::BTreeSet<String>>;
             fn image(id: &str) -> $crate::Result<$crate::Image>;
             fn find_image(name: &str) -> $crate::Result<$crate::Image>;
-            fn create_image(instance: &str, new: $crate::NewImage) -> $crate::Result<$crate::Image>;
+            fn create_image(instance: &str, new: $crate::NewImage, copied: &(dyn Fn() + Sync)) -> $crate::Result<$crate::Image>;
             fn clear_build(cluster: &str) -> $crate::Result<()>;
             fn upload_image(new: $crate::NewImage, file: &std::path::Path) -> $crate::Result<$crate::Image>;
             fn delete_image(id: &str) -> $crate::Result<()>;

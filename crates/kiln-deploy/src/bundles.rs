@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use kiln_cloud::Instance;
+use kiln_image::built_as;
 use kiln_site::services::CLOUD_TOKEN;
 use kiln_site::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_spec::{Group, Node, Role, Spec};
@@ -100,6 +101,7 @@ impl Deployment<'_> {
         kept_images: Option<&KeptImages>,
     ) -> Result<SecretText> {
         let images = targets(self.spec, observed);
+        let cluster_id = self.secrets.cluster_id()?;
         let token = self.secrets.read(&CLOUD_TOKEN)?;
         let access =
             self.cloud.access(&self.spec.name, token.expose_secret().trim(), &observed.networks).await?;
@@ -111,7 +113,8 @@ impl Deployment<'_> {
                 group: node.group.to_string(),
                 image: kept_images
                     .and_then(|images| images.get(node.name).cloned())
-                    .or_else(|| images.get(node.image).cloned().flatten()),
+                    .or_else(|| images.get(node.image).cloned().flatten())
+                    .or_else(|| former_image(&node, observed, cluster_id.as_deref()?)),
                 user_data: self.user_data(node.name, Some(share.clone()))?,
                 ssh_key: self.ssh_public_key()?,
                 address: kept.get(node.name).copied(),
@@ -121,7 +124,7 @@ impl Deployment<'_> {
         let file = FleetFile {
             format: Version,
             cluster: self.spec.name.clone(),
-            cluster_id: self.secrets.cluster_id()?,
+            cluster_id,
             cloud: CloudAccess::new(&access).map_err(|e| Error::NotReady(e.to_string()))?,
             concurrency: self.spec.concurrency,
             rebuild_partitions: self.spec.rebuild.iter().map(|r| r.name.clone()).collect(),
@@ -158,6 +161,12 @@ impl Deployment<'_> {
     }
 }
 
+/// What a node that comes and goes gets while its image is not built: what it had before. Others keep what they have.
+fn former_image(node: &Node<'_>, observed: &Observed, cluster_id: &str) -> Option<String> {
+    let mut built = built_as(&observed.images, node.image, cluster_id).into_iter().filter(|_| node.elastic);
+    built.next().map(|image| image.id.clone())
+}
+
 /// The features of the node's flavor. A node that may be created with one of several flavors has those common to all.
 fn features(spec: &Spec, node: &Node<'_>, flavor: &str, observed: &Observed) -> Vec<String> {
     let of = |name: &str| observed.flavors.iter().find(|f| f.name == name).map(|f| f.features.as_slice());
@@ -188,6 +197,7 @@ fn elastic_group(group: &Group) -> Option<(String, ElasticGroup)> {
 #[cfg(test)]
 mod tests {
     use kiln_cloud::Flavor;
+    use kiln_wire::labels::image as property;
 
     use super::*;
 
@@ -213,5 +223,27 @@ mod tests {
         };
         assert_eq!(told("flavor = \"a\"\n"), ["shape=a", "vgpu", "pci=x"]);
         assert_eq!(told("flavor = \"a\"\nelastic = { flavors = [\"b\"] }\n"), ["vgpu"]);
+    }
+
+    #[test]
+    fn elastic_nodes_have_an_image_while_theirs_is_not_built() {
+        let text = "[cluster]\nname = \"c\"\n[cloud]\nkind = \"local\"\n[image.default]\n[compute.f]\nnodes = \"f-0\"\n\
+                    [compute.e]\nnodes = \"e-0\"\nelastic = {}\n";
+        let spec = kiln_spec::parse(text, "f").unwrap_or_else(|e| panic!("{e}"));
+        let properties =
+            [(property::RECIPE, "older"), (property::NAME, "default"), (property::BUILT_FOR, "id")];
+        let image = kiln_cloud::Image {
+            id: "i-1".into(),
+            name: "default-1".into(),
+            labels: kiln_cloud::Labels::new(),
+            properties: properties.map(|(key, value)| (key.to_string(), value.to_string())).into(),
+            size_bytes: 0,
+            created: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let observed = Observed { images: vec![image], ..Observed::default() };
+        assert_eq!(targets(&spec, &observed)["default"], None, "the file wants another one");
+        let of = |node: &str, cluster: &str| former_image(&spec.node(node).unwrap(), &observed, cluster);
+        assert_eq!(of("e-0", "id").as_deref(), Some("i-1"));
+        assert_eq!((of("e-0", "another"), of("f-0", "id")), (None, None));
     }
 }

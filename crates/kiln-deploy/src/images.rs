@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_cloud::{Image, Kind};
 use kiln_image::{
-    Difference, Manifest, Recipe, built_image, images_of_kiln, is_test, origin, promotion, standing,
+    Difference, Manifest, Recipe, built_as, built_image, images_of_kiln, is_test, origin, promotion, standing,
 };
 use kiln_spec::{ImageSource, Spec, hostlist};
 use kiln_wire::labels;
@@ -113,8 +113,13 @@ impl Needs<'_> {
             keep(id, "instances of another cluster run it".to_string());
         }
         for name in self.spec.images.keys() {
-            for (at, image) in self.stand_for(images, name).into_iter().take(1 + self.former).enumerate() {
-                let what = if at == 0 { "the image" } else { "a former image" };
+            let now = self.stand_for(images, name);
+            // Those of older recipes, too: the file may go back, and nodes of elastic groups that are off come back on the newest
+            // that is there.
+            let others =
+                built_as(images, name, self.cluster).into_iter().filter(|image| !now.contains(image));
+            for (at, image) in now.iter().copied().chain(others).take(1 + self.former).enumerate() {
+                let what = if at == 0 && !now.is_empty() { "the image" } else { "a former image" };
                 keep(&image.id, format!("{what} {name} of the file"));
             }
         }
@@ -312,6 +317,29 @@ mod tests {
         before: an upgrade of Slurm that is not over may go back to it
         loose: goes
         ");
+    }
+
+    /// The file, or Kiln itself, makes it another one than has been built. Nodes that are off still need what there is.
+    #[test]
+    fn images_of_older_recipes_are_kept_as_former_ones() {
+        let spec = kiln_spec::parse(FILE, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let digest = Recipe::of(&spec, "default").unwrap().digest();
+        let of = |name: &str, second: i64, recipe: &str| {
+            image(name, second, &[(property::RECIPE, recipe), (property::NAME, "default")])
+        };
+        let kept = |images: &[Image], former: usize| {
+            let (observed, used) = (Observed::default(), BTreeSet::new());
+            let needs =
+                Needs { spec: &spec, observed: &observed, used: &used, locked: &[], cluster: "id", former };
+            let kept =
+                needs.judge(images).into_iter().filter_map(|v| Some(format!("{}: {}", v.name, v.kept?)));
+            kept.collect::<Vec<_>>()
+        };
+        let images = [of("new", 30, &digest), of("old", 20, "older"), of("oldest", 10, "oldest")];
+        let (the, former) = ("the image default of the file", "a former image default of the file");
+        assert_eq!(kept(&images, 1), [format!("new: {the}"), format!("old: {former}")]);
+        assert_eq!(kept(&images, 0), [format!("new: {the}")]);
+        assert_eq!(kept(&images[1..], 0), [format!("old: {former}")]);
     }
 
     #[test]

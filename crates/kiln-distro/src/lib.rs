@@ -108,6 +108,8 @@ pub struct Steps {
     pub reboot_for: &'static str,
     /// Arguments: the packages.
     pub install: Step,
+    /// Arguments: packages that keep their version whenever others are updated. They must be installed.
+    pub hold: Step,
     /// Gathers the files of all installed packages. Argument: the directory. `None`: Kiln cannot do that here.
     pub keep: Option<Step>,
     /// Removes what the package manager leaves behind.

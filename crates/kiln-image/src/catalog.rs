@@ -42,6 +42,21 @@ pub fn standing<'a>(images: &'a [Image], digest: &str) -> Vec<&'a Image> {
     all.into_iter().map(|(_, image)| image).collect()
 }
 
+/// Images that a cluster has built under this name of its file, from whatever recipe: the newest first. Without those that are not
+/// whole, and those that were only a test.
+pub fn built_as<'a>(images: &'a [Image], name: &str, cluster_id: &str) -> Vec<&'a Image> {
+    let has = |image: &Image, key: &str, value: &str| image.properties.get(key).is_some_and(|v| v == value);
+    let of_name = |image: &&Image| {
+        has(image, property::NAME, name)
+            && has(image, property::BUILT_FOR, cluster_id)
+            && origin(image).is_none()
+            && !is_test(image)
+    };
+    let mut all: Vec<&Image> = images.iter().filter(of_name).collect();
+    all.sort_by_key(|image| std::cmp::Reverse(image.created));
+    all
+}
+
 fn stands_since(image: &Image, digest: &str) -> Option<jiff::Timestamp> {
     let property = |name: &str| image.properties.get(name).map(String::as_str);
     let promoted = property(property::STANDS_FOR).and_then(|text| text.split_once(' '));
@@ -146,5 +161,22 @@ mod tests {
         // One that is not whole yet says of everything that it is unfinished.
         images[0].properties.insert(key, "unfinished".into());
         assert_eq!(names(&images[..1], "r"), "new");
+    }
+    #[test]
+    fn images_of_older_recipes_are_found_by_name() {
+        let of = |name: &str, second: i64, more: &[(&str, &str)]| {
+            let always = [(property::NAME, "default"), (property::BUILT_FOR, "id")];
+            image(name, second, &[&always, more].concat())
+        };
+        let images = [
+            of("old", 10, &[(property::RECIPE, "q")]),
+            of("new", 20, &[(property::RECIPE, "r")]),
+            of("test", 30, &[(property::RECIPE, "r"), (property::TEST, "yes")]),
+            of("half", 40, &[(property::RECIPE, "unfinished"), (property::MADE_BY, "build")]),
+            of("theirs", 50, &[(property::RECIPE, "r"), (property::BUILT_FOR, "another")]),
+            of("tools", 60, &[(property::RECIPE, "r"), (property::NAME, "tools")]),
+        ];
+        let found: Vec<&str> = built_as(&images, "default", "id").iter().map(|i| i.name.as_str()).collect();
+        assert_eq!(found, ["new", "old"]);
     }
 }

@@ -4,6 +4,7 @@ mod ask;
 mod build;
 mod catalog;
 mod difference;
+mod digest;
 mod disk;
 mod inspect;
 mod lock;
@@ -21,7 +22,7 @@ mod steps;
 pub use ask::{Ask, Choice, Question};
 pub use build::{BuildError, Builder, instance_name};
 pub use catalog::{
-    built_image, descent, images_of_kiln, is_of_kiln, is_test, line, origin, promotion, standing,
+    built_as, built_image, descent, images_of_kiln, is_of_kiln, is_test, line, origin, promotion, standing,
 };
 pub use difference::{Change, Difference};
 pub use disk::{DiskFormat, Export, ExportError, Exported, Sidecar, SidecarError, check as check_export};

@@ -1,10 +1,10 @@
-//! What goes into an image. The digest of a recipe identifies its result: an unchanged recipe is not built again.
+//! What goes into an image. Its digest is in `digest.rs`.
 
 use std::collections::BTreeSet;
 
 use kiln_cloud::Image;
 use kiln_distro::Family;
-use kiln_site::{ServiceUser, services, software};
+use kiln_site::{services, software};
 use kiln_slurm::Release;
 use kiln_spec::{
     BuildSpec, ExtraFile, ImageProperties, ImageSoftware, ImageSource, ImageSpec, Role, SYSTEM_SOURCES,
@@ -12,13 +12,9 @@ use kiln_spec::{
 };
 use kiln_wire::labels::image as property;
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use crate::lock::Lock;
 use crate::manifest::Manifest;
-
-/// Raised when the build sequence itself changes what ends up in an image.
-const SEQUENCE: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recipe {
@@ -27,6 +23,8 @@ pub struct Recipe {
     /// What it adds to its source, in the words of the file: roles, then sets of software.
     pub software: Vec<AddedSoftware>,
     pub packages: Vec<String>,
+    /// Of all packages, those that keep their version from then on.
+    pub hold: Vec<String>,
     /// Written after the packages are installed.
     pub files: Vec<ExtraFile>,
     /// Run after the files are written, in order.
@@ -96,6 +94,7 @@ impl Recipe {
         Some(Recipe {
             name: name.to_string(),
             packages: packages(spec, family, image, &added),
+            hold: image.hold.clone(),
             software: added,
             files: of_site().flat_map(|set| set.files.clone()).collect(),
             commands: commands.cloned().collect(),
@@ -131,6 +130,7 @@ impl Recipe {
             name: format!("{}-disk", name.unwrap_or(&image.name)),
             software: Vec::new(),
             packages: packages.into_iter().map(String::from).collect(),
+            hold: Vec::new(),
             source,
             files: Vec::new(),
             commands: Vec::new(),
@@ -162,59 +162,10 @@ impl Recipe {
         }
     }
 
-    pub fn digest(&self) -> String {
-        // The name is not part of what is inside.
-        let mut content = serde_json::json!({
-            "sequence": SEQUENCE,
-            "source": match &self.source {
-                Source::System(system) => system.name().to_string(),
-                Source::Cloud(name, _) => format!("cloud image {name}"),
-                Source::Image(parent) => parent.digest(),
-            },
-            "users": ServiceUser::ALL.map(|user| (user.name, user.id)),
-            "packages": self.packages,
-            "commands": self.commands,
-            // Of old, so that images of recipes which are the same as ever are still known.
-            "mirror": null,
-        });
-        if !self.files.is_empty() {
-            content["files"] = serde_json::json!(self.files);
-        }
-        if !self.disabled.is_empty() {
-            content["disabled"] = serde_json::json!(self.disabled);
-        }
-        if !self.system_sources || !self.sources.is_empty() {
-            content["sources"] = serde_json::json!({
-                "system": self.system_sources,
-                "others": self.sources.iter().map(source_content).collect::<Vec<_>>(),
-            });
-        }
-        if let Some(lock) = &self.lock {
-            content["lock"] = lock.digest().into();
-        }
-        if self.bootable {
-            content["bootable"] = self.family().steps.bootable.as_ref().map(|step| step.script).into();
-        }
-        hex::encode(Sha256::digest(content.to_string()))
-    }
-
     /// The software of the file that a package is for, if it is not for a role or named by the image itself.
     pub fn wanted_by(&self, package: &str) -> Option<&str> {
         let has = |software: &&AddedSoftware| software.packages.iter().any(|name| name == package);
         self.software.iter().find(has).map(|software| software.name.as_str())
-    }
-
-    /// The digest of the same recipe without any lock: what the image of the file is known by.
-    pub fn unlocked_digest(&self) -> String {
-        self.unlocked().digest()
-    }
-
-    fn unlocked(&self) -> Recipe {
-        let source = match &self.source {
-            Source::Image(parent) => Source::Image(Box::new(parent.unlocked())),
-            other => other.clone(),
-        };
-        Recipe { source, lock: None, ..self.clone() }
     }
 
     /// The name of an image built at this time: readable, and different for every recipe and build.
@@ -237,18 +188,6 @@ fn system_of(spec: &Spec, image: &Image) -> System {
 fn sources_of(spec: &Spec, image: &ImageSpec) -> (bool, Vec<SourceSpec>) {
     let others = image.sources.iter().filter_map(|name| spec.sources.get(name));
     (image.sources.iter().any(|name| name == SYSTEM_SOURCES), others.cloned().collect())
-}
-
-/// What of a repository decides what is inside. Its name does where nodes keep it; credentials never do.
-fn source_content(source: &SourceSpec) -> serde_json::Value {
-    serde_json::json!({
-        "address": source.address,
-        "snapshot": source.snapshot,
-        "suites": source.suites,
-        "components": source.components,
-        "key": source.key.as_ref().map(|key| hex::encode(Sha256::digest(&key.content))),
-        "kept": source.keep.then_some(&source.name),
-    })
 }
 
 fn packages(spec: &Spec, family: &Family, image: &ImageSpec, added: &[AddedSoftware]) -> Vec<String> {
@@ -391,61 +330,6 @@ mod tests {
         // A role's software is added to an extra image.
         assert_eq!(names(&of("more")), "login");
         assert!(of("more").packages.contains(&"less".to_string()));
-    }
-
-    #[test]
-    fn the_digest_has_what_software_brings() {
-        let software = "[software.a]\npackages = [\"htop\"]\n";
-        let with = |more: &str| digest(&format!("{software}{more}"), "software = [\"a\"]");
-        let others = ["", "commands = [\"x\"]", "file = [{ path = \"/etc/a\", content = \"b\" }]"].map(with);
-        assert_eq!(others.iter().collect::<BTreeSet<_>>().len(), 3);
-        // It matters what is in, not under which name.
-        assert_eq!(others[0], digest("", "packages = [\"htop\"]"));
-        assert_ne!(
-            digest("", "software = [\"sssd\"]"),
-            digest("", "packages = [\"libnss-sss\", \"libpam-sss\", \"sssd-ldap\", \"sssd-tools\"]")
-        );
-    }
-
-    /// Images that were built before stay those of their recipes.
-    #[test]
-    fn digests_of_old_stay() {
-        assert_eq!(
-            digest("", "source = \"trixie\""),
-            "a311c34b59dfe06b2957eba8ab4a3fa82cdc23371fffdda7c15609901c9dc1f7"
-        );
-        assert_eq!(
-            digest("", "packages = [\"htop\"]\nroles = [\"control\", \"compute\"]"),
-            "bcff6afb8a0249b7a37b2d177f5e9430f7258028371262e5ce21792aad383244"
-        );
-    }
-
-    fn digest(sources: &str, list: &str) -> String {
-        let text = format!(
-            "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[image.default]\n{list}\n\
-             [compute.standard]\nnodes = \"standard-[0-1]\"\n{sources}"
-        );
-        let key = |path: &str| Ok(format!("-----BEGIN PGP PUBLIC KEY BLOCK-----\n{path}").into_bytes());
-        let (spec, _) = kiln_spec::parse_with_files(&text, "f", &key).unwrap_or_else(|e| panic!("{e}"));
-        Recipe::of(&spec, "default").unwrap().digest()
-    }
-
-    #[test]
-    fn the_digest_has_all_of_a_source_but_its_credentials() {
-        let list = "sources = [\"system\", \"a\"]";
-        let one = "[source.a]\naddress = \"http://a.example.org\"\nkey = \"a.asc\"\n";
-        let digest_of = |more: &str| digest(&format!("{one}{more}"), list);
-        let plain = digest_of("");
-        let others = ["snapshot = \"1\"", "suites = [\"x\"]", "keep = true"].map(digest_of);
-        let all: BTreeSet<&String> = others.iter().chain([&plain]).collect();
-        assert_eq!(all.len(), 4);
-        assert_ne!(digest(&one.replace("a.asc", "b.asc"), list), plain);
-        assert_ne!(digest(one, "sources = [\"a\"]"), plain);
-        assert_eq!(digest_of("credentials = \"env:A\""), plain);
-        let renamed = digest(&one.replace("[source.a]", "[source.b]"), &list.replace("\"a\"", "\"b\""));
-        assert_eq!(renamed, plain);
-        // The digest of a recipe, and so the image, stays what it was before there were sources.
-        assert_eq!(digest(one, ""), digest("", "sources = [\"system\"]"));
     }
 
     #[test]

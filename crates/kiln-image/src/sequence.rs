@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use kiln_cloud::{Image, InstanceStatus, Labels, NewImage, NewInstance};
@@ -130,7 +131,14 @@ impl<'b> Sequence<'b> {
             properties.extend([promotion(&recipe.unlocked_digest())]);
         }
         let new = NewImage { name: recipe.image_name(manifest.built), labels: Labels::new(), properties };
-        Ok(builder.cloud.create_image(&id, new).await?)
+        let copied = OnceLock::new();
+        let note = || {
+            copied.get_or_init(Instant::now);
+            builder.say(&recipe.name, "setting its properties");
+        };
+        let image = builder.cloud.create_image(&id, new, &note).await?;
+        self.began.push(("properties", copied.get().copied().unwrap_or_else(Instant::now)));
+        Ok(image)
     }
 
     /// What a recipe adds to its source.
@@ -163,6 +171,11 @@ impl<'b> Sequence<'b> {
         for command in &recipe.commands {
             self.begin("command", &format!("running: {command}"));
             self.script(host, "a command of the file", command, &[], b"").await?;
+        }
+        if !recipe.hold.is_empty() {
+            self.begin("hold", family.steps.hold.says);
+            let held: Vec<&str> = recipe.hold.iter().map(String::as_str).collect();
+            self.step(host, &family.steps.hold, &held, b"").await?;
         }
         Ok(())
     }

@@ -72,6 +72,8 @@ pub struct ImageSpec {
     pub software: Vec<ImageSoftware>,
     /// Installed on top of the roles' own packages.
     pub packages: Vec<String>,
+    /// Names of packages that keep their version when others are updated.
+    pub hold: Vec<String>,
     /// Run as root at the end of the build, in order.
     pub commands: Vec<String>,
     /// What packages come from, those of the sets of software too: names of [`Spec::sources`], and [`SYSTEM_SOURCES`].

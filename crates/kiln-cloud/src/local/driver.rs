@@ -203,9 +203,10 @@ impl crate::driver::Driver for Driver {
         found.ok_or_else(|| Error::not_found("image", name.to_string()))
     }
 
-    async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
+    async fn create_image(&self, instance: &str, new: NewImage, copied: &(dyn Fn() + Sync)) -> Result<Image> {
         let path = format!("{}/image", item("instances", "instance", instance)?);
-        self.client.call(Method::POST, &path, &new).await
+        // The daemon writes properties down with the image.
+        self.client.call(Method::POST, &path, &new).await.inspect(|_| copied())
     }
 
     async fn upload_image(&self, _new: NewImage, _file: &Path) -> Result<Image> {

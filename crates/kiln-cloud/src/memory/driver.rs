@@ -189,7 +189,8 @@ impl crate::driver::Driver for Driver {
         found.cloned().ok_or_else(|| Error::not_found("image", name))
     }
 
-    async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
+    async fn create_image(&self, instance: &str, new: NewImage, copied: &(dyn Fn() + Sync)) -> Result<Image> {
+        copied();
         let mut world = self.0.world();
         if world.get(instance)?.status != InstanceStatus::Stopped {
             return Err(Error::conflict(format!("instance {instance} is not stopped")));

@@ -99,7 +99,12 @@ impl Driver {
         }
     }
 
-    pub async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
+    pub async fn create_image(
+        &self,
+        instance: &str,
+        new: NewImage,
+        copied: &(dyn Fn() + Sync),
+    ) -> Result<Image> {
         let there = self.own_instance(instance).await?;
         let cluster = cluster_of(&there.freeform_tags).unwrap_or_default();
         let body = json!({
@@ -110,7 +115,11 @@ impl Driver {
         });
         let call = Call::post(Core, "/images", &body).once_only();
         let made: WireImage = self.while_busy(|| self.client.send(&call)).await?.read("an image")?;
-        self.finish_image(&made.id, &new, async { Ok(()) }).await
+        let told = async {
+            copied();
+            Ok(())
+        };
+        self.finish_image(&made.id, &new, told).await
     }
 
     /// Waits for an image that was begun, does what is left to do with it, and makes it whole; or removes it.

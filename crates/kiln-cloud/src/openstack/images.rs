@@ -118,7 +118,12 @@ impl Driver {
         self.client.delete(Glance, &format!("/images/{id}")).await
     }
 
-    pub async fn create_image(&self, instance: &str, new: NewImage) -> Result<Image> {
+    pub async fn create_image(
+        &self,
+        instance: &str,
+        new: NewImage,
+        copied: &(dyn Fn() + Sync),
+    ) -> Result<Image> {
         let server = self.instance(instance).await?;
         let marks = marks(cluster_of(&server.labels).unwrap_or_default(), &new);
         let image = match self.root_volume(instance).await? {
@@ -127,6 +132,7 @@ impl Driver {
         };
         let finished = async {
             let made = self.wait_image(&image, &new.name).await?;
+            copied();
             // Nova takes no value above 255 characters, so they are set here.
             self.set_properties(&made, &new).await?;
             self.image(&image).await

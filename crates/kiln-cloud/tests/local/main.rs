@@ -167,11 +167,11 @@ async fn images_come_from_instances() {
         properties: [("a".into(), "b".into())].into(),
     };
     assert!(matches!(
-        cloud.create_image(&builder.id, new()).await,
+        cloud.create_image(&builder.id, new(), &|| {}).await,
         Err(Error { class: Class::Conflict, .. })
     ));
     cloud.stop(&builder.id, false).await.unwrap();
-    let image = cloud.create_image(&builder.id, new()).await.unwrap();
+    let image = cloud.create_image(&builder.id, new(), &|| {}).await.unwrap();
     assert_eq!(cloud.image(&image.id).await.unwrap().properties["a"], "b");
 
     // The builder goes on from where it was, and what it does now is not in the image.

@@ -27,7 +27,7 @@ async fn a_source_image_can_be_deleted() {
     inside(&builder.id, &["touch", "/root/baked"]);
     cloud.stop(&builder.id, false).await.unwrap();
     let new = NewImage { name: "baked".into(), labels: labels("t-source"), properties: [].into() };
-    let baked = cloud.create_image(&builder.id, new).await.unwrap();
+    let baked = cloud.create_image(&builder.id, new, &|| {}).await.unwrap();
     cloud.delete(&builder.id).await.unwrap();
 
     cloud.delete_image(&source.id).await.unwrap();

@@ -80,7 +80,7 @@ async fn a_servers_life() {
         ]
         .into(),
     };
-    let image = cloud.create_image(&made.id, image).await.unwrap();
+    let image = cloud.create_image(&made.id, image, &|| {}).await.unwrap();
     assert_eq!(cloud.image(&image.id).await.unwrap().properties["kiln_manifest"], long);
     assert_eq!(cloud.find_image("life-image").await.unwrap().id, image.id);
     cloud.delete_image(&image.id).await.unwrap();
@@ -139,7 +139,7 @@ async fn a_root_disk_may_be_a_volume() {
         labels: kiln_cloud::Labels::new(),
         properties: [("kiln_recipe".to_string(), "r".to_string())].into(),
     };
-    let image = cloud.create_image(&made.id, image).await.unwrap();
+    let image = cloud.create_image(&made.id, image, &|| {}).await.unwrap();
     assert_eq!(image.properties["kiln_recipe"], "r");
     // Not a reference to a snapshot: it has content of its own and can be rebuilt to.
     assert!(image.size_bytes > 0);

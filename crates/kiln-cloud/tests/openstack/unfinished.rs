@@ -40,7 +40,7 @@ fn names(list: &[&str]) -> Vec<String> {
 /// Starts to make an image and is gone, as if killed, when the request that `between` does not answer is sent.
 async fn killed(cloud: Cloud, between: &Between, instance: &str, name: &str) {
     let (instance, new) = (instance.to_string(), new_image(name, "child"));
-    let making = tokio::spawn(async move { cloud.create_image(&instance, new).await });
+    let making = tokio::spawn(async move { cloud.create_image(&instance, new, &|| {}).await });
     while between.hits() == 0 {
         assert!(!making.is_finished(), "{:?}", making.await);
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -54,7 +54,7 @@ async fn of_a_failed_image_nothing_is_left() {
     let cloud = &site.cloud;
     let new = build_instance(&site, "snap-build");
     let server = stopped(cloud, new.clone()).await;
-    let parent = cloud.create_image(&server, new_image("snap-parent", "parent")).await.unwrap();
+    let parent = cloud.create_image(&server, new_image("snap-parent", "parent"), &|| {}).await.unwrap();
     let rebuild = Rebuild {
         image: parent.id.clone(),
         user_data: "".into(),
@@ -67,7 +67,7 @@ async fn of_a_failed_image_nothing_is_left() {
 
     let between = Between::start(9292, "PATCH /v2/images/", "", Fate::Refused);
     let (through, credential) = site.through("image", &format!("http://127.0.0.1:{}/v2", between.port));
-    through.create_image(&server, new_image("snap-child", "child")).await.unwrap_err();
+    through.create_image(&server, new_image("snap-child", "child"), &|| {}).await.unwrap_err();
     drop(credential);
     assert!(!names(&["image", "list"]).contains(&"snap-child".to_string()));
 

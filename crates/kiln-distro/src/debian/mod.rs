@@ -83,6 +83,7 @@ pub const DEBIAN: Family = Family {
             says: "installing packages",
             script: concat!(include_str!("apt.sh"), include_str!("install.sh")),
         },
+        hold: Step { says: "holding packages", script: include_str!("hold.sh") },
         keep: Some(Step { says: "gathering packages", script: include_str!("keep-packages.sh") }),
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
         bootable: Some(Step {

@@ -75,6 +75,7 @@ pub const EL: Family = Family {
         // Written by the update. The plugin that dnf has for it is not in every image.
         reboot_for: "cat /run/kiln-reboot-for",
         install: Step { says: "installing packages", script: include_str!("install.sh") },
+        hold: Step { says: "holding packages", script: include_str!("hold.sh") },
         keep: None,
         clean: Step { says: "removing package caches", script: include_str!("clean.sh") },
         bootable: None,
@@ -125,6 +126,42 @@ mod tests {
         assert_eq!(EL.packages("slurm-client"), ["slurm"]);
         assert_eq!(EL.packages("munge"), ["munge"]);
         assert_eq!(EL.unit("sshd.service"), "sshd.service");
+    }
+
+    /// With an rpm that has two packages. A lock puts the settings of dnf aside until the end of the build.
+    #[test]
+    fn dnf_passes_over_what_is_held() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("rpm"), "#!/bin/sh\ncase $2 in slurm | kernel-core) ;; *) exit 1 ;; esac\n")
+            .unwrap();
+        std::process::Command::new("chmod").arg("755").arg(path("rpm")).status().unwrap();
+        let hold = |packages: &[&str]| {
+            let script = EL.steps.hold.script.replace("/etc/dnf", &dir.path().display().to_string());
+            let output = std::process::Command::new("sh")
+                .args(["-c", &script, "sh"])
+                .args(packages)
+                .env("PATH", format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap()))
+                .output()
+                .unwrap();
+            (output.status.success(), String::from_utf8(output.stderr).unwrap())
+        };
+        let (conf, aside) = (path("dnf.conf"), path("kiln-before-lock.conf"));
+        std::fs::write(&conf, "[main]\nbest=True\n").unwrap();
+        let (is_held, said) = hold(&["slurm", "vim-minimal"]);
+        assert!(!is_held && said.contains("not installed: vim-minimal"), "{said}");
+        assert_eq!(std::fs::read_to_string(&conf).unwrap(), "[main]\nbest=True\n");
+        assert!(hold(&["slurm"]).0);
+        assert!(hold(&["kernel-core", "slurm"]).0, "also of an image upon one that holds some");
+        assert_eq!(
+            std::fs::read_to_string(&conf).unwrap(),
+            "[main]\nexcludepkgs=slurm,kernel-core,slurm\nbest=True\n"
+        );
+        std::fs::write(&aside, "[main]\n").unwrap();
+        assert!(hold(&["slurm"]).0);
+        assert_eq!(std::fs::read_to_string(&aside).unwrap(), "[main]\nexcludepkgs=slurm\n");
+        std::fs::write(&aside, "").unwrap();
+        assert!(!hold(&["slurm"]).0, "there is no place for it");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use kiln_distro::Step;
 
+use crate::recipe::Recipe;
+
 /// Standard input: the binary; argument: its SHA-256.
 pub const INSTALL_KILN: Step = Step { says: "copying kiln", script: include_str!("install-kiln.sh") };
 
@@ -18,6 +20,38 @@ pub const WRITE_FILE: Step = Step { says: "writing a file", script: include_str!
 
 /// Arguments: files to remove and directories to empty.
 pub const CLEAN: Step = Step { says: "cleaning", script: include_str!("clean.sh") };
+
+/// The texts of all scripts that make an image of the recipe. That which keeps packages for later does not change the image.
+pub fn scripts_of(recipe: &Recipe) -> Vec<&'static str> {
+    let family = recipe.family();
+    let of_family = &family.steps;
+    let mut scripts = vec![
+        INSTALL_KILN.script,
+        WRITE_FILE.script,
+        SETTLE_SERVICES.script,
+        CLEAN.script,
+        family.sources.settle.script,
+        family.installed.list,
+        of_family.clean.script,
+    ];
+    if let Some(bootable) = of_family.bootable.as_ref().filter(|_| recipe.bootable) {
+        scripts.push(bootable.script);
+        return scripts;
+    }
+    if recipe.lock.is_some() {
+        scripts.push(of_family.lock.script);
+    }
+    scripts.extend([
+        of_family.update.script,
+        of_family.reboot_for,
+        MAKE_SERVICE_USERS.script,
+        of_family.install.script,
+    ]);
+    if !recipe.hold.is_empty() {
+        scripts.push(of_family.hold.script);
+    }
+    scripts
+}
 
 #[cfg(test)]
 mod tests;

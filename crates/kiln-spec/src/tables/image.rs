@@ -30,6 +30,8 @@ table! {
         "software" => software: List<Text>;
         /// Packages to add. `NAME=VERSION` pins a version.
         "packages" => packages: List<Text>;
+        /// Packages of the image that keep their version: neither nodes nor images that are built upon this one update them. Names alone.
+        "hold" => hold: List<Text>;
         /// Shell commands that run as root at the end of the build, in order. The build fails if one of them fails.
         "commands" => commands: List<Text>;
         /// Where packages come from during the build: names of tables `[source.NAME]`, and `system` for the repositories that the source image has itself.
@@ -126,6 +128,7 @@ pub(crate) fn validate(merged: &Merged, findings: &mut Findings<'_>) -> BTreeMap
     for image in &merged.images {
         let system = images[&image.name.value].system;
         role::packages(image.table.packages.as_ref(), &[system], findings);
+        check_held(image.table.hold.as_ref(), system, findings);
     }
     check_sources(merged, findings);
     check_software(merged, findings);
@@ -160,10 +163,22 @@ fn one(
         roles,
         software: software(table),
         packages: table.packages.as_ref().map(names_of).unwrap_or_default(),
+        hold: table.hold.as_ref().map(names_of).unwrap_or_default(),
         commands: role::commands(table.commands.as_ref(), findings),
         sources: table.sources.as_ref().map_or_else(|| vec![SYSTEM_SOURCES.to_string()], names_of),
         build: image_build::build(table.build.as_ref(), local, findings),
         properties: image_build::properties(table.properties.as_ref(), findings),
+    }
+}
+
+/// The version is the one that the build has installed.
+fn check_held(written: Option<&List<Text>>, system: System, findings: &mut Findings<'_>) {
+    let names = written.into_iter().flat_map(|list| &list.value);
+    let is_name = |text: &str| system.is_package(text) && !text.contains([':', '=']);
+    for name in names.filter(|name| !is_name(&name.value)) {
+        let message = format!("`{}` is not the name of a package", name.value);
+        (findings.error("bad-package", name.span.clone(), message))
+            .expected("a name without version and architecture; `packages` pins a version");
     }
 }
 
@@ -357,6 +372,7 @@ fn check_prebuilt(image: &MergedImage, prebuilt: &Text, findings: &mut Findings<
         image.written.then(|| ("source", image.source.span.clone())),
         table.software.as_ref().map(|list| ("software", list.span.clone())),
         table.packages.as_ref().map(|list| ("packages", list.span.clone())),
+        table.hold.as_ref().map(|list| ("hold", list.span.clone())),
         table.commands.as_ref().map(|list| ("commands", list.span.clone())),
         table.sources.as_ref().map(|list| ("sources", list.span.clone())),
         table.build.as_ref().map(|table| ("build", table.at.clone())),

@@ -139,6 +139,8 @@ fn packer(packages: &[String], dir: &Path, root: &Path) {
         .args(["build", "-color=false"])
         .arg(dir.join("template.json"))
         .env("CHECKPOINT_DISABLE", "1")
+        // ansible wants UTF-8, whatever this shell has.
+        .env("LC_ALL", "C.UTF-8")
         .env("HOME", dir)
         .current_dir(dir));
 }

@@ -9,13 +9,14 @@ use kiln_spec::SNAPSHOTS_FILE;
 use serde_json::Value;
 
 use crate::cluster_dir::printed;
-use crate::image_builds::{holding, layers};
+use crate::image_builds::layers;
 use crate::instance;
 use crate::lab::{Lab, cloud_root, read};
 use crate::pulp;
 use crate::pulp_server::{CONTENT, LOGIN, PulpServer};
 use crate::repository::{PASSWORD, Repository};
 use crate::rpms::{self, Rpm};
+use crate::search::{betraying, holding};
 
 const VARIABLE: &str = "KILN_E2E_REPOSITORY";
 
@@ -172,7 +173,7 @@ pub fn built_from_a_snapshot(lab: &mut Lab) {
     let top = layers.last().expect("a layer");
     assert!(!holding(&top.join("var/lib/rpm"), SLURM.name).is_empty(), "the search finds what is there");
     for dir in layers.iter().chain([&cloud_root().join("instances")]) {
-        assert_eq!(holding(dir, PASSWORD), Vec::<PathBuf>::new());
+        assert_eq!(betraying(dir, PASSWORD), Vec::<PathBuf>::new());
         assert_eq!(holding(dir, &repository.address), Vec::<PathBuf>::new());
     }
     let users = read(&top.join("etc/passwd"));

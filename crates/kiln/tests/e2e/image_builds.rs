@@ -1,12 +1,10 @@
 //! Image builds, from the file to what is inside. The images stand on the one that clusters are raised from, so that each
 //! build takes seconds.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
+use std::process::Output;
 
 use kiln_image::Recipe;
 use kiln_spec::Software;
@@ -15,6 +13,7 @@ use serde_json::Value;
 use crate::cluster_dir::printed;
 use crate::lab::{Lab, cloud_root, read};
 use crate::repository::{PASSWORD, Package, Repository};
+use crate::search::{betraying, finds_every_form, forms, holding};
 use crate::terminal::at_terminal;
 
 pub const VARIABLE: &str = "KILN_E2E_REPOSITORY";
@@ -33,19 +32,6 @@ pub fn layers(image: &str) -> Vec<PathBuf> {
         records.into_iter().find(|record| record["image"]["name"] == image).expect("the image's record");
     let ids = record["layers"].as_array().expect("layers").clone();
     ids.iter().map(|id| cloud_root().join("layers").join(id.as_str().expect("an id"))).collect()
-}
-
-/// Files below a directory that hold a text.
-pub fn holding(dir: &Path, text: &str) -> Vec<PathBuf> {
-    if !dir.exists() {
-        return Vec::new();
-    }
-    let words = ["--recursive", "--files-with-matches", "--fixed-strings", "--null", "--regexp", text];
-    let output = Command::new("grep").args(words).arg(dir).env("LC_ALL", "C").output().expect("grep runs");
-    // 2: something has gone away meanwhile.
-    assert!(matches!(output.status.code(), Some(0..=2)), "{}", printed(&output));
-    let names = output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect()
 }
 
 /// Builds an image of the file, with the password in the environment; its name in the cloud and all that was printed.
@@ -68,7 +54,7 @@ fn installed(lab: &Lab, image: &str, package: &str) -> Option<String> {
 }
 
 /// What is wrong with an image, and that the exit code says it too.
-fn faults(lab: &Lab, image: &str, exit: Option<i32>) -> Vec<String> {
+pub fn faults(lab: &Lab, image: &str, exit: Option<i32>) -> Vec<String> {
     faults_of(&lab.try_kiln(&["--json", "image", "check", image]), exit)
 }
 
@@ -98,7 +84,7 @@ pub fn sources(lab: &mut Lab) {
         "[source.site]\naddress = \"{}/closed\"\nsnapshot = \"20260101T000000Z\"\nsuites = [\"stable\"]\n\
          key = \"site.asc\"\ncredentials = \"env:{VARIABLE}\"\n\
          [image.site]\nsource = \"default\"\nsources = [\"site\"]\n\
-         packages = [\"kiln-test-tool\", \"linux-image-kiln-test\"]\n",
+         packages = [\"kiln-test-tool\", \"linux-image-kiln-test\"]\nhold = [\"kiln-test-tool\"]\n",
         repository.address
     );
     with_tables(lab, &tables);
@@ -110,14 +96,18 @@ pub fn sources(lab: &mut Lab) {
 
     let (name, said) = build(lab, &repository, "site");
     assert_eq!(installed(lab, &name, TOOL.name).as_deref(), Some("1.0"));
-    for step in
-        ["create", "boot", "ssh", "sources", "update", "install", "clean", "shut down", "image", "delete"]
-    {
-        assert!(
-            said.lines().any(|l| l.contains("built in") && l.contains(&format!("{step} "))),
-            "{step}: {said}"
-        );
-    }
+    // Each with its time, in this order.
+    let steps = "create, boot, ssh, kiln, sources, update, users, install, hold, services, clean, shut down, image, \
+                 properties, delete";
+    let times = said.lines().find_map(|line| Some(line.split_once("built in ")?.1)).expect("times");
+    let (_, times) = times.split_once(": ").expect("a total first");
+    let step = |text: &str| {
+        let (step, time) = text.rsplit_once(' ').expect("a time");
+        assert!(time.parse::<f64>().is_ok(), "{times}");
+        step.to_string()
+    };
+    assert_eq!(times.split(", ").map(step).collect::<Vec<_>>().join(", "), steps, "{said}");
+    assert!(said.contains("setting its properties"), "{said}");
     assert!(!said.contains("reboot"), "{said}");
     let asked = repository.asked();
     assert!(
@@ -134,11 +124,12 @@ pub fn sources(lab: &mut Lab) {
     let layers = layers(&name);
     let top = layers.last().expect("a layer");
     assert!(!holding(top, TOOL.file.1).is_empty(), "the search finds what is there");
-    for layer in &layers {
-        assert_eq!(holding(layer, PASSWORD), Vec::<PathBuf>::new());
+    finds_every_form(PASSWORD);
+    for dir in layers.iter().chain([&cloud_root().join("instances")]) {
+        assert_eq!(betraying(dir, PASSWORD), Vec::<PathBuf>::new());
     }
-    assert_eq!(holding(&cloud_root().join("instances"), PASSWORD), Vec::<PathBuf>::new());
-    assert!(!read(&cloud_root().join("daemon.log")).contains(PASSWORD) && !said.contains(PASSWORD));
+    let logs = read(&cloud_root().join("daemon.log")) + &said;
+    assert!(!forms(PASSWORD).iter().any(|form| logs.contains(form)), "the password is in a log");
     let apt = top.join("etc/apt");
     assert!(apt.join("sources.list.kiln.disabled").exists());
     assert_eq!(holding(&apt, &repository.address), Vec::<PathBuf>::new());
@@ -151,12 +142,14 @@ pub fn sources(lab: &mut Lab) {
          commands = [\"test ! -e /run/kiln-reboot-for\", \"printf -- '-----BEGIN PRIVATE KEY-----' >/etc/left.pem\", \"sed -i s/64030/64039/ /etc/passwd\"]\n",
         repository.address
     );
-    repository.publish("open/20260101T000000Z", "stable", &[TOOL, NEW_KERNEL]);
+    let newer = Package { version: "1.1", ..TOOL };
+    repository.publish("open/20260101T000000Z", "stable", &[newer, NEW_KERNEL]);
     with_tables(lab, &more);
     let (more, said) = build(lab, &repository, "more");
     assert!(said.contains("rebooting for linux-image-kiln-test 2.0"), "{said}");
     assert!(said.lines().any(|line| line.contains("built in") && line.contains("reboot ")), "{said}");
     assert_eq!(installed(lab, &more, NEW_KERNEL.name).as_deref(), Some("2.0"));
+    assert_eq!(installed(lab, &more, TOOL.name).as_deref(), Some("1.0"), "the image below holds it");
     let kept = read(&layers_top(&more).join("etc/apt/sources.list.d/kiln-kept.sources"));
     assert!(
         kept.contains("Check-Valid-Until: no") && kept.contains("/etc/apt/keyrings/kiln-kept.asc"),
@@ -244,7 +237,7 @@ fn packages_of_debian(suite: &str) -> Vec<String> {
     recipe.software.into_iter().flat_map(|set| set.packages).collect()
 }
 
-/// From a plain image upwards: a role, another role with a set of the site's and one of Kiln's, and a third image upon both.
+/// From a plain image upwards: a role; upon it another role with a set of the site's and one of Kiln's; upon both a third role.
 pub fn software(lab: &mut Lab) {
     let suite = lab.suite;
     let repository = Repository::new();
@@ -259,7 +252,7 @@ pub fn software(lab: &mut Lab) {
          group = \"slurm\"\n\
          [image.bottom]\nsource = \"{suite}\"\nroles = [\"login\"]\n\
          [image.middle]\nsource = \"bottom\"\nsoftware = [\"compute\", \"tools\", \"directory\"]\n\
-         [image.top]\nsource = \"middle\"\nsoftware = [\"chrony\"]\n\
+         [image.top]\nsource = \"middle\"\nroles = [\"control\"]\nsoftware = [\"chrony\"]\n\
          commands = [\"test -x /usr/sbin/slurmd && test -e /etc/kiln-test.copy\", \"apt-get --simulate install {}\"]\n",
         repository.address,
         packages_of_debian(suite).join(" ")
@@ -276,8 +269,13 @@ pub fn software(lab: &mut Lab) {
     let (bottom, _) = build(lab, &repository, "bottom");
     let has = |image: &str, packages: &[&str]| packages.iter().all(|p| installed(lab, image, p).is_some());
     assert!(has(&bottom, &["less", "slurm-client"]) && !has(&bottom, &["slurmd"]), "{bottom}");
-    assert!(has(&middle, &["slurmd", TOOL.name, "slapd"]) && !has(&middle, &["chrony"]), "{middle}");
-    assert!(has(&top, &["less", "slurmd", TOOL.name, "slapd", "chrony"]), "{top}");
+    assert!(has(&middle, &["slurmd", TOOL.name, "slapd"]), "{middle}");
+    let of_control = ["slurmctld", "slurmdbd", "mariadb-server"];
+    for added in of_control.iter().chain(&["chrony"]) {
+        assert!(!has(&middle, &[added]) && has(&top, &[added]), "{added}");
+    }
+    assert!(has(&top, &["less", "slurmd", TOOL.name, "slapd"]), "{top}");
+    assert_eq!(faults(lab, &top, Some(0)), Vec::<String>::new());
     // What clusters are raised from has the software of every role.
     assert!(has("default", &["less", "slurmd", "slurmctld", "slurmdbd"]));
 
@@ -316,7 +314,7 @@ pub fn software(lab: &mut Lab) {
         format!("debian-{suite} null"),
     ];
     assert_eq!(line, wanted);
-    assert_eq!(shown["software"], serde_json::json!(["chrony"]));
+    assert_eq!(shown["software"], serde_json::json!(["control", "chrony"]));
     lab.kiln(&["image", "delete", &top, "--yes"]);
     assert_eq!(lab.json(&["image", "list"]), before);
     lab.write_file(&lab.example());

@@ -46,6 +46,7 @@ mod rights;
 mod rights_table;
 mod rollout;
 mod rpms;
+mod search;
 mod secrecy;
 mod services;
 mod sleep;

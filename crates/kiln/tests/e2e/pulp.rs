@@ -10,10 +10,11 @@ use kiln_spec::SNAPSHOTS_FILE;
 use serde_json::{Value, json};
 
 use crate::cluster_dir::printed;
-use crate::image_builds::{holding, layers};
+use crate::image_builds::{faults, layers};
 use crate::lab::{Lab, cloud_root, read, wait};
 use crate::pulp_server::{LOGIN, PulpServer};
 use crate::repository::{Package, Repository};
+use crate::search::{betraying, holding};
 
 const VARIABLE: &str = "KILN_E2E_PULP";
 /// Who may have packages that the server guards.
@@ -115,6 +116,7 @@ pub fn synced(lab: &mut Lab) {
     // Something is new. Lines of other sources stay.
     fs::write(snapshots(lab), text.replace("site =", "other = \"v7\"\nsite =")).expect("written");
     repository.publish_current("synced/stable", "stable", &[NEW]);
+    only_shown(lab, &stamp, &repository);
     let second = sync(lab, &[]);
     assert_eq!((&second["made"], &second["before"]), (&json!(true), &json!(stamp)));
     assert_eq!((&second["packages"]["added"], &second["packages"]["removed"]), (&json!(1), &json!(1)));
@@ -135,6 +137,26 @@ pub fn synced(lab: &mut Lab) {
     lab.edit("pulp = \"synced/nothing\"", "pulp = \"synced/stable\"\nsnapshot = \"v1\"");
     fails(lab, LOGIN, &["site"], &["the file itself says which snapshot"]);
     fs::remove_file(snapshots(lab)).expect("removed");
+}
+
+/// A dry run says which snapshot is in use, which is the newest and where a sync would fetch from. It changes neither the
+/// file nor the server, although upstream has something new.
+fn only_shown(lab: &Lab, stamp: &str, repository: &Repository) {
+    let server = lab.pulp.as_ref().expect("a server");
+    let (before, file) = (server.content(), read(&snapshots(lab)));
+    let planned = sync(lab, &["--dry-run"]);
+    assert_eq!((&planned["source"], &planned["made"]), (&json!("site"), &json!(false)), "{planned}");
+    assert_eq!((&planned["before"], &planned["newest"]), (&json!(stamp), &json!(stamp)), "{planned}");
+    let upstream = format!("{}/synced/stable", repository.address);
+    assert_eq!((&planned["after"], &planned["upstream"]), (&Value::Null, &json!(upstream)), "{planned}");
+    let told = command(lab, LOGIN, &["image", "sync", "--dry-run"]).output().expect("kiln runs");
+    let told = printed(&told);
+    let row =
+        told.lines().find(|line| line.starts_with("site ")).unwrap_or_else(|| panic!("no site: {told}"));
+    assert!(row.contains(&format!("{stamp}, or what a sync finds")) && row.ends_with(&upstream), "{told}");
+    assert!(told.contains("nothing was changed"), "{told}");
+    assert_eq!(read(&snapshots(lab)), file);
+    assert_eq!(server.content(), before);
 }
 
 /// Each failure is told in words.
@@ -304,10 +326,14 @@ fn fat(lab: &mut Lab, system: &str) {
     // It is an extra image: it adds a set of software.
     assert_eq!([&fat, &now].map(|image| version(lab, image, "chrony").is_some()), [false, true]);
 
+    // As clean and complete as one from Debian's own mirror, and so is what is built upon it.
+    for image in [&fat, &now] {
+        assert_eq!(faults(lab, image, Some(0)), Vec::<String>::new(), "{image}");
+    }
     let layers = layers(&fat);
     assert!(layers.iter().any(|layer| !holding(&layer.join("usr/share/kiln-pulp"), "old").is_empty()));
     for dir in layers.iter().chain([&cloud_root().join("instances")]) {
-        assert_eq!(holding(dir, password), Vec::<PathBuf>::new());
+        assert_eq!(betraying(dir, password), Vec::<PathBuf>::new());
     }
     let top = layers.last().expect("a layer");
     assert!(top.join("etc/apt/sources.list.kiln.disabled").exists(), "the system's own are of another time");

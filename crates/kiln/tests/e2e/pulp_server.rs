@@ -41,6 +41,25 @@ impl PulpServer {
         self.curl(path, &[])
     }
 
+    /// All that a sync could change. None of these lists is empty once there was one.
+    pub fn content(&self) -> Vec<Value> {
+        let lists = [
+            "remotes/deb/apt/",
+            "repositories/deb/apt/",
+            "repository_versions/",
+            "content/deb/packages/",
+            "publications/deb/verbatim/",
+            "distributions/deb/apt/",
+        ];
+        let all = |list: &str| {
+            let answer = self.ask(&format!("{list}?limit=1000&ordering=pulp_created"));
+            let results = answer["results"].as_array().unwrap_or_else(|| panic!("{list}: {answer}")).clone();
+            assert!(!results.is_empty() && answer["next"].is_null(), "{list}: {answer}");
+            Value::from(results)
+        };
+        lists.into_iter().map(all).collect()
+    }
+
     pub fn post(&self, path: &str, body: &Value) -> Value {
         self.curl(path, &["--header", "Content-Type: application/json", "--data", &body.to_string()])
     }

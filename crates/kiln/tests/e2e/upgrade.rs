@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use crate::behind::{cloud, only};
-use crate::cluster_dir::printed;
 use crate::cut::interrupt;
 use crate::lab::{Lab, cloud_root, read, wait};
 
@@ -161,8 +160,13 @@ pub fn goes_well(lab: &mut Lab) {
         assert_eq!(lab.as_user("login-0", &format!("cat {file}.{id}")), words);
     }
 
-    let said = printed(&lab.try_kiln(&["rebuild"]));
-    assert!(said.contains("software of standard-[0-1],extra-[0-1]") && said.contains(" -> 26.05."), "{said}");
+    let said = String::from_utf8_lossy(&lab.try_kiln(&["rebuild"]).stderr).into_owned();
+    let at = |begins: &str| said.lines().position(|line| line.starts_with(begins));
+    let software =
+        at("software of standard-[0-1],extra-[0-1]").unwrap_or_else(|| panic!("no difference: {said}"));
+    assert!(said.lines().nth(software).is_some_and(|line| line.contains(" -> 26.05.")), "{said}");
+    let rollout = at("rollout ").unwrap_or_else(|| panic!("no rollout: {said}"));
+    assert!(software < rollout, "the difference is told after the rollout began: {said}");
     for node in ["standard-0", "standard-1", "extra-0", "extra-1"] {
         assert!(lab.on(node, &["slurmd", "-V"]).contains(" 26.05."), "{node}");
     }

@@ -39,6 +39,9 @@ fn an_image_is_built() {
     let stood_in = stand_in.end();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(built.status.success(), "{}{}", text(&built.stdout), text(&built.stderr));
+    let said = text(&built.stderr);
+    let times = said.lines().find_map(|line| Some(line.split_once("built in ")?.1)).expect("times");
+    assert!(times.contains(", image ") && times.contains(", properties "), "{times}");
     let flavors: Vec<&str> = stood_in.iter().map(|one| one.server.flavor.as_str()).collect();
     assert_eq!(
         flavors,

@@ -20,6 +20,7 @@ mod existing;
 mod faults;
 mod fence;
 mod halves;
+mod image_life;
 mod images;
 mod lab;
 mod life;

@@ -17,7 +17,7 @@ async fn an_image_keeps_properties_of_any_length() {
             .map(|(key, value)| (key.to_string(), value.to_string()))
             .into(),
     };
-    let made = site.cloud.create_image(&builder.id, new.clone()).await.unwrap();
+    let made = site.cloud.create_image(&builder.id, new.clone(), &|| {}).await.unwrap();
     assert_eq!(made.properties, new.properties);
     // Seen by others, who have not made it.
     let other = site.fake.cloud().unwrap();
@@ -41,7 +41,7 @@ async fn tags_of_others_outlast_a_promotion() {
     let properties: BTreeMap<String, String> =
         ["kiln_image", "kiln_manifest", "kiln_recipe"].map(|key| (key.into(), key.to_uppercase())).into();
     let new = NewImage { name: "kiln-x".into(), labels: Labels::new(), properties };
-    let made = site.cloud.create_image(&builder.id, new.clone()).await.unwrap();
+    let made = site.cloud.create_image(&builder.id, new.clone(), &|| {}).await.unwrap();
     // As somebody does it in Oracle's console: all tags are written.
     let path = format!("/images/{}", made.id);
     let tags = async || {
