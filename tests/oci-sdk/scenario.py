@@ -10,6 +10,7 @@ os.environ["OCI_PYTHON_SDK_NO_SERVICE_IMPORTS"] = "1"
 import oci  # noqa: E402
 from oci.core import BlockstorageClient, ComputeClient, VirtualNetworkClient, models  # noqa: E402
 from oci.identity import IdentityClient  # noqa: E402
+from oci.limits import LimitsClient  # noqa: E402
 from oci.object_storage import ObjectStorageClient  # noqa: E402
 from oci.work_requests import WorkRequestClient  # noqa: E402
 
@@ -115,6 +116,27 @@ def change(instance):
     reached(compute.get_instance(instance.id), "STOPPED")
 
 
+def limits_and_rights(like):
+    """What Kiln's user may have, and what Kiln has made for its control node."""
+    limits, tenancy, name = client(LimitsClient), CONFIG["tenancy"], "standard-e5-core-count"
+    (value,) = [v.value for v in everything(limits.list_limit_values, tenancy, "compute", name=name)
+                if v.availability_domain == like.availability_domain]
+    left = limits.get_resource_availability(
+        "compute", name, COMPARTMENT, availability_domain=like.availability_domain).data
+    assert left.used >= 4 and left.used + left.available == value, left
+    identity = client(IdentityClient)
+    (space,) = everything(identity.list_tag_namespaces, tenancy)
+    (tag,) = everything(identity.list_tags, space.id)
+    assert (space.name, tag.name) == ("kiln", "control"), (space, tag)
+    (group,) = everything(identity.list_dynamic_groups, tenancy)
+    (policy,) = everything(identity.list_policies, COMPARTMENT)
+    assert COMPARTMENT in group.matching_rule, group
+    assert all("dynamic-group %s " % group.name in statement for statement in policy.statements), policy
+    (control,) = [i for i in everything(compute.list_instances, COMPARTMENT) if i.display_name == "control"]
+    assert list(control.defined_tags["kiln"]) == ["control"], control.defined_tags
+    refused(404, "NotAuthorizedOrNotFound", limits.list_limit_values, COMPARTMENT, "compute")
+
+
 def refusals(like):
     refused(404, "NotAuthorizedOrNotFound", compute.list_instances, "ocid1.compartment.oc1..other")
     refused(404, "NotAuthorizedOrNotFound", compute.get_instance, "ocid1.instance.oc1.phx.nothing")
@@ -144,6 +166,7 @@ def main():
     like = instances["standard-0"]
     instance = launch(like)
     change(instance)
+    limits_and_rights(like)
     refusals(like)
     as_an_instance(like)
     launch_a_node(like)

@@ -12,9 +12,9 @@ use crate::driver::Driver;
 #[cfg(any(test, feature = "testing"))]
 use crate::memory;
 use crate::{
-    AddressRange, Error, Expiry, Flavor, Image, Instance, InstanceStatus, Kind, Labels, Layers, Network,
-    NewImage, NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup,
-    Volume, local, oci, openstack,
+    AddressRange, Error, Expiry, Flavor, Image, Instance, InstanceStatus, Kind, Labels, Layers, Limit,
+    Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, Right,
+    SecurityGroup, Volume, local, oci, openstack,
 };
 use kiln_wire::labels;
 
@@ -208,6 +208,9 @@ calls! {
     /// What is limited. Empty: nothing is, or the cloud does not say.
     fn quotas() -> Result<Vec<Quota>>;
 
+    /// How many instances of these flavors there can be. Empty: there is no limit, or the cloud does not say.
+    fn limits(flavors: &[String]) -> Result<Vec<Limit>>;
+
     /// The credentials of this host and of the cluster's control node that end some day.
     fn expiries(cluster: &str) -> Result<Vec<Expiry>>;
 
@@ -218,6 +221,10 @@ calls! {
     fn grant(cluster: &str, token: &str) -> Result<()>;
 
     fn revoke(cluster: &str) -> Result<()>;
+
+    /// What the cloud's administrators have to make so that the cluster's control node can use it, and what of that is
+    /// there. Empty: nothing. With `make`, what is missing is made, as far as this host's credentials allow.
+    fn rights(cluster: &str, make: bool) -> Result<Vec<Right>>;
 
     /// Deletes what belonged to the cluster's instances and is in no listing: key pairs, ports, addresses. For when they
     /// are all gone.

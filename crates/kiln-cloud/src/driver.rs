@@ -11,8 +11,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::{
-    AddressRange, Error, Expiry, Flavor, Image, Instance, Kind, Labels, Layers, Network, NewImage,
-    NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, SecurityGroup, Volume,
+    AddressRange, Error, Expiry, Flavor, Image, Instance, Kind, Labels, Layers, Limit, Network, NewImage,
+    NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, Right, SecurityGroup,
+    Volume,
 };
 
 pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
@@ -35,6 +36,11 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
     fn grant(&self, cluster: &str, token: &str) -> impl Future<Output = Result<()>> + Send;
 
     fn revoke(&self, cluster: &str) -> impl Future<Output = Result<()>> + Send;
+
+    /// By default what [`Driver::grant`] does is enough.
+    fn rights(&self, _cluster: &str, _make: bool) -> impl Future<Output = Result<Vec<Right>>> + Send {
+        ready(Ok(Vec::new()))
+    }
 
     fn check(&self) -> impl Future<Output = Result<()>> + Send {
         ready(Ok(()))
@@ -182,6 +188,24 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
 
     fn quotas(&self) -> impl Future<Output = Result<Vec<Quota>>> + Send {
         ready(Ok(Vec::new()))
+    }
+
+    /// By default quotas are all there is, and hold in all zones together.
+    fn limits(&self, flavors: &[String]) -> impl Future<Output = Result<Vec<Limit>>> + Send {
+        async move {
+            let quotas = self.quotas().await?;
+            if quotas.is_empty() {
+                return Ok(Vec::new());
+            }
+            let known = self.flavors_named(flavors).await?;
+            let mut limits = Vec::new();
+            for name in flavors {
+                let flavor = known.iter().find(|flavor| flavor.name == *name);
+                let flavor = flavor.ok_or_else(|| Error::not_found("flavor", name.clone()))?;
+                limits.extend(crate::limits::of_quotas(&quotas, flavor));
+            }
+            Ok(limits)
+        }
     }
 
     fn expiries(&self, _cluster: &str) -> impl Future<Output = Result<Vec<Expiry>>> + Send {

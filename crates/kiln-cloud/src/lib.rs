@@ -7,6 +7,7 @@ mod cloud;
 mod driver;
 mod error;
 pub mod http;
+mod limits;
 pub mod local;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
@@ -15,10 +16,13 @@ pub mod openstack;
 pub mod rate;
 mod remote;
 pub mod retry;
+mod rights;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod types;
 
 pub use cloud::{Access, Cloud};
 pub use error::{Class, Error, Result};
+pub use limits::Limit;
+pub use rights::{Right, RightState};
 pub use types::*;

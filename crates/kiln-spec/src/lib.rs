@@ -2,6 +2,7 @@
 
 mod cloud;
 mod diagnostic;
+mod edit;
 pub mod hostlist;
 mod image_properties;
 mod key_tables;
@@ -25,6 +26,7 @@ mod written;
 
 pub use cloud::{CloudFacts, CloudHints, CloudSpec, LocalSpec, OciSpec, OpenStackSpec, RootDiskSpec};
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
+pub use edit::{NodeCounts, is_same_zone, limit_flavors, with_limits};
 pub use image_properties::{Firmware, ImageProperties, Visibility};
 pub use key_tables::{key_table, key_table_paths};
 pub use parse::{Files, parse, parse_with_files, parse_with_warnings};

@@ -89,6 +89,8 @@ pub enum Verb {
     #[command(subcommand)]
     Secrets(verbs::secrets::Secrets),
     Inventory(verbs::inventory::Inventory),
+    Limits(verbs::limits::Limits),
+    Policy(verbs::policy::Policy),
     Schema(verbs::schema::Schema),
     #[command(subcommand)]
     Node(verbs::node::Node),

@@ -311,6 +311,38 @@ fn node_apply_shows_what_would_change() {
     assert_eq!(report["resources"][1]["outcome"], "changed");
 }
 
+/// What only some clouds have is no failure elsewhere, and asks nobody.
+#[test]
+fn a_cloud_without_limits_and_policies() {
+    let desk = Desk::new();
+    desk.stdout(&["init"]);
+    insta::assert_snapshot!(desk.see(&["limits"]), @r"
+    exit: 0
+    --- stderr ---
+    this cloud sets no limits that Kiln could show
+    ");
+    assert_eq!(desk.stdout(&["--json", "limits"]), "[]\n");
+    insta::assert_snapshot!(desk.see(&["policy"]), @r"
+    exit: 0
+    --- stderr ---
+    nothing: on this cloud Kiln gives the control node its rights itself
+    ");
+    let before = desk.read("cluster.toml");
+    insta::assert_snapshot!(desk.see(&["limits", "--write"]), @r"
+    exit: 2
+    --- stderr ---
+    error: cluster.toml has no [limits]
+    hint: name the flavors: kiln limits FLAVOR... --write
+    ");
+    insta::assert_snapshot!(desk.see(&["limits", "medium", "--write"]), @r"
+    exit: 1
+    --- stderr ---
+    error: the cloud tells no limits of medium by availability zone
+    hint: write the numbers into [limits] yourself, or a group in place of them
+    ");
+    assert_eq!(desk.read("cluster.toml"), before);
+}
+
 /// `KILN_UPDATE=1` writes the page instead.
 #[test]
 fn reference_is_current() {

@@ -17,6 +17,9 @@ pub struct Access {
     /// One address for all services, in place of Oracle's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     endpoint: Option<String>,
+    /// Where an instance asks who it is, in place of Oracle's address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metadata: Option<String>,
     /// PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ca_bundle: Option<String>,
@@ -30,7 +33,7 @@ impl Driver {
             None => Endpoints::of(&access.region, &access.tenancy)?,
         };
         let login = Login {
-            identity: Identity::Instance { metadata: METADATA.into() },
+            identity: Identity::Instance { metadata: access.metadata.clone().unwrap_or(METADATA.into()) },
             endpoints,
             tenancy: Some(access.tenancy.clone()),
             region: Some(access.region.clone()),
@@ -42,17 +45,27 @@ impl Driver {
 
     pub fn access(&self) -> Result<Access> {
         let login = &self.client.login;
-        let lacks = |what: &str| Error::no_rights(format!("no `{what}` in {}", login.origin));
+        let no_region = || Error::no_rights(format!("no `region` in {}", login.origin));
         Ok(Access {
-            region: login.region.clone().ok_or_else(|| lacks("region"))?,
-            tenancy: login.tenancy.clone().ok_or_else(|| lacks("tenancy"))?,
+            region: login.region.clone().ok_or_else(no_region)?,
+            tenancy: self.tenancy()?.to_string(),
             endpoint: match &login.endpoints {
                 Endpoints::One(url) => Some(url.clone()),
                 Endpoints::Oracle { .. } => None,
             },
+            metadata: None,
             ca_bundle: login.ca_bundle.as_ref().map(|pem| String::from_utf8_lossy(pem).into_owned()),
             // Whose credentials those are is the deploy host's affair.
             settings: Settings { profile: None, ..(*self.settings).clone() },
         })
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl Access {
+    /// Of a control node whose metadata are elsewhere.
+    #[must_use]
+    pub fn with_metadata(self, url: String) -> Access {
+        Access { metadata: Some(url), ..self }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Access, Driver};
 use crate::driver::own_methods;
-use crate::{Flavor, Kind, Labels, Network, Result};
+use crate::{Flavor, Kind, Labels, Limit, Network, Result, Right};
 
 impl crate::driver::Driver for Driver {
     type Access = Access;
@@ -21,13 +21,17 @@ impl crate::driver::Driver for Driver {
         self.access()
     }
 
-    /// The policy that an administrator has made once is what lets the control node work.
+    /// Rights come from a policy, not from a token.
     async fn grant(&self, _cluster: &str, _token: &str) -> Result<()> {
         Ok(())
     }
 
-    async fn revoke(&self, _cluster: &str) -> Result<()> {
-        Ok(())
+    async fn revoke(&self, cluster: &str) -> Result<()> {
+        self.revoke(cluster).await
+    }
+
+    async fn rights(&self, cluster: &str, make: bool) -> Result<Vec<Right>> {
+        self.rights(cluster, make).await
     }
 
     async fn label(&self, kind: Kind, id: &str, labels: Labels) -> Result<()> {
@@ -45,6 +49,10 @@ impl crate::driver::Driver for Driver {
 
     async fn flavors_named(&self, names: &[String]) -> Result<Vec<Flavor>> {
         self.flavors_named(names).await
+    }
+
+    async fn limits(&self, flavors: &[String]) -> Result<Vec<Limit>> {
+        self.limits(flavors).await
     }
 }
 

@@ -196,6 +196,9 @@ impl Driver {
         if let Some(size) = size {
             body["shapeConfig"] = size;
         }
+        if let Some(tag) = self.control_tag(&new.labels).await {
+            body["definedTags"] = tag;
+        }
         if !new.volumes.is_empty() {
             let attachment = |v: &kiln_wire::Attachment| json!({ "type": "paravirtualized", "volumeId": v.volume, "isReadOnly": v.read_only });
             body["launchVolumeAttachments"] = new.volumes.iter().map(attachment).collect();

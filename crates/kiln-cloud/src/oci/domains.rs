@@ -57,11 +57,23 @@ impl Driver {
     }
 }
 
-/// `Uocm:PHX-AD-1` is also `AD-1`, `PHX-AD-1` and `1`.
+/// `Uocm:PHX-AD-1` is also `PHX-AD-1`, `AD-1`, `ad1` and `1`.
 fn is_domain(name: &str, wanted: &str) -> bool {
+    if short(name) == wanted.to_lowercase() {
+        return true;
+    }
     let (name, wanted) = (name.to_lowercase(), wanted.to_lowercase());
     let rest = name.strip_suffix(&wanted);
     name == wanted || rest.is_some_and(|rest| rest.ends_with(['-', ':']))
+}
+
+/// As it can be part of a node's name: `ad1`.
+pub(super) fn short(name: &str) -> String {
+    let number = name.rsplit_once("-AD-").map(|(_, number)| number);
+    match number.filter(|number| number.bytes().all(|b| b.is_ascii_digit())) {
+        Some(number) => format!("ad{number}"),
+        None => name.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -70,10 +82,10 @@ mod tests {
 
     #[test]
     fn a_domain_has_several_names() {
-        for name in ["Uocm:PHX-AD-1", "uocm:phx-ad-1", "PHX-AD-1", "AD-1", "1"] {
+        for name in ["Uocm:PHX-AD-1", "uocm:phx-ad-1", "PHX-AD-1", "AD-1", "ad1", "1"] {
             assert!(is_domain("Uocm:PHX-AD-1", name), "{name}");
         }
-        for other in ["2", "AD-2", "D-1", "", "Uocm"] {
+        for other in ["2", "AD-2", "ad2", "ad11", "D-1", "", "Uocm"] {
             assert!(!is_domain("Uocm:PHX-AD-1", other), "{other}");
         }
     }

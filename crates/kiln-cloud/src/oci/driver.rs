@@ -39,6 +39,8 @@ pub struct Driver {
 pub(super) struct Known {
     pub domains: OnceCell<Vec<String>>,
     pub namespace: OnceCell<String>,
+    /// Whether there is a tag for control nodes.
+    pub has_control_tag: OnceCell<bool>,
     pub shapes: Mutex<Vec<WireShape>>,
     /// Subnets of networks.
     pub subnets: Mutex<BTreeMap<String, String>>,
@@ -93,6 +95,13 @@ impl Driver {
             return Err(Error::not_found("subnet", name.clone()));
         }
         Ok(())
+    }
+
+    /// The root compartment, which limits, groups and tags are of.
+    pub(super) fn tenancy(&self) -> Result<&str> {
+        let login = &self.client.login;
+        let lacks = || Error::no_rights(format!("no `tenancy` in {}", login.origin));
+        login.tenancy.as_deref().ok_or_else(lacks)
     }
 
     /// A listing of what the compartment has.

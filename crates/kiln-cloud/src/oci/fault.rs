@@ -29,11 +29,8 @@ pub fn fault(status: StatusCode, headers: &HeaderMap, body: &[u8], method: &Meth
         None => text,
     };
     match (status.as_u16(), body.code.as_str()) {
-        (_, "LimitExceeded" | "QuotaExceeded") => {
-            Error::no_room(message).with_hint(
-            "`oci limits value list --service-name compute` shows the tenancy's limits; nodes that were made stay",
-        )
-        }
+        (_, "LimitExceeded" | "QuotaExceeded") => Error::no_room(message)
+            .with_hint("`kiln limits` shows what the tenancy may have; nodes that were made stay"),
         (_, "OutOfHostCapacity") => Error::no_room(message),
         (500, _) if is_capacity(&body.message) => Error::no_room(message),
         (401, _) => unauthenticated(headers, message),

@@ -47,8 +47,21 @@ impl Driver {
     async fn power(&self, id: &str, action: &str, wanted: State, on_the_way: State) -> Result<Instance> {
         let there = self.own_instance(id).await?;
         let name = there.display_name;
-        if there.lifecycle_state != wanted && there.lifecycle_state != on_the_way {
-            self.act(id, action).await?;
+        let is_so = |state: State| state == wanted || state == on_the_way;
+        if !is_so(there.lifecycle_state) {
+            let call = action_call(id, action)?;
+            let asked = self.while_busy(|| async {
+                match self.client.send(&call).await {
+                    // An earlier attempt whose answer was lost has done it.
+                    Err(error)
+                        if error.is_conflict() && is_so(self.own_instance(id).await?.lifecycle_state) =>
+                    {
+                        Ok(())
+                    }
+                    answer => answer.map(drop),
+                }
+            });
+            missing(asked.await, "instance", id)?;
         }
         until(
             PACE,
@@ -64,8 +77,7 @@ impl Driver {
     }
 
     async fn act(&self, id: &str, action: &str) -> Result<()> {
-        let path = format!("/instances/{}?action={action}", checked("instance", id)?);
-        let call = Call::act(Core, &path).once_only();
+        let call = action_call(id, action)?;
         missing(self.while_busy(|| self.client.send(&call)).await, "instance", id).map(drop)
     }
 
@@ -104,4 +116,9 @@ impl Driver {
         let all: Vec<&str> = text.lines().collect();
         Ok(all[all.len().saturating_sub(lines)..].join("\n"))
     }
+}
+
+fn action_call(id: &str, action: &str) -> Result<Call<'static>> {
+    let path = format!("/instances/{}?action={action}", checked("instance", id)?);
+    Ok(Call::act(Core, path).once_only())
 }

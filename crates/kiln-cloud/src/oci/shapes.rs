@@ -30,6 +30,9 @@ pub(super) struct WireShape {
     ocpu_options: Option<Range>,
     #[serde(default)]
     memory_options: Option<MemoryRange>,
+    /// The limits of the tenancy that instances of it count against.
+    #[serde(default)]
+    pub quota_names: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -54,6 +57,22 @@ struct MemoryRange {
 impl WireShape {
     fn is_flexible(&self) -> bool {
         self.is_flexible == Some(true)
+    }
+
+    /// How much of a limit one instance takes. What a limit counts, only its name says.
+    pub(super) fn takes(&self, limit: &str, size: Option<ShapeConfig>) -> u64 {
+        let own = ShapeConfig { ocpus: self.ocpus.unwrap_or(1.0), memory: self.memory.unwrap_or(1.0) };
+        let size = size.unwrap_or(own);
+        let number = if limit.contains("core-count") {
+            whole(size.ocpus.ceil())
+        } else if limit.contains("memory-count") {
+            whole(size.memory.ceil())
+        } else if limit.contains("gpu") {
+            self.gpus.unwrap_or(1)
+        } else {
+            1
+        };
+        number.max(1).into()
     }
 
     fn is_arm(&self) -> bool {
@@ -153,12 +172,19 @@ impl Driver {
 
     /// As a launch wants them: the shape's name, and the size of a flexible one.
     pub(super) async fn shape(&self, flavor: &str) -> Result<(String, Option<Value>)> {
+        let (shape, size) = self.sized_shape(flavor).await?;
+        let config = |size: ShapeConfig| json!({ "ocpus": size.ocpus, "memoryInGBs": size.memory });
+        Ok((shape.shape, size.map(config)))
+    }
+
+    /// The shape of a flavor, and the size of a flexible one.
+    pub(super) async fn sized_shape(&self, flavor: &str) -> Result<(WireShape, Option<ShapeConfig>)> {
         let mut known = self.known.shapes.lock().await;
         if known.is_empty() {
             *known = self.list_shapes().await?;
         }
-        if known.iter().any(|shape| shape.shape == flavor && !shape.is_flexible()) {
-            return Ok((flavor.to_string(), None));
+        if let Some(fixed) = known.iter().find(|shape| shape.shape == flavor && !shape.is_flexible()) {
+            return Ok((fixed.clone(), None));
         }
         let found = split(flavor).and_then(|(name, size)| {
             let shape = known.iter().find(|shape| shape.shape == name && shape.is_flexible())?;
@@ -168,8 +194,7 @@ impl Driver {
         if !shape.has(size) {
             return Err(Error::refused(format!("{} does not come in the size of {flavor}", shape.shape)));
         }
-        let config = json!({ "ocpus": size.ocpus, "memoryInGBs": size.memory });
-        Ok((shape.shape.clone(), Some(config)))
+        Ok((shape.clone(), Some(size)))
     }
 }
 
@@ -239,6 +264,19 @@ mod tests {
         assert!(!flex.has(ShapeConfig { ocpus: 5.0, memory: 32.0 }));
         assert!(!flex.has(ShapeConfig { ocpus: 4.0, memory: 33.0 }));
         assert_eq!(flex.flavors()[1].cpus, 2);
+    }
+
+    #[test]
+    fn a_limit_counts_what_its_name_says() {
+        let flex = shape(r#"{"shape": "VM.Standard.E5.Flex", "isFlexible": true}"#);
+        let size = Some(ShapeConfig { ocpus: 16.0, memory: 128.0 });
+        assert_eq!(flex.takes("standard-e5-core-count", size), 16);
+        assert_eq!(flex.takes("standard-e5-memory-count", size), 128);
+        let fixed = shape(r#"{"shape": "VM.Standard2.4", "ocpus": 4, "memoryInGBs": 60}"#);
+        assert_eq!(fixed.takes("standard2-core-count", None), 4);
+        let gpu = shape(r#"{"shape": "BM.GPU4.8", "ocpus": 64, "gpus": 8}"#);
+        assert_eq!(gpu.takes("gpu4-count", None), 8);
+        assert_eq!(shape(r#"{"shape": "BM.HPC2.36", "ocpus": 36}"#).takes("hpc2-36-count", None), 1);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What may be left of a cluster and is in no listing of its own: copies of consoles, boot volumes that nobody has any more,
-//! and objects of images and uploads that are over.
+//! reserved addresses, and objects of images and uploads that are over.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -31,6 +31,7 @@ impl Driver {
     pub async fn sweep(&self, cluster: &str) -> Result<()> {
         self.sweep_consoles(cluster).await?;
         self.sweep_boot_volumes(cluster).await?;
+        self.sweep_addresses(cluster).await?;
         self.sweep_objects().await
     }
 
@@ -67,6 +68,18 @@ impl Driver {
                     self.while_busy(|| self.client.delete(Core, &path)).await?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Kiln reserves none; those that somebody has reserved for the cluster have its tag.
+    async fn sweep_addresses(&self, cluster: &str) -> Result<()> {
+        let path = self.in_compartment("publicIps") + "&scope=REGION&lifetime=RESERVED";
+        let all: Vec<Part> = self.client.list(Core, &path).await?;
+        let own = |part: &&Part| part.is_there() && cluster_of(&part.freeform_tags) == Some(cluster);
+        for left in all.iter().filter(own) {
+            let path = format!("/publicIps/{}", left.id);
+            self.while_busy(|| self.client.delete(Core, &path)).await?;
         }
         Ok(())
     }

@@ -10,8 +10,8 @@ use super::client::Call;
 use super::fake::{Fake, Fault};
 use super::region::Service::{Core, Objects};
 use crate::{
-    Class, Cloud, Error, InstanceStatus, Kind, Labels, Network, NewImage, NewInstance, NewNetwork,
-    NewSecurityGroup, NewVolume, Peers, Rebuild, Rule,
+    Class, Cloud, Error, InstanceStatus, Kind, Labels, Limit, Network, NewImage, NewInstance, NewNetwork,
+    NewSecurityGroup, NewVolume, Peers, Rebuild, RightState, Rule,
 };
 
 mod images;
@@ -103,6 +103,7 @@ impl Site {
         for network in self.cloud.networks("demo").await.unwrap() {
             self.cloud.delete_network(&network.id).await.unwrap();
         }
+        self.cloud.revoke("demo").await.unwrap();
         assert_eq!(self.fake.left(), [""; 0]);
     }
 }
@@ -193,18 +194,29 @@ async fn a_lost_answer_makes_no_twin() {
     site.fake.order(Fault::refuse(LAUNCH, 500, "InternalError", "Internal error"));
     site.running("n-0").await;
     assert_eq!(site.fake.count("n-0"), 1);
+    assert_eq!(site.fake.faults_left(), [""; 0]);
     site.clear().await;
 }
 
+/// Oracle throttles, breaks inside, breaks off, and does what it was asked without saying so.
 #[tokio::test]
-async fn starts_and_stops_get_through_throttling() {
+async fn power_gets_through_faults_of_every_kind() {
     let site = Site::new().await;
     let up = site.running("n-0").await;
-    site.fake.order(Fault::throttle("POST /20160918/instances/"));
-    site.cloud.stop(&up.id, true).await.unwrap();
-    site.fake.order(Fault::throttle("POST /20160918/instances/"));
-    site.cloud.start(&up.id).await.unwrap();
-    site.fake.order(Fault::throttle("DELETE /20160918/instances/"));
+    let order = |faults: [Fault; 3]| faults.into_iter().for_each(|fault| site.fake.order(fault));
+    let broken = |what: &str| Fault::refuse(what, 500, "InternalServerError", "Internal error");
+    let power = format!("POST /20160918/instances/{}?action=", up.id);
+    let power = power.as_str();
+    order([Fault::throttle(power), broken(power), Fault::lose_answer(power)]);
+    assert_eq!(site.cloud.stop(&up.id, true).await.unwrap().status, InstanceStatus::Stopped);
+    assert_eq!(site.fake.faults_left(), [""; 0]);
+    order([Fault::throttle(power), Fault::cut(power), Fault::lose_answer(power)]);
+    assert_eq!(site.cloud.start(&up.id).await.unwrap().status, InstanceStatus::Active);
+    assert_eq!(site.fake.faults_left(), [""; 0]);
+    let terminate = "DELETE /20160918/instances/";
+    order([Fault::throttle(terminate), broken(terminate), Fault::lose_answer(terminate)]);
+    site.cloud.delete(&up.id).await.unwrap();
+    assert_eq!((site.fake.count("n-0"), site.fake.faults_left()), (0, vec![]));
     site.clear().await;
 }
 
@@ -279,7 +291,7 @@ async fn no_room_is_told_in_all_its_shapes() {
     assert_eq!(quietly.class, Class::NoRoom);
     assert_eq!(quietly.to_string(), "the cloud has no room: OutOfHostCapacity: Out of host capacity.");
     assert_eq!(site.cloud.instances("demo").await.unwrap(), []);
-    site.fake.limit(0);
+    site.fake.limit("hpc2-36-count", 0);
     let limited = NewInstance { flavor: "BM.HPC2.36".into(), ..site.wanted("n-1") };
     let limited = site.create(limited).await.unwrap_err();
     assert_eq!(limited.class, Class::NoRoom, "{limited}");
@@ -450,6 +462,13 @@ async fn a_network_whose_making_was_cut_off_is_completed() {
 async fn an_instance_may_do_what_its_policy_says() {
     let site = Site::new().await;
     let control = site.fake.cloud_of_instance().unwrap();
+    let refused = control.instances("demo").await.unwrap_err();
+    assert_eq!(refused.class, Class::NoRights, "without a policy: {refused}");
+    let made = site.cloud.rights("demo", true).await.unwrap();
+    assert!(made.iter().all(|right| right.state == RightState::Made), "{made:?}");
+    let mut node = site.wanted("control");
+    node.labels.insert(labels::ROLE.into(), "control".into());
+    site.create(node).await.unwrap();
     let made = control.create(vec![site.wanted("n-0")]).await.pop().unwrap().unwrap();
     control.wait_active(from_ref(&made.id), deadline(), |_| {}).await.unwrap();
     let volume = NewVolume { name: "demo-x".into(), size_gib: 50, labels: of_cluster() };
@@ -458,5 +477,64 @@ async fn an_instance_may_do_what_its_policy_says() {
     // A token that was revoked is replaced once.
     site.fake.forget_tokens();
     control.delete(&made.id).await.unwrap();
+    site.clear().await;
+}
+
+/// What is there is left alone, what says something else is corrected, and what may not be made is told.
+#[tokio::test]
+async fn rights_of_the_control_node() {
+    let fake = Fake::start().await.unwrap();
+    let cloud = fake.cloud().unwrap();
+    let states = async |make: bool| -> Vec<RightState> {
+        cloud.rights("demo", make).await.unwrap().into_iter().map(|right| right.state).collect()
+    };
+    assert_eq!(states(false).await, vec![RightState::Missing; 4]);
+    fake.close_identity();
+    for right in cloud.rights("demo", true).await.unwrap() {
+        assert!(matches!(right.state, RightState::NotMade { .. }), "{right:?}");
+        assert!(right.why().unwrap().contains("opc-request-id"), "{right:?}");
+    }
+    let fake = Fake::start().await.unwrap();
+    let cloud = fake.cloud().unwrap();
+    fake.order(Fault::lose_answer("POST /20160918/policies"));
+    let made = cloud.rights("demo", true).await.unwrap();
+    assert!(made.iter().all(crate::Right::is_there), "{made:?}");
+    let again = cloud.rights("demo", true).await.unwrap();
+    assert!(again.iter().all(|right| right.state == RightState::There), "{again:?}");
+    fake.shorten_policies();
+    let told = cloud.rights("demo", false).await.unwrap();
+    assert_eq!(told[3].why(), Some("it says something else"));
+    assert_eq!(cloud.rights("demo", true).await.unwrap()[3].state, RightState::Made);
+    assert_eq!(cloud.rights("demo", false).await.unwrap()[3].state, RightState::There);
+    assert_eq!(fake.left().len(), 2);
+    cloud.revoke("other").await.unwrap();
+    assert_eq!(fake.left().len(), 2, "another cluster's");
+    cloud.revoke("demo").await.unwrap();
+    assert_eq!(fake.left(), [""; 0]);
+}
+
+#[tokio::test]
+async fn limits_say_how_many_fit() {
+    let site = Site::new().await;
+    site.fake.limit("standard-e5-core-count", 9);
+    site.fake.limit("standard-e5-memory-count", 1000);
+    site.running("n-0").await;
+    let flavors = [SHAPE.to_string(), "BM.HPC2.36".to_string()];
+    let told = site.cloud.limits(&flavors).await.unwrap();
+    let shown = |limit: &Limit| {
+        let zone = limit.zone.as_deref().unwrap_or("-");
+        format!("{zone} {} {:?} {} {}", limit.name, limit.used.unwrap(), limit.free, limit.room())
+    };
+    let shown: Vec<String> = told.iter().map(shown).collect();
+    assert_eq!(shown.len(), 9, "{shown:?}");
+    assert_eq!(shown[..2], ["ad1 standard-e5-core-count 2 7 3", "ad2 standard-e5-core-count 0 9 4"]);
+    assert_eq!(shown[3], "ad1 standard-e5-memory-count 24 976 40");
+    assert_eq!(shown[8], "ad3 hpc2-36-count 0 10 10");
+    let unknown = site.cloud.limits(&["VM.Nothing".to_string()]).await.unwrap_err();
+    assert_eq!(unknown.to_string(), "the cloud has no shape VM.Nothing");
+    // The zones are as a launch takes them.
+    let there = NewInstance { zone: Some("ad2".into()), ..site.wanted("n-1") };
+    site.create(there).await.unwrap();
+    assert_eq!(site.fake.domains_of("n-1"), [DOMAINS[1]]);
     site.clear().await;
 }

@@ -50,6 +50,7 @@ impl Deployment<'_> {
             if stage == Stage::Control {
                 // Missing rights are reported before servers are made. The secret reaches the control node with `configure`.
                 self.grant().await?;
+                self.ensure_rights().await?;
             }
             let actions: Vec<&Action> = plan.actions.iter().filter(|a| a.stage() == stage).collect();
             if actions.is_empty() {

@@ -84,6 +84,13 @@ impl Lab {
         tokio::time::timeout(Duration::from_secs(5), task).await.unwrap().unwrap();
     }
 
+    /// As if its process had been killed, whatever it was about to do.
+    pub async fn kill(&mut self) {
+        let (_, task) = self.daemon.take().unwrap();
+        task.abort();
+        assert!(task.await.unwrap_err().is_cancelled());
+    }
+
     /// Slurm has the nodes rebooted.
     pub fn hook(&self, nodes: &str) {
         for node in kiln_spec::hostlist::expand(nodes).unwrap() {

@@ -14,10 +14,12 @@ pub mod fleet;
 pub mod image;
 pub mod init;
 pub mod inventory;
+pub mod limits;
 pub mod local;
 pub mod man;
 pub mod node;
 pub mod plan;
+pub mod policy;
 pub mod rebuild;
 pub mod reference;
 pub mod restore;
@@ -41,6 +43,7 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Validate(verb) => verb.run(context),
         Verb::Schema(verb) => verb.run(context),
         Verb::Plan(verb) => verb.run(context),
+        Verb::Policy(verb) => verb.run(context),
         Verb::Apply(verb) => verb.run(context),
         Verb::Configure(verb) => verb.run(context),
         Verb::Up(verb) => verb.run(context),
@@ -52,6 +55,7 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Console(verb) => verb.run(context),
         Verb::Exec(verb) => verb.run(context),
         Verb::Inventory(verb) => verb.run(context),
+        Verb::Limits(verb) => verb.run(context),
         Verb::Image(verb) => verb.run(context),
         Verb::Secrets(verb) => verb.run(context),
         Verb::Node(verb) => verb.run(context),

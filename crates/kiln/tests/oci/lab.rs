@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 
+use kiln_cloud::Cloud;
 use kiln_cloud::oci::fake::{COMPARTMENT, Fake};
 
 use crate::cluster_dir::ClusterDir;
@@ -10,7 +11,7 @@ pub struct Lab {
     dir: ClusterDir,
     pub fake: Fake,
     /// Serves the fake; dropped after it.
-    _runtime: tokio::runtime::Runtime,
+    runtime: tokio::runtime::Runtime,
 }
 
 impl Deref for Lab {
@@ -34,7 +35,13 @@ impl Lab {
              [image.default]\nprebuilt = \"image-a\"\n\n[control]\nflavor = \"VM.Standard.E5.Flex.2.24\"\n\n\
              [login.login]\nnodes = \"login-0\"\nflavor = \"VM.Standard.E5.Flex.1.16\"\n\n{groups}"
         ));
-        Lab { dir, fake, _runtime: runtime }
+        Lab { dir, fake, runtime }
+    }
+
+    /// Somebody does something to the cloud behind Kiln's back, or looks at it.
+    pub fn behind<T>(&self, work: impl AsyncFnOnce(&Cloud) -> kiln_cloud::Result<T>) -> T {
+        let cloud = self.fake.cloud().unwrap();
+        self.runtime.block_on(work(&cloud)).unwrap()
     }
 
     /// What a run that must fail says, without what is different every time.
@@ -43,7 +50,14 @@ impl Lab {
         assert!(!output.status.success(), "kiln {arguments:?} did not fail");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let at = text.find("error: ").unwrap_or_else(|| panic!("no error in {text}"));
-        let text = text[at..].replace(&self.path("oci-config").display().to_string(), "CONFIG");
+        self.steady(&text[at..])
+    }
+
+    /// Without what is different every time.
+    pub fn steady(&self, text: &str) -> String {
+        let text = text.replace(&self.path("oci-config").display().to_string(), "CONFIG");
+        let text = text.replace(&self.path("cluster.toml").display().to_string(), "FILE");
+        let text = text.replace(&self.path("").display().to_string(), "/DIRECTORY/");
         let mut parts = text.split("opc-request-id ");
         let first = parts.next().unwrap_or_default().to_string();
         let said = parts.fold(first, |said, part| {

@@ -31,6 +31,16 @@ fn a_clusters_life() {
     let login = lab.hosts().into_iter().find(|host| host["name"] == "login-0").unwrap();
     assert!(login["public_address"].is_string(), "{login}");
 
+    let rules = |lab: &Lab| {
+        let groups = lab.behind(async |cloud| cloud.security_groups("life").await);
+        let login = groups.into_iter().find(|group| group.name == "life-login").unwrap();
+        login.rules.iter().map(|rule| format!("{:?} {:?}", rule.from, rule.tcp_port)).collect::<Vec<_>>()
+    };
+    assert_eq!(rules(&lab), ["Net(0.0.0.0/0) Some(22)"]);
+    lab.edit("subnet = \"10.31.0.0/24\"", "subnet = \"10.31.0.0/24\"\nssh_from = [\"192.0.2.0/24\"]");
+    lab.kiln(&["apply", "--yes"]);
+    assert_eq!(rules(&lab), ["Net(192.0.2.0/24) Some(22)"], "the old rule goes");
+
     lab.edit("standard-[0-2]", "standard-[0-1,5]");
     lab.kiln(&["apply", "--yes", "--now"]);
     let resized = nodes(&lab);
@@ -93,4 +103,65 @@ fn an_uploaded_disk_runs() {
     assert!(nodes.values().all(|(_, image)| said.contains(image.as_str())), "{nodes:?}");
     lab.kiln(&["destroy", "--yes"]);
     assert_eq!(lab.fake.left(), ["images site"]);
+}
+
+/// The control node is off; it comes back as it was, through throttling and a broken service.
+#[test]
+fn control_is_stopped_and_started_again() {
+    let lab = Lab::new("off", GROUPS);
+    lab.kiln(&["apply"]);
+    let before = nodes(&lab);
+    let id = before["control"].0.clone();
+    let volumes = |lab: &Lab| lab.behind(async |cloud| Ok(cloud.instance(&id).await?.volumes));
+    let held = volumes(&lab);
+    assert!(!held.is_empty());
+    lab.behind(async |cloud| cloud.stop(&id, true).await);
+    let plan = lab.kiln(&["plan"]);
+    assert!(plan.contains("~ control: start control"), "{plan}");
+    let start = format!("POST /20160918/instances/{id}?action=START");
+    for fault in [
+        Fault::throttle(&start),
+        Fault::refuse(&start, 500, "InternalServerError", "Internal error"),
+        Fault::lose_answer(&start),
+    ] {
+        lab.fake.order(fault);
+    }
+    lab.kiln(&["apply", "--yes"]);
+    assert_eq!(lab.fake.faults_left(), [""; 0]);
+    assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
+    assert_eq!((nodes(&lab), volumes(&lab)), (before, held));
+    lab.kiln(&["destroy", "--yes"]);
+    assert_eq!(lab.fake.left(), [""; 0]);
+}
+
+/// One availability domain has no room, another says so only later: the nodes are in the third.
+#[test]
+fn a_domain_without_room() {
+    let lab = Lab::new("room", GROUPS);
+    lab.fake.fill("Fake:PHX-AD-1", "VM.Standard2.1");
+    lab.fake.fill_quietly("Fake:PHX-AD-2", "VM.Standard2.1");
+    lab.edit(
+        "nodes = \"standard-[0-2]\"\nflavor = \"VM.Standard.E5.Flex.2.24\"",
+        "nodes = \"standard-[0-2]\"\nflavor = \"VM.Standard2.1\"",
+    );
+    lab.kiln(&["apply", "--yes"]);
+    for node in ["standard-0", "standard-1", "standard-2"] {
+        assert_eq!(lab.fake.domains_of(node), ["Fake:PHX-AD-3"], "{node}");
+    }
+    lab.kiln(&["destroy", "--yes"]);
+    assert_eq!(lab.fake.left(), [""; 0]);
+}
+
+/// Launches are accepted and come to nothing; only their work requests say why.
+#[test]
+fn launches_that_fail_later() {
+    let lab = Lab::new("later", GROUPS);
+    lab.fake.break_launches(Some(("InternalError", "the image cannot be read")));
+    let said = lab.refused(&["apply", "--yes"]);
+    assert!(said.contains("control: InternalError: the image cannot be read"), "{said}");
+    lab.fake.break_launches(None);
+    lab.kiln(&["apply", "--yes"]);
+    assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
+    lab.kiln(&["destroy", "--yes"]);
+    assert_eq!(lab.fake.left(), [""; 0]);
 }

@@ -11,7 +11,8 @@ use super::world::{DOMAINS, Resource, World, check_tags, now};
 pub fn shapes() -> Vec<Value> {
     let flexible = json!({
         "shape": "VM.Standard.E5.Flex", "isFlexible": true, "processorDescription": "2.4 GHz AMD EPYC 9J14", "ocpus": 1.0,
-        "memoryInGBs": 12.0, "gpus": 0, "billingType": "PAID", "quotaNames": ["standard-e5-core-count"],
+        "memoryInGBs": 12.0, "gpus": 0, "billingType": "PAID",
+        "quotaNames": ["standard-e5-core-count", "standard-e5-memory-count"],
         "ocpuOptions": { "min": 1.0, "max": 94.0 },
         "memoryOptions": { "minInGBs": 1.0, "maxInGBs": 1049.0, "defaultPerOcpuInGBs": 12.0 },
     });
@@ -43,17 +44,11 @@ pub fn launch(world: &mut World, request: &Request<'_>) -> Outcome {
     let image = body["sourceDetails"]["imageId"].as_str().ok_or_else(|| lacks("sourceDetails.imageId"))?;
     super::images::check(world, image, &shape)?;
     check_metadata(&body["metadata"])?;
-    let there = world.list("instances").iter().filter(|instance| instance.is_there()).count();
-    if there >= world.limit {
-        return Err(refuse(
-            400,
-            "LimitExceeded",
-            format!(
-                "The following service limits were exceeded: {}.",
-                known["quotaNames"][0].as_str().unwrap_or_default()
-            ),
-        ));
-    }
+    super::identity::check_defined(world, body)?;
+    let ocpus = config["ocpus"].as_f64().or(known["ocpus"].as_f64()).unwrap_or(1.0);
+    let memory = config["memoryInGBs"].as_f64().or(known["memoryInGBs"].as_f64()).unwrap_or(1.0);
+    let size = json!({ "ocpus": ocpus, "memoryInGBs": memory, "vcpus": 2 });
+    super::limits::check(world, &known, &domain, &size)?;
     if world.full.contains(&(domain.clone(), shape.clone())) {
         return Err(refuse(500, "InternalError", "Out of host capacity."));
     }
@@ -72,8 +67,6 @@ pub fn launch(world: &mut World, request: &Request<'_>) -> Outcome {
             return Err(invalid("The volume is in another availability domain"));
         }
     }
-    let ocpus = config["ocpus"].as_f64().or(known["ocpus"].as_f64()).unwrap_or(1.0);
-    let memory = config["memoryInGBs"].as_f64().or(known["memoryInGBs"].as_f64()).unwrap_or(1.0);
     for (field, new) in [
         ("availabilityDomain", json!(domain)),
         ("faultDomain", json!("FAULT-DOMAIN-1")),
@@ -81,7 +74,7 @@ pub fn launch(world: &mut World, request: &Request<'_>) -> Outcome {
         ("lifecycleState", json!("PROVISIONING")),
         ("launchMode", json!("PARAVIRTUALIZED")),
         ("shape", json!(shape)),
-        ("shapeConfig", json!({ "ocpus": ocpus, "memoryInGBs": memory, "vcpus": 2 })),
+        ("shapeConfig", size),
         ("imageId", json!(image)),
         ("sourceDetails", body["sourceDetails"].clone()),
         ("metadata", body["metadata"].clone()),

@@ -8,7 +8,9 @@
 mod answer;
 mod compute;
 mod faults;
+mod identity;
 mod images;
+mod limits;
 mod machines;
 mod metadata;
 mod network;
@@ -172,6 +174,12 @@ impl Fake {
         super::Driver::with_login(login, Self::settings()).map(Cloud::Oci)
     }
 
+    /// How kilnd reaches the services, from this host.
+    pub fn access(&self) -> Result<crate::Access> {
+        let access = super::Driver::with_login(self.login(USER)?, Self::settings())?.access()?;
+        Ok(crate::Access::Oci(Box::new(access.with_metadata(format!("{}/opc/v2", self.url)))))
+    }
+
     /// Tokens that instances have got are no longer taken.
     pub fn forget_tokens(&self) {
         self.world().keys.forget();
@@ -196,9 +204,24 @@ impl Fake {
         self.world().faults.push(fault);
     }
 
+    /// Faults on order that have not happened: what they were for was never asked.
+    pub fn faults_left(&self) -> Vec<String> {
+        self.world().faults.iter().map(|fault| fault.to.clone()).collect()
+    }
+
+    /// What is still on order does not happen.
+    pub fn forget_faults(&self) {
+        self.world().faults.clear();
+    }
+
     /// How long things take.
     pub fn pace(&self, pace: Duration) {
         self.world().pace = pace;
+    }
+
+    /// How long every answer takes, as if the services were far away.
+    pub fn distance(&self, time: Duration) {
+        self.world().distance = time;
     }
 
     /// How many items a page has at most.
@@ -235,9 +258,23 @@ impl Fake {
         self.world().breaks = reason.map(|(code, message)| (code.to_string(), message.to_string()));
     }
 
-    /// As many instances as the tenancy may have.
-    pub fn limit(&self, instances: usize) {
-        self.world().limit = instances;
+    /// As much as each availability domain may have of what a limit counts.
+    pub fn limit(&self, name: &str, value: u64) {
+        self.world().limits.insert(name.to_string(), value);
+    }
+
+    /// Nobody may make or change tags, groups and policies from now on.
+    pub fn close_identity(&self) {
+        self.world().no_identity = true;
+    }
+
+    /// Somebody removes a statement from every policy.
+    pub fn shorten_policies(&self) {
+        for policy in self.world().all.get_mut("policies").into_iter().flatten() {
+            if let Some(statements) = policy.value["statements"].as_array_mut() {
+                statements.pop();
+            }
+        }
     }
 
     fn write_exchanges(&self, directory: &std::path::Path) {

@@ -18,6 +18,7 @@ const MADE: &[(&str, &str, &[&str])] = &[
     ("routeTables", "routetable", &["vcnId", "routeRules"]),
     ("securityLists", "securitylist", &["vcnId", "ingressSecurityRules", "egressSecurityRules"]),
     ("networkSecurityGroups", "networksecuritygroup", &["vcnId"]),
+    ("publicIps", "publicip", &["lifetime"]),
 ];
 
 pub fn create(world: &mut World, request: &Request<'_>, collection: &str) -> Outcome {
@@ -47,6 +48,7 @@ pub fn create(world: &mut World, request: &Request<'_>, collection: &str) -> Out
             let router = Ipv4Addr::from(u32::from(cidr.network()) + 1);
             vec![("virtualRouterIp", json!(router)), ("virtualRouterMac", json!("00:00:17:00:00:01"))]
         }
+        "publicIps" => vec![("scope", json!("REGION")), ("ipAddress", json!("192.0.2.253"))],
         "natGateways" => vec![("blockTraffic", json!(false)), ("natIp", json!("192.0.2.254"))],
         _ => vec![],
     };

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::answer::{Answer, Outcome, invalid, not_found};
+use super::identity;
 use super::route::Request;
 use super::verify::{Caller, instance_document};
 use super::world::World;
@@ -30,7 +31,7 @@ pub fn token(world: &mut World, request: &Request<'_>) -> Outcome {
     Ok(Answer::json(json!({ "token": token })))
 }
 
-/// The policy of control nodes: they look, and make, change and delete instances.
-pub fn may(request: &Request<'_>, parts: &[&str]) -> bool {
-    request.method == "GET" || parts.get(1) == Some(&"instances")
+/// With a policy control nodes look, and make, change and delete instances. Without one they may nothing.
+pub fn may(world: &World, request: &Request<'_>, parts: &[&str]) -> bool {
+    identity::lets_instances(world) && (request.method == "GET" || parts.get(1) == Some(&"instances"))
 }

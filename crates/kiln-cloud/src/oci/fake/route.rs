@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::answer::{Answer, Outcome, lacks, not_found, refuse};
 use super::verify::Caller;
 use super::world::{Resource, World, check_tags};
-use super::{compute, images, network, objects, principal, storage};
+use super::{compute, identity, images, limits, network, objects, principal, storage};
 
 /// A request, taken apart.
 pub struct Request<'a> {
@@ -69,8 +69,11 @@ pub fn route(world: &mut World, request: &Request<'_>) -> Outcome {
     let parts: Vec<&str> = request.parts.iter().map(String::as_str).collect();
     match parts.as_slice() {
         ["v1", "x509"] => principal::token(world, request),
-        _ if request.caller == Caller::Instance && !principal::may(request, &parts) => Err(not_found()),
+        _ if request.caller == Caller::Instance && !principal::may(world, request, &parts) => {
+            Err(not_found())
+        }
         ["n", rest @ ..] => objects::route(world, request, rest),
+        ["20190729", rest @ ..] => limits::route(world, request, rest),
         ["20160918", rest @ ..] => core(world, request, rest),
         _ => Err(not_found()),
     }
@@ -80,6 +83,7 @@ fn core(world: &mut World, request: &Request<'_>, parts: &[&str]) -> Outcome {
     let method = request.method.as_str();
     if method == "GET"
         && let [collection] = parts
+        && !identity::is_kind(collection)
     {
         return listing(world, request, collection);
     }
@@ -108,6 +112,9 @@ fn core(world: &mut World, request: &Request<'_>, parts: &[&str]) -> Outcome {
         && let Some(outcome) = world.repeated(request)
     {
         return outcome;
+    }
+    if parts.first().is_some_and(|collection| identity::is_kind(collection)) {
+        return identity::route(world, request, parts);
     }
     match (method, parts) {
         ("POST", ["instances"]) => compute::launch(world, request),
@@ -168,6 +175,7 @@ const KINDS: &[(&str, &[&str], &[&str])] = &[
     ("natGateways", &["compartmentId"], &["vcnId", "displayName"]),
     ("networkSecurityGroups", &[], &["compartmentId", "vcnId", "displayName"]),
     ("privateIps", &[], &["subnetId", "vnicId"]),
+    ("publicIps", &["scope", "compartmentId"], &["scope", "lifetime"]),
     ("routeTables", &["compartmentId"], &["vcnId", "displayName"]),
     ("securityLists", &["compartmentId"], &["vcnId", "displayName"]),
     ("shapes", &["compartmentId"], &["shape"]),

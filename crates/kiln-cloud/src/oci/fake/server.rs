@@ -71,6 +71,10 @@ async fn answer(
     body: Bytes,
 ) -> Response<Body> {
     let target = uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    let distance = lock(&world).distance;
+    if !distance.is_zero() {
+        tokio::time::sleep(distance).await;
+    }
     let mut world = lock(&world);
     world.advance();
     let fault = world.fault(&method, &target);

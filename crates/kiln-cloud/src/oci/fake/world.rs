@@ -34,11 +34,15 @@ pub struct World {
     pub exchanges: Vec<Exchange>,
     pub taken: usize,
     pub pace: Duration,
+    /// How long every answer takes.
+    pub distance: Duration,
     pub page: usize,
-    pub limit: usize,
+    /// Of every availability domain, by their names.
+    pub limits: BTreeMap<String, u64>,
     pub full: BTreeSet<(String, String)>,
     pub quietly_full: BTreeSet<(String, String)>,
     pub lags: bool,
+    pub no_identity: bool,
     /// Instances that no listing has yet.
     pub unlisted: BTreeSet<String>,
     pub breaks: Option<(String, String)>,
@@ -92,11 +96,13 @@ impl World {
             exchanges: Vec::new(),
             taken: 0,
             pace: Duration::from_millis(50),
+            distance: Duration::ZERO,
             page: 2,
-            limit: 1000,
+            limits: super::limits::usual().into_iter().collect(),
             full: BTreeSet::new(),
             quietly_full: BTreeSet::new(),
             lags: false,
+            no_identity: false,
             unlisted: BTreeSet::new(),
             breaks: None,
             resets: BTreeMap::new(),
@@ -223,7 +229,7 @@ impl World {
             "compartmentId": compartment,
             "displayName": name,
             "freeformTags": request.get("freeformTags").cloned().unwrap_or(json!({})),
-            "definedTags": {},
+            "definedTags": request.get("definedTags").cloned().unwrap_or(json!({})),
             "timeCreated": now(),
         }))
     }
@@ -289,10 +295,15 @@ impl World {
     pub fn left(&self) -> Vec<String> {
         let mut left: Vec<String> = Vec::new();
         for (kind, all) in &self.all {
-            let there = all.iter().filter(|r| !r.given && r.is_there() && *kind != "workRequests");
-            left.extend(
-                there.map(|r| format!("{kind} {}", r.value["displayName"].as_str().unwrap_or(r.id()))),
-            );
+            // Work requests are a history, and tags are all clusters'.
+            if ["workRequests", "tagNamespaces", "tags"].contains(kind) {
+                continue;
+            }
+            let there = all.iter().filter(|r| !r.given && r.is_there());
+            left.extend(there.map(|r| {
+                let name = r.value["displayName"].as_str().or(r.value["name"].as_str());
+                format!("{kind} {}", name.unwrap_or(r.id()))
+            }));
         }
         left.extend(self.buckets.keys().map(|name| format!("buckets {name}")));
         let objects = self.buckets.values().flat_map(BTreeMap::keys);

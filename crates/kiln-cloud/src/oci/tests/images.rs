@@ -146,6 +146,12 @@ async fn a_sweep_leaves_nothing_of_the_cluster() {
         let body = serde_json::json!({ "instanceId": made.id, "freeformTags": tags });
         call(Call::post(Core, "/instanceConsoleHistories", &body)).await;
     }
+    // Addresses that somebody has reserved, for the cluster and for something else.
+    for (name, tags) in [("door", &tags), ("other", &serde_json::json!({}))] {
+        let body = serde_json::json!({ "compartmentId": Fake::settings().compartment, "lifetime": "RESERVED",
+                                       "displayName": name, "freeformTags": tags });
+        call(Call::post(Core, "/publicIps", &body)).await;
+    }
     // Somebody has terminated the node and kept its boot volume.
     let path = format!("/instances/{}?preserveBootVolume=true", made.id);
     call(Call::delete(Core, path)).await;
@@ -159,9 +165,13 @@ async fn a_sweep_leaves_nothing_of_the_cluster() {
         call(Call::put_bytes(Objects, format!("{bucket}/o/{object}"), b"x")).await;
     }
     let before = site.fake.left();
-    for what in
-        ["bootVolumes boot volume", "uploads uploads/one", "objects uploads/two", "objects properties/"]
-    {
+    for what in [
+        "bootVolumes boot volume",
+        "publicIps door",
+        "uploads uploads/one",
+        "objects uploads/two",
+        "objects properties/",
+    ] {
         assert!(before.iter().any(|left| left.starts_with(what)), "{what}: {before:?}");
     }
     site.cloud.sweep("demo").await.unwrap();
@@ -189,6 +199,6 @@ async fn a_sweep_leaves_nothing_of_the_cluster() {
     };
     assert_eq!(
         left.iter().filter(of_cluster).collect::<Vec<_>>(),
-        ["instanceConsoleHistories console history"]
+        ["instanceConsoleHistories console history", "publicIps other"]
     );
 }
