@@ -199,7 +199,7 @@ impl Deployment<'_> {
     async fn cloud_from_control(&self, observed: &Observed) -> Result<()> {
         match self.control(observed)?.ask::<CloudReached>(&["reach"], b"").await {
             Err(Error::Fleet(problem)) => {
-                Err(Error::CloudFromControl { control: self.spec.control.node.to_string(), problem })
+                Err(Error::CloudFromControl { control: self.spec.control.node.clone(), problem })
             }
             answer => answer.map(drop),
         }

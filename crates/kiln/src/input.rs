@@ -18,14 +18,14 @@ pub fn spec(context: &Context) -> anyhow::Result<Spec> {
 
 /// The outer result is whether the file could be read, the inner one whether it is right.
 pub fn check(file: &Path) -> anyhow::Result<Result<(Spec, Diagnostics), Diagnostics>> {
-    check_text(file, &read(file)?)
+    Ok(check_text(file, &read(file)?))
 }
 
 /// The same for a text that is not in the file yet.
-pub fn check_text(file: &Path, text: &str) -> anyhow::Result<Result<(Spec, Diagnostics), Diagnostics>> {
+pub fn check_text(file: &Path, text: &str) -> Result<(Spec, Diagnostics), Diagnostics> {
     let dir = file.parent().unwrap_or(Path::new(""));
     let files = |path: &str| std::fs::read(dir.join(path));
-    Ok(kiln_spec::parse_with_files(text, &file.display().to_string(), &files))
+    kiln_spec::parse_with_files(text, &file.display().to_string(), &files)
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {

@@ -74,7 +74,7 @@ impl Limits {
             context.printer.say(format!("{file} is unchanged"));
         } else {
             // What would not be accepted is not written.
-            input::check_text(&context.file, &new)?.exit(Exit::Usage)?;
+            input::check_text(&context.file, &new).exit(Exit::Usage)?;
             replace(&context.file, &new).with_context(|| format!("cannot write {file}"))?;
             context.printer.say(format!("{file} is changed: review it, then run `kiln plan`"));
         }

@@ -125,7 +125,8 @@ pub fn finds_every_form(secret: &str) {
     }
     for (ending, _, program) in COMPRESSED {
         let plain = path(&format!("{ending}-log"));
-        let other: String = (0..2000).map(|line| format!("line {line}\n")).collect();
+        let lines: Vec<String> = (0..2000).map(|line| format!("line {line}\n")).collect();
+        let other = lines.concat();
         fs::write(&plain, format!("{other}{secret}\n{other}")).expect("a file");
         let packed = Command::new(program).arg(&plain).status().expect("the program runs");
         assert!(packed.success(), "{program}");
