@@ -9,3 +9,4 @@ mod reconcile;
 mod requests;
 mod rollouts;
 mod slurm;
+mod window;
