@@ -1,6 +1,6 @@
 //! Queries kilnd's store on the control node, over SSH.
 
-use kiln_ssh::{Host, Ssh};
+use kiln_ssh::{Forward, Host, Ssh};
 use kiln_wire::Format;
 
 use crate::deployment::Deployment;
@@ -41,6 +41,13 @@ impl Control {
             return Err(Error::Fleet(Refusal::read(&output.stderr).message));
         }
         T::from_json(output.stdout.as_bytes()).map_err(|error| Error::Fleet(error.to_string()))
+    }
+}
+
+impl Control {
+    /// A way to a port of the control node's loopback address.
+    pub async fn forward(&self, port: Option<u16>, to: u16) -> Result<Forward> {
+        Ok(self.ssh.forward(&self.host, port, to).await?)
     }
 }
 

@@ -10,6 +10,7 @@ mod checkup;
 mod configure;
 mod control;
 mod cores;
+mod dashboard;
 mod deployment;
 mod destroy;
 mod doctor;
@@ -45,6 +46,7 @@ mod wait;
 
 pub use backup::Backups;
 pub use configure::Configured;
+pub use dashboard::Dashboard;
 pub use deployment::Deployment;
 pub use destroy::ClusterResources;
 pub use doctor::{Diagnosis, Finding, Severity};

@@ -1,8 +1,8 @@
-//! kilnd: opens the store and runs the controllers side by side.
+//! kilnd: opens the store, runs the controllers side by side, and serves the dashboard.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kiln_slurm::Slurm;
@@ -20,6 +20,7 @@ use crate::reboot::Reboots;
 use crate::reconcile::Reconciler;
 use crate::rollout::Rollouts;
 use crate::store::Store;
+use crate::window::Window;
 
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
@@ -34,6 +35,8 @@ pub struct DaemonConfig {
     pub poll: Duration,
     /// How often rollouts observe Slurm and the cloud.
     pub rollout_poll: Duration,
+    /// Of the dashboard, on the loopback address.
+    pub port: u16,
 }
 
 impl Default for DaemonConfig {
@@ -47,6 +50,7 @@ impl Default for DaemonConfig {
             share: paths::SHARE.into(),
             poll: Duration::from_millis(200),
             rollout_poll: Duration::from_secs(2),
+            port: kiln_wire::dashboard::PORT,
         }
     }
 }
@@ -89,6 +93,14 @@ pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> 
         every: config.rollout_poll,
         stop: stop.clone(),
     }));
+    let window = Window {
+        store: store.clone(),
+        slurm: slurm(),
+        share: config.share.clone(),
+        fleet: fleet_receiver.clone(),
+        past: Mutex::default(),
+    };
+    loops.spawn(kiln_web::serve(Arc::new(window), config.port, stop.clone()));
     loops.spawn(control_loop().run(Reconciler::new(store, slurm(), config.share.clone(), stop.clone())));
     while let Some(ended) = loops.join_next().await {
         // A daemon without one of its controllers would look alive; systemd starts one that has ended.

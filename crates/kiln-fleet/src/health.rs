@@ -11,7 +11,7 @@ use kiln_wire::{KnownInstances, Version};
 
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
-use crate::reconcile::{Finding, NodeObservation, inspect};
+use crate::reconcile::{Finding, NodeObservation, PartialObservation, inspect};
 use crate::store::{Request, Store, now};
 
 /// For a deploy host whose list of the cloud's instances may lack some.
@@ -37,6 +37,11 @@ pub struct Sources<'a> {
 impl Sources<'_> {
     pub async fn health(&self) -> Result<FleetHealth> {
         let (partial, findings) = inspect(self.store, self.slurm, self.fleet, self.share).await?;
+        self.report(&partial, findings)
+    }
+
+    /// What was observed, as it is told. Nodes keep their order.
+    pub(crate) fn report(&self, partial: &PartialObservation, findings: Vec<Finding>) -> Result<FleetHealth> {
         let mut findings: std::collections::HashMap<String, FindingReport> =
             findings.into_iter().map(|v| (v.subject.clone(), finding_report(v))).collect();
         let nodes = partial.observation.nodes.iter();
@@ -46,8 +51,8 @@ impl Sources<'_> {
         Ok(FleetHealth {
             format: Version,
             observed: now(),
-            slurm_problem: partial.slurm_problem,
-            cloud_problem: partial.cloud_problem,
+            slurm_problem: partial.slurm_problem.clone(),
+            cloud_problem: partial.cloud_problem.clone(),
             last_look: self.store.last_look()?.map(|(time, _)| time),
             every: self.fleet.file.timing.reconcile,
             failing_groups: self.failing_groups()?,

@@ -8,6 +8,8 @@ mod error;
 mod job;
 mod node;
 mod oneliner;
+pub mod pending;
+mod queue;
 mod release;
 pub mod resume_file;
 
@@ -15,4 +17,5 @@ pub use command::{LicenseUse, Slurm, Submission};
 pub use error::{Error, Result};
 pub use job::{Job, JobOnNodes, JobState, parse_sacct, parse_squeue};
 pub use node::{BOOT_TIME_ROUNDING, Base, Flag, Flags, LEAVES, Node, REASON, State, parse_node, parse_nodes};
+pub use queue::QueuedJob;
 pub use release::{ParseReleaseError, RebootHook, Release};

@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
+mod forward;
 mod quote;
 
+pub use forward::Forward;
 pub use quote::quote;
 
 /// How nodes of one cluster are reached.

@@ -107,6 +107,64 @@ pub struct NodeDossier {
     pub group_failures: Option<GroupFailures>,
 }
 
+/// What is to be said of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    /// Slurm or the cloud could not be asked.
+    None,
+    /// Something that may yet turn out well by itself.
+    UnderWay(&'a FindingReport),
+    Found(&'a FindingReport),
+    Ok,
+    NoRule,
+}
+
+/// What Kiln does about a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intent<'a> {
+    /// Slurm or the cloud could not be asked.
+    Waits,
+    LeavesAlone(&'a str),
+    Will {
+        actions: &'a [String],
+        due: Timestamp,
+        /// Only if what was found lasts.
+        if_it_lasts: bool,
+    },
+    /// Somebody else has to do something.
+    NothingByItself,
+    Nothing,
+}
+
+impl NodeHealth {
+    /// `is_half`: Slurm or the cloud could not be asked.
+    pub fn verdict(&self, is_half: bool) -> Verdict<'_> {
+        match &self.finding {
+            None if is_half => Verdict::None,
+            Some(finding) if finding.is_early => Verdict::UnderWay(finding),
+            Some(finding) => Verdict::Found(finding),
+            None if self.in_order => Verdict::Ok,
+            None => Verdict::NoRule,
+        }
+    }
+
+    pub fn intent(&self, is_half: bool) -> Intent<'_> {
+        if is_half {
+            return Intent::Waits;
+        }
+        if let Some(why) = &self.left_alone {
+            return Intent::LeavesAlone(why);
+        }
+        match &self.finding {
+            None => Intent::Nothing,
+            Some(FindingReport { due: None, .. }) => Intent::NothingByItself,
+            Some(FindingReport { due: Some(due), actions, is_early, .. }) => {
+                Intent::Will { actions, due: *due, if_it_lasts: *is_early }
+            }
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Console {
     pub instance: String,
@@ -198,6 +256,39 @@ mod tests {
             last_look: Some(AT),
             group_failures: Some(GroupFailures { group: "e".into(), is_paused: false, record }),
         }
+    }
+
+    #[test]
+    fn what_is_said_of_a_node_follows_from_what_was_seen() {
+        let health = dossier().health;
+        assert_eq!((health.verdict(true), health.intent(true)), (Verdict::None, Intent::Waits));
+        assert_eq!((health.verdict(false), health.intent(false)), (Verdict::Ok, Intent::Nothing));
+        let finding = FindingReport {
+            subject: "e-0".into(),
+            rule: "r".into(),
+            text: "it is lost".into(),
+            since: AT,
+            is_early: true,
+            due: Some(AT),
+            actions: vec!["delete it".into()],
+        };
+        let early = NodeHealth { finding: Some(finding.clone()), ..health.clone() };
+        assert_eq!(early.verdict(false), Verdict::UnderWay(&finding));
+        assert_eq!(
+            early.intent(false),
+            Intent::Will { actions: &["delete it".into()], due: AT, if_it_lasts: true }
+        );
+        let finding = FindingReport { is_early: false, due: None, ..finding };
+        let lasting = NodeHealth { finding: Some(finding.clone()), ..health.clone() };
+        assert_eq!(
+            (lasting.verdict(true), lasting.intent(false)),
+            (Verdict::Found(&finding), Intent::NothingByItself)
+        );
+        let left = NodeHealth { left_alone: Some("drained by others".into()), in_order: false, ..health };
+        assert_eq!(
+            (left.verdict(false), left.intent(false)),
+            (Verdict::NoRule, Intent::LeavesAlone("drained by others"))
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod bundle;
 pub mod bundle_tag;
 pub mod checkup;
 mod cloud_access;
+pub mod dashboard;
 mod event;
 mod fleet_file;
 mod format;

@@ -70,6 +70,7 @@ pub enum Verb {
     Status(verbs::status::Status),
     Doctor(verbs::doctor::Doctor),
     Events(verbs::events::Events),
+    Dashboard(verbs::dashboard::Dashboard),
     Ssh(verbs::ssh::Ssh),
     Console(verbs::console::Console),
     Exec(verbs::exec::Exec),

@@ -216,21 +216,21 @@ pub fn list(store: &Store) -> Result<Vec<RolloutReport>> {
     Ok(store.rollouts()?.into_iter().map(RolloutReport::from).collect())
 }
 
-/// Jobs that wait are cancelled; what has begun goes on.
-pub fn pause(store: &Store, id: RolloutId) -> Result<()> {
-    change(store, id, Order::Pause)
+/// Jobs that wait are cancelled; what has begun goes on. `by`: who asks, for the event.
+pub fn pause(store: &Store, id: RolloutId, by: &str) -> Result<()> {
+    change(store, id, Order::Pause, by)
 }
 
-pub fn resume(store: &Store, id: RolloutId) -> Result<()> {
-    change(store, id, Order::Resume)
+pub fn resume(store: &Store, id: RolloutId, by: &str) -> Result<()> {
+    change(store, id, Order::Resume, by)
 }
 
 /// Nothing new begins, nothing is taken back.
-pub fn abort(store: &Store, id: RolloutId) -> Result<()> {
-    change(store, id, Order::Abort)
+pub fn abort(store: &Store, id: RolloutId, by: &str) -> Result<()> {
+    change(store, id, Order::Abort, by)
 }
 
-fn change(store: &Store, id: RolloutId, order: Order) -> Result<()> {
+fn change(store: &Store, id: RolloutId, order: Order, by: &str) -> Result<()> {
     // The daemon may change it between looking and writing.
     loop {
         let state = get(store, id)?.state;
@@ -239,7 +239,7 @@ fn change(store: &Store, id: RolloutId, order: Order) -> Result<()> {
             return Err(Error::Refused(format!("rollout {id} cannot be {word}: it is {}", state.message())));
         };
         if store.change_rollout(id, &state, &to)? {
-            return store.log("", &format!("rollout {id}"), "asked by an administrator", word);
+            return store.log("", &format!("rollout {id}"), &format!("asked by {by}"), word);
         }
     }
 }

@@ -29,21 +29,65 @@ impl Store {
     }
 
     pub fn events_since(&self, node: Option<&str>, since: Timestamp, most: u32) -> Result<Vec<Event>> {
+        let events = self.numbered_events(node, since, None, most)?;
+        Ok(events.into_iter().rev().map(|(_, event)| event).collect())
+    }
+
+    /// With their numbers, newest first; `before`: only those with a smaller one.
+    pub fn numbered_events(
+        &self,
+        node: Option<&str>,
+        since: Timestamp,
+        before: Option<i64>,
+        most: u32,
+    ) -> Result<Vec<(i64, Event)>> {
         let connection = self.lock();
         let mut statement = connection.prepare(
-            "SELECT time, node, what, why, outcome FROM
-                (SELECT * FROM events WHERE (?1 IS NULL OR node = ?1) AND time >= ?3 ORDER BY id DESC LIMIT ?2)
-             ORDER BY id",
+            "SELECT id, time, node, what, why, outcome FROM events
+             WHERE (?1 IS NULL OR node = ?1) AND time >= ?3 AND (?4 IS NULL OR id < ?4) ORDER BY id DESC LIMIT ?2",
         )?;
-        let rows = statement.query_map(params![node, most, millis(since)], |row| {
-            Ok(Event {
-                time: time(row.get(0)?),
-                node: row.get(1)?,
-                what: row.get(2)?,
-                why: row.get(3)?,
-                outcome: row.get(4)?,
-            })
+        let rows = statement.query_map(params![node, most, millis(since), before], |row| {
+            let event = Event {
+                time: time(row.get(1)?),
+                node: row.get(2)?,
+                what: row.get(3)?,
+                why: row.get(4)?,
+                outcome: row.get(5)?,
+            };
+            Ok((row.get(0)?, event))
         })?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// The number of the newest: how many there were.
+    pub fn last_event(&self) -> Result<u64> {
+        let last = self
+            .lock()
+            .query_row("SELECT coalesce(max(id), 0) FROM events", [], |row| row.get::<_, i64>(0))?;
+        Ok(last.unsigned_abs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_read_page_by_page() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&dir.path().join("store.db")).unwrap();
+        for number in 1..=5 {
+            store.log(if number % 2 == 0 { "n-0" } else { "" }, &number.to_string(), "", "").unwrap();
+        }
+        let ids = |node, before, most| {
+            let events = store.numbered_events(node, Timestamp::UNIX_EPOCH, before, most).unwrap();
+            events.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(None, None, 2), [5, 4]);
+        assert_eq!(ids(None, Some(4), 2), [3, 2]);
+        assert_eq!(ids(Some("n-0"), None, 9), [4, 2]);
+        assert_eq!(store.last_event().unwrap(), 5);
+        let oldest_first = store.events(None, 3).unwrap();
+        assert_eq!(oldest_first.iter().map(|e| e.what.as_str()).collect::<Vec<_>>(), ["3", "4", "5"]);
     }
 }

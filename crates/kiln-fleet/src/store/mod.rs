@@ -10,6 +10,7 @@ mod events;
 mod failures;
 mod findings;
 mod instances;
+mod keys;
 mod requests;
 mod rollouts;
 mod schema;

@@ -268,6 +268,17 @@ impl Store {
     }
 
     /// Drops requests that have been over for long.
+    /// By kind and state.
+    pub fn count_requests(&self) -> Result<Vec<(String, String, u64)>> {
+        let connection = self.lock();
+        let mut statement = connection.prepare(
+            "SELECT kind, state, count(*) FROM requests GROUP BY kind, state ORDER BY kind, state",
+        )?;
+        let rows = statement
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?.unsigned_abs())))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
     pub fn prune(&self) -> Result<usize> {
         let dropped = self.lock().execute(
             "DELETE FROM requests WHERE state IN ('done', 'failed') AND finished < ?",

@@ -82,6 +82,16 @@ impl Store {
         read(&self.lock(), OPEN, [])
     }
 
+    /// The newest, and those that are not over; newest first.
+    pub fn newest_rollouts(&self, most: u32) -> Result<Vec<RolloutId>> {
+        let connection = self.lock();
+        let mut statement = connection.prepare(&format!(
+            "SELECT id FROM rollouts WHERE {OPEN} OR id > (SELECT max(id) FROM rollouts) - ? ORDER BY id DESC"
+        ))?;
+        let rows = statement.query_map([most], |row| row.get(0))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
     pub fn rollout(&self, id: RolloutId) -> Result<Option<Rollout>> {
         Ok(read(&self.lock(), "id = ?", [id])?.pop())
     }

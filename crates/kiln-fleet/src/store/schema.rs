@@ -107,6 +107,16 @@ const MIGRATIONS: &[&str] = &["
 ", "
     -- A random name for the launch that is meant next, which every attempt gives the cloud, whoever makes it.
     ALTER TABLE requests ADD COLUMN launch TEXT;
+", "
+    -- Who may look through kilnd's window: tokens, one-time logins and sessions.
+    CREATE TABLE keys (
+        hash TEXT PRIMARY KEY,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        role TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        expires INTEGER NOT NULL
+    ) STRICT;
 "];
 
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

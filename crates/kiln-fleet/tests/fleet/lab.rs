@@ -71,6 +71,7 @@ impl Lab {
             share: self.path("share"),
             poll: Duration::from_millis(20),
             rollout_poll: Duration::from_millis(100),
+            port: 0,
         };
         let stop = CancellationToken::new();
         let serving = daemon::serve(config, stop.clone());

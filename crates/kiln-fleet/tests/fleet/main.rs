@@ -10,3 +10,4 @@ mod reconcile;
 mod requests;
 mod rollouts;
 mod slurm;
+mod window;

@@ -154,15 +154,15 @@ async fn pausing_and_aborting_leave_nodes_untouched() {
     lab.start();
     let id = begin(&lab, Options::default()).await;
     jobs(&lab, 3).await;
-    kiln_fleet::pause(&lab.store, id).unwrap();
+    kiln_fleet::pause(&lab.store, id, "ann").unwrap();
     until("all jobs are cancelled", || report(&lab.store, id).unwrap().pending == 3).await;
-    kiln_fleet::resume(&lab.store, id).unwrap();
+    kiln_fleet::resume(&lab.store, id, "ann").unwrap();
     jobs(&lab, 6).await;
-    kiln_fleet::abort(&lab.store, id).unwrap();
+    kiln_fleet::abort(&lab.store, id, "ann").unwrap();
     let report = ended(&lab, id).await;
     assert_eq!((report.skipped, report.rollout.state), (3, RolloutState::Aborted));
     assert!(lab.cloud.calls().is_empty());
-    assert!(kiln_fleet::resume(&lab.store, id).is_err());
+    assert!(kiln_fleet::resume(&lab.store, id, "ann").is_err());
     lab.stop().await;
 }
 

@@ -29,7 +29,10 @@ id=$(($(ls "$D/jobs" | wc -l) + 1))
 echo "PENDING|$comment|Resources" >"$D/jobs/$id"
 echo "$id""#;
 const SQUEUE: &str = r#"
-case $* in *%W*) [ ! -e "$D/licenses" ] || cat "$D/licenses"; exit ;; esac
+case $* in
+    *%W*) [ ! -e "$D/licenses" ] || cat "$D/licenses"; exit ;;
+    *%V*) [ ! -e "$D/queue" ] || cat "$D/queue"; exit ;;
+esac
 for job in "$D"/jobs/*; do
     [ ! -e "$job" ] || echo "${job##*/}|$(cat "$job")"
 done"#;
@@ -99,6 +102,11 @@ impl PretendSlurm {
     /// What `squeue` says of licences: lines of job, partition and licences.
     pub fn licenses(&self, lines: &str) {
         fs::write(self.dir.join("licenses"), lines).unwrap();
+    }
+
+    /// What `squeue` says of all jobs that are not over.
+    pub fn queue(&self, lines: &str) {
+        fs::write(self.dir.join("queue"), lines).unwrap();
     }
 
     pub fn job_waits_for(&self, id: u64, reason: &str) {

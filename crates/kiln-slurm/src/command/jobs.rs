@@ -3,6 +3,7 @@
 use super::Slurm;
 use crate::error::{Error, Result};
 use crate::job::{Job, JobState, SQUEUE_FORMAT, parse_sacct, parse_squeue};
+use crate::queue::{self, QueuedJob};
 
 /// One job for one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +69,11 @@ impl Slurm {
         let partitions = format!("--partition={}", partitions.join(","));
         let arguments = ["--all", "--noheader", "--states=all", &partitions, SQUEUE_FORMAT];
         Ok(parse_squeue(&self.call("squeue", &arguments).await?))
+    }
+
+    /// Every job that is not over. Members of an array that wait are one.
+    pub async fn queue(&self) -> Result<Vec<QueuedJob>> {
+        Ok(QueuedJob::parse(&self.call("squeue", &["--all", "--noheader", queue::FORMAT]).await?))
     }
 
     /// How a job ended that slurmctld has forgotten; `None` where the accounting does not know it either.

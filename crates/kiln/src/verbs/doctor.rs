@@ -2,7 +2,7 @@
 
 use clap::Args;
 use kiln_deploy::{Diagnosis, Severity};
-use kiln_wire::health::NodeDossier;
+use kiln_wire::health::{Intent, NodeDossier, Verdict};
 
 use crate::age;
 use crate::cluster;
@@ -135,38 +135,31 @@ fn is_half(d: &NodeDossier) -> bool {
 }
 
 fn verdict(d: &NodeDossier) -> String {
-    match &d.health.finding {
-        None if is_half(d) => "none without both Slurm and the cloud".into(),
-        Some(finding) if finding.is_early => {
-            format!("under way, for {}", age::between(finding.since, d.observed))
-        }
-        Some(finding) => {
+    match d.health.verdict(is_half(d)) {
+        Verdict::None => "none without both Slurm and the cloud".into(),
+        Verdict::UnderWay(finding) => format!("under way, for {}", age::between(finding.since, d.observed)),
+        Verdict::Found(finding) => {
             let age = age::between(finding.since, d.observed);
             format!("{} (rule {}, for {age})", finding.text, finding.rule)
         }
-        None if d.health.in_order => "ok".into(),
-        None => "nothing that Kiln has a rule for".into(),
+        Verdict::Ok => "ok".into(),
+        Verdict::NoRule => "nothing that Kiln has a rule for".into(),
     }
 }
 
 fn next(d: &NodeDossier) -> String {
-    if is_half(d) {
-        return "does nothing until both can be reached".into();
-    }
-    if let Some(why) = &d.health.left_alone {
-        return format!("leaves it alone: {why}");
-    }
     let looked = d.last_look.map(|at| format!("kilnd last checked {} ago", age::between(at, d.observed)));
     let looked = looked.unwrap_or_else(|| "kilnd has never checked".into());
-    match d.health.finding.as_ref().map(|f| (f.due, &f.actions)) {
-        Some((Some(due), actions)) => {
-            let lasting =
-                if d.health.finding.as_ref().is_some_and(|f| f.is_early) { ", if it lasts," } else { "" };
+    match d.health.intent(is_half(d)) {
+        Intent::Waits => "does nothing until both can be reached".into(),
+        Intent::LeavesAlone(why) => format!("leaves it alone: {why}"),
+        Intent::Will { actions, due, if_it_lasts } => {
+            let lasting = if if_it_lasts { ", if it lasts," } else { "" };
             let when = age::until(due, d.observed);
             format!("will{lasting} {}, {when} ({looked})", actions.join(", then "))
         }
-        Some((None, _)) => format!("does nothing about it by itself ({looked})"),
-        None => format!("has nothing to do ({looked})"),
+        Intent::NothingByItself => format!("does nothing about it by itself ({looked})"),
+        Intent::Nothing => format!("has nothing to do ({looked})"),
     }
 }
 

@@ -1,17 +1,22 @@
-//! `kiln fleet`: kilnd's store on the control node, for `kiln rebuild`, `status`, `events` and `doctor` to ask there.
+//! `kiln fleet`: kilnd's store on the control node, for `kiln rebuild`, `status`, `events`, `doctor` and `dashboard` to ask there.
 
 use std::io::Read as _;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use kiln_fleet::{Sources, Store};
+use kiln_fleet::{Sources, Store, window};
 use kiln_slurm::Slurm;
+use kiln_wire::dashboard::Role;
 use kiln_wire::rollout::{Options, RolloutId};
 use kiln_wire::{EventList, FleetFile, Format as _, Version, paths};
 
 use crate::context::Context;
 use crate::exit::Exit;
+
+/// Whoever can do this is root on control, and has no other name there.
+const SOMEBODY: &str = "an administrator";
 
 /// What this control node's kilnd knows
 #[derive(Debug, Subcommand)]
@@ -28,6 +33,14 @@ pub enum Fleet {
     Resume { id: RolloutId },
     /// End a rollout; nodes that have started are watched until they are done
     Abort { id: RolloutId },
+    /// A word that lets somebody into the dashboard, once
+    Login { name: String, role: Role },
+    /// Give somebody a token for the dashboard, good for so many seconds
+    AddToken { name: String, role: Role, seconds: u64 },
+    /// Whom tokens were given to
+    Tokens,
+    /// End a token
+    RemoveToken { name: String },
     /// How every compute node is
     Health,
     /// Which instances the compute nodes have had, as far as they are not known to be gone
@@ -58,6 +71,24 @@ impl Fleet {
                 context.printer.json(&look(context, &store, async |s| s.health().await)?)?;
                 return Ok(Exit::Ok);
             }
+            Fleet::Login { name, role } => {
+                context.printer.json(&window::login(&store, &name, role)?)?;
+                return Ok(Exit::Ok);
+            }
+            Fleet::AddToken { name, role, seconds } => {
+                let life = Duration::from_secs(seconds);
+                context.printer.json(&window::add_token(&store, &name, role, life)?)?;
+                return Ok(Exit::Ok);
+            }
+            Fleet::Tokens => {
+                context.printer.json(&window::tokens(&store)?)?;
+                return Ok(Exit::Ok);
+            }
+            Fleet::RemoveToken { name } => {
+                window::remove_token(&store, &name)?;
+                context.printer.json(&window::tokens(&store)?)?;
+                return Ok(Exit::Ok);
+            }
             Fleet::Instances => {
                 context.printer.json(&kiln_fleet::known_instances(&store)?)?;
                 return Ok(Exit::Ok);
@@ -79,9 +110,9 @@ impl Fleet {
             }
             Fleet::Start => start(context, &store)?,
             Fleet::Report { id } => id,
-            Fleet::Pause { id } => kiln_fleet::pause(&store, id).map(|()| id)?,
-            Fleet::Resume { id } => kiln_fleet::resume(&store, id).map(|()| id)?,
-            Fleet::Abort { id } => kiln_fleet::abort(&store, id).map(|()| id)?,
+            Fleet::Pause { id } => kiln_fleet::pause(&store, id, SOMEBODY).map(|()| id)?,
+            Fleet::Resume { id } => kiln_fleet::resume(&store, id, SOMEBODY).map(|()| id)?,
+            Fleet::Abort { id } => kiln_fleet::abort(&store, id, SOMEBODY).map(|()| id)?,
         };
         context.printer.json(&kiln_fleet::report(&store, id)?)?;
         Ok(Exit::Ok)

@@ -6,6 +6,7 @@ pub mod completions;
 pub mod configure;
 pub mod console;
 pub mod daemon;
+pub mod dashboard;
 pub mod destroy;
 pub mod doctor;
 pub mod events;
@@ -51,6 +52,7 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Status(verb) => verb.run(context),
         Verb::Events(verb) => verb.run(context),
         Verb::Doctor(verb) => verb.run(context),
+        Verb::Dashboard(verb) => verb.run(context),
         Verb::Ssh(verb) => verb.run(context),
         Verb::Console(verb) => verb.run(context),
         Verb::Exec(verb) => verb.run(context),

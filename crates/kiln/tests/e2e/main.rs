@@ -7,6 +7,9 @@
 mod accounts;
 mod backup;
 mod behind;
+#[path = "../../../kiln-web/tests/lab/browser.rs"]
+#[allow(dead_code, reason = "the tests of the pages use more of it")]
+mod browser;
 mod change;
 mod chaos;
 #[path = "../lab/cluster_dir.rs"]
@@ -14,6 +17,7 @@ mod cluster_dir;
 mod control;
 mod cut;
 mod daemon;
+mod dashboard;
 mod disk;
 mod documents;
 mod el;
@@ -87,6 +91,7 @@ const ROLLOUT: &[Scenario] = &[
     ("a canary that fails goes back, the others stay", rollout::canary),
     ("nodes are drained instead", steering::drained),
     ("one at a time, paused, resumed, aborted", steering::paused_and_aborted),
+    ("a rollout is steered in a browser", dashboard::in_a_browser),
     ("a node without its bundle does not join", steering::bundle_missing),
     ("jobs are submitted as a user who may", steering::as_a_user),
 ];

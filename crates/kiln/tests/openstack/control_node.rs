@@ -74,6 +74,7 @@ impl ControlNode {
             slurm: Slurm::at(slurm),
             poll: Duration::from_millis(50),
             rollout_poll: Duration::from_secs(1),
+            port: 0,
         };
         let stop = CancellationToken::new();
         let serving = daemon::serve(config, stop.clone());

@@ -1,0 +1,63 @@
+//! What kilnd shows of a cluster, and what it lets somebody do.
+
+use std::sync::{Arc, Mutex};
+
+use kiln_fleet::window::Window;
+use kiln_fleet::{Fleet, Store};
+use kiln_web::view::{Needs, NodeKind};
+use kiln_web::{Cluster as _, EventQuery, Order, Problem};
+use kiln_wire::rollout::Options;
+use tokio::sync::watch;
+
+use crate::lab::Lab;
+
+fn window(lab: &Lab) -> Window {
+    let fleet = Fleet::read(&lab.path("fleet.json")).unwrap();
+    Window {
+        store: Arc::new(Store::open(&lab.path("store.db")).unwrap()),
+        slurm: lab.commands(),
+        share: lab.path("share"),
+        fleet: watch::channel(Some(Arc::new(fleet))).1,
+        past: Mutex::default(),
+    }
+}
+
+const QUEUE: &str = "17|ann|physics|main|normal|PENDING|9|1|4|2026-11-16T05:10:00|N/A|1:00:00||(null)|JobHeldUser|sweep\n\
+                     18|bob|bio|main|normal|RUNNING|0|1|4|2026-11-16T05:10:00|2026-11-16T05:11:00|1:00:00|n-0|(null)|None|relax\n";
+
+#[tokio::test]
+async fn nodes_jobs_and_findings_are_shown() {
+    let lab = Lab::new();
+    lab.slurm.queue(QUEUE);
+    lab.slurm.node("n-1", "IDLE+DRAIN Reason=bad_fan", "2020-01-01T00:00:00");
+    let window = window(&lab);
+    assert_eq!(window.name(), "c");
+    let look = window.look().await.unwrap();
+    let kinds: Vec<NodeKind> = look.nodes.iter().map(|node| node.kind).collect();
+    assert_eq!(kinds, [NodeKind::Idle, NodeKind::Drained, NodeKind::Idle]);
+    assert_eq!(look.nodes[0].image.as_deref(), Some("old"));
+    let waiting = look.jobs[0].waiting.as_ref().unwrap();
+    assert_eq!((waiting.needs, look.jobs[1].waiting.is_none()), (Needs::Owner, true));
+    // Nobody has ever compared Slurm with the cloud here.
+    assert!(look.findings.iter().any(|finding| finding.subject == "kilnd"), "{:?}", look.findings);
+    assert_eq!(window.dossier("n-1").await.unwrap().health.node, "n-1");
+    assert!(window.dossier("n-9").await.is_err());
+}
+
+#[tokio::test]
+async fn a_rollout_is_steered_by_somebody_with_a_name() {
+    let lab = Lab::new();
+    let window = window(&lab);
+    let id = kiln_fleet::start(&lab.store, &lab.fleet(), &lab.commands(), Options::default()).await.unwrap();
+    window.steer(id, Order::Pause, "olga").unwrap();
+    assert!(matches!(window.steer(id, Order::Pause, "olga"), Err(Problem::Refused(_))));
+    assert!(matches!(window.steer(id + 1, Order::Pause, "olga"), Err(Problem::Unknown(_))));
+    assert_eq!(window.rollout(id).unwrap().rollout.state, "paused");
+    let events = window.events(&EventQuery { most: 1, ..EventQuery::default() }).unwrap();
+    assert_eq!((events[0].why.as_str(), events[0].outcome.as_str()), ("asked by olga", "paused"));
+
+    let records = window.records().unwrap();
+    assert_eq!((records.rollouts.len(), records.rollout_nodes.len()), (1, 3));
+    assert_eq!(records.events.last().map(|event| event.id), Some(events[0].id));
+    assert_eq!(window.figures().unwrap().events, 2);
+}

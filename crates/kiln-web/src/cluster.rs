@@ -1,0 +1,113 @@
+//! What is shown: kilnd implements it, and so do the tests.
+
+use jiff::Timestamp;
+use kiln_wire::health::NodeDossier;
+
+use crate::auth::{Key, KeyKind};
+use crate::describe::described;
+use crate::view::{Event, Finding, Job, Node, Rollout, RolloutDetail, RolloutNode};
+
+/// Why an answer cannot be given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// There is no such thing.
+    Unknown(String),
+    /// It cannot be done as things are.
+    Refused(String),
+    /// Something that is needed does not answer.
+    Unavailable(String),
+}
+
+impl Problem {
+    pub fn words(&self) -> &str {
+        match self {
+            Problem::Unknown(words) | Problem::Refused(words) | Problem::Unavailable(words) => words,
+        }
+    }
+}
+
+/// One look at Slurm and the cloud.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Look {
+    pub observed: Timestamp,
+    /// When kilnd last compared Slurm with the cloud.
+    pub last_check: Option<Timestamp>,
+    pub nodes: Vec<Node>,
+    pub jobs: Vec<Job>,
+    /// Of nodes and of everything else, in any order.
+    pub findings: Vec<Finding>,
+}
+
+/// What kilnd has in its store; cheap to read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Records {
+    /// Those that are not over, and the newest others.
+    pub rollouts: Vec<Rollout>,
+    /// Of those that are not over, and of the newest.
+    pub rollout_nodes: Vec<RolloutNode>,
+    /// The newest, oldest of them first.
+    pub events: Vec<Event>,
+}
+
+described! {
+    /// What somebody wants of a rollout.
+    pub enum Order {
+        Pause = "pause",
+        Resume = "resume",
+        Abort = "abort",
+    }
+}
+
+/// Which events are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventQuery {
+    pub node: Option<String>,
+    pub since: Option<Timestamp>,
+    /// Only older ones than this.
+    pub before: Option<i64>,
+    pub most: u32,
+}
+
+/// A figure for `/metrics`: its labels and its value.
+pub type Figure = (Vec<(&'static str, String)>, u64);
+
+/// Requests of Slurm's hooks and records of events, as the store counts them.
+#[derive(Debug, Clone, Default)]
+pub struct Figures {
+    /// By kind and state.
+    pub requests: Vec<Figure>,
+    pub events: u64,
+}
+
+pub trait Cluster: Send + Sync + 'static {
+    fn name(&self) -> String;
+
+    /// Asks Slurm and the cloud; may take seconds.
+    fn look(&self) -> impl Future<Output = Result<Look, Problem>> + Send;
+
+    fn records(&self) -> Result<Records, Problem>;
+
+    /// All there is to know of one node; may take seconds.
+    fn dossier(&self, node: &str) -> impl Future<Output = Result<NodeDossier, Problem>> + Send;
+
+    fn rollout(&self, id: i64) -> Result<RolloutDetail, Problem>;
+
+    /// Leaves an event with the name of whoever asked.
+    fn steer(&self, id: i64, order: Order, by: &str) -> Result<(), Problem>;
+
+    /// Newest first.
+    fn events(&self, query: &EventQuery) -> Result<Vec<Event>, Problem>;
+
+    fn figures(&self) -> Result<Figures, Problem>;
+
+    /// Leaves an event that is about no node.
+    fn log(&self, what: &str, why: &str, outcome: &str) -> Result<(), Problem>;
+
+    fn add_key(&self, hash: &str, key: &Key) -> Result<(), Problem>;
+
+    /// A key that has expired is none.
+    fn key(&self, kind: KeyKind, hash: &str) -> Result<Option<Key>, Problem>;
+
+    /// As [`Cluster::key`], and it is gone: of two who ask, one gets it.
+    fn take_key(&self, kind: KeyKind, hash: &str) -> Result<Option<Key>, Problem>;
+}

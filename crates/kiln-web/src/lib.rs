@@ -1,0 +1,38 @@
+//! kilnd's window: what it knows of the cluster, for people and programs, over HTTP on control's loopback address.
+//!
+//! [`Cluster`] is what is shown; kilnd is one, the tests have another. [`hub`] looks at it while somebody watches, [`picture`] is
+//! what was seen and what differs between two looks. [`routes`] is the one list of all that can be asked: the router, who may ask
+//! what, the OpenAPI description and `docs/api.md` are made from it. The dashboard's files are in `assets/`.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+// As the fake cluster calls it, which other tests have from outside.
+#[cfg(test)]
+extern crate self as kiln_web;
+
+mod answers;
+mod assets;
+pub mod auth;
+mod cluster;
+mod describe;
+#[cfg(test)]
+#[path = "../tests/lab/fake.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod fake;
+mod hub;
+mod metrics;
+mod openapi;
+mod picture;
+mod reading;
+#[cfg(test)]
+mod router_tests;
+mod routes;
+mod server;
+mod stream;
+pub mod view;
+
+pub use cluster::{Cluster, EventQuery, Figures, Look, Order, Problem, Records};
+pub use openapi::{markdown, openapi};
+pub use reading::{blind, finding, node_kind, rollout, rollout_nodes, waiting_job};
+pub use routes::{App, router};
+pub use server::serve;

@@ -1,0 +1,334 @@
+//! The one list of all that can be asked. The router, who may ask what, and the description of the API are made from it.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::{MethodRouter, get, post};
+use kiln_wire::dashboard::Role;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::answers::{self, Refusal};
+use crate::assets;
+use crate::auth::{Attempts, Caller};
+use crate::cluster::{Cluster, Problem};
+use crate::describe::{Described, Schemas};
+use crate::hub::Hub;
+use crate::metrics;
+use crate::view::{
+    Change, Event, Failure, Job, Login, Node, NodeDetail, Overview, Rollout, RolloutDetail, Session,
+};
+
+/// What every answer is made from.
+pub struct App<C> {
+    pub cluster: Arc<C>,
+    pub hub: Hub,
+    pub attempts: Attempts,
+    /// Ends streams.
+    pub stop: CancellationToken,
+}
+
+impl<C> App<C> {
+    pub fn new(cluster: Arc<C>, stop: CancellationToken) -> Self {
+        App { cluster, hub: Hub::default(), attempts: Attempts::default(), stop }
+    }
+}
+
+/// Who may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Everybody,
+    Role(Role),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    Get,
+    Post,
+}
+
+/// What is sent back.
+#[derive(Clone, Copy)]
+pub enum Answer {
+    Json(fn(&mut Schemas) -> Value),
+    /// Server-sent events with this in each.
+    Events(fn(&mut Schemas) -> Value),
+    Text,
+    Nothing,
+}
+
+/// One question, as it is described.
+pub struct Question {
+    pub method: Method,
+    pub path: &'static str,
+    pub access: Access,
+    pub summary: &'static str,
+    /// Parameters behind the question mark.
+    pub query: &'static [(&'static str, &'static str)],
+    pub body: Option<fn(&mut Schemas) -> Value>,
+    pub answer: Answer,
+}
+
+const VIEWER: Access = Access::Role(Role::Viewer);
+const OPERATOR: Access = Access::Role(Role::Operator);
+
+/// Everything below `/api`, and the figures for Prometheus.
+pub const QUESTIONS: &[Question] = &[
+    Question {
+        body: Some(Login::schema),
+        ..ask(
+            Method::Post,
+            "/api/v1/login",
+            Access::Everybody,
+            "Begin a session, with a token or a one-time login",
+        )
+        .json(Session::schema)
+    },
+    ask(Method::Get, "/api/v1/session", VIEWER, "Who is logged in").json(Session::schema),
+    ask(Method::Post, "/api/v1/logout", VIEWER, "End the session"),
+    ask(Method::Get, "/api/v1/overview", VIEWER, "The cluster at a glance").json(Overview::schema),
+    Question {
+        query: &[
+            ("group", "Only nodes of this group"),
+            ("partition", "Only nodes of this partition"),
+            ("kind", "Only nodes that do this"),
+        ],
+        ..ask(Method::Get, "/api/v1/nodes", VIEWER, "All compute nodes").json(Vec::<Node>::schema)
+    },
+    ask(Method::Get, "/api/v1/nodes/{name}", VIEWER, "One node, with its life and what Kiln does about it")
+        .json(NodeDetail::schema),
+    Question {
+        query: &[
+            ("partition", "Only jobs of this partition"),
+            ("user", "Only jobs of this user"),
+            ("state", "Only jobs in this state, in Slurm's words"),
+        ],
+        ..ask(Method::Get, "/api/v1/jobs", VIEWER, "The queue, with why each job waits")
+            .json(Vec::<Job>::schema)
+    },
+    ask(Method::Get, "/api/v1/rollouts", VIEWER, "Rollouts, newest first").json(Vec::<Rollout>::schema),
+    ask(Method::Get, "/api/v1/rollouts/{id}", VIEWER, "One rollout, with its nodes")
+        .json(RolloutDetail::schema),
+    ask(Method::Post, "/api/v1/rollouts/{id}/pause", OPERATOR, "Start no further nodes")
+        .json(RolloutDetail::schema),
+    ask(Method::Post, "/api/v1/rollouts/{id}/resume", OPERATOR, "Continue after a pause")
+        .json(RolloutDetail::schema),
+    ask(
+        Method::Post,
+        "/api/v1/rollouts/{id}/abort",
+        OPERATOR,
+        "End a rollout; nodes that are being rebuilt are followed to their end",
+    )
+    .json(RolloutDetail::schema),
+    Question {
+        query: &[
+            ("node", "Only events of this node"),
+            ("since", "Only events since this time, such as 2026-01-31T09:00:00Z"),
+            ("before", "Only events with a smaller id, for the next page"),
+            ("most", "At most so many; 200 if not given, 1000 at most"),
+        ],
+        ..ask(Method::Get, "/api/v1/events", VIEWER, "What Kiln did, newest first").json(Vec::<Event>::schema)
+    },
+    Question {
+        answer: Answer::Events(Change::schema),
+        ..ask(
+            Method::Get,
+            "/api/v1/stream",
+            VIEWER,
+            "Server-sent events: `picture` with everything, then `change` with what differs, `problem` while nothing can be seen",
+        )
+    },
+    ask(Method::Get, "/api/v1/openapi.json", VIEWER, "This description, for programs").json(any),
+    Question {
+        answer: Answer::Text,
+        ..ask(Method::Get, "/metrics", VIEWER, "Figures in Prometheus' text format")
+    },
+];
+
+/// A question without parameters whose answer is empty.
+const fn ask(method: Method, path: &'static str, access: Access, summary: &'static str) -> Question {
+    Question { method, path, access, summary, query: &[], body: None, answer: Answer::Nothing }
+}
+
+impl Question {
+    const fn json(mut self, schema: fn(&mut Schemas) -> Value) -> Question {
+        self.answer = Answer::Json(schema);
+        self
+    }
+}
+
+fn any(_: &mut Schemas) -> Value {
+    serde_json::json!({"type": "object"})
+}
+
+/// Of the errors that every question may be answered with.
+pub fn failure(schemas: &mut Schemas) -> Value {
+    Failure::schema(schemas)
+}
+
+type Handler<C> = MethodRouter<Arc<App<C>>>;
+
+/// `None`: the list has a question that nobody answers. The tests ask them all.
+fn handler<C: Cluster>(question: &Question) -> Option<Handler<C>> {
+    Some(match question.path {
+        "/api/v1/login" => post(answers::login::<C>),
+        "/api/v1/session" => get(answers::session::<C>),
+        "/api/v1/logout" => post(answers::logout::<C>),
+        "/api/v1/overview" => get(answers::overview::<C>),
+        "/api/v1/nodes" => get(answers::nodes::<C>),
+        "/api/v1/nodes/{name}" => get(answers::node::<C>),
+        "/api/v1/jobs" => get(answers::jobs::<C>),
+        "/api/v1/rollouts" => get(answers::rollouts::<C>),
+        "/api/v1/rollouts/{id}" => get(answers::rollout::<C>),
+        "/api/v1/rollouts/{id}/pause" => post(answers::pause::<C>),
+        "/api/v1/rollouts/{id}/resume" => post(answers::resume::<C>),
+        "/api/v1/rollouts/{id}/abort" => post(answers::abort::<C>),
+        "/api/v1/events" => get(answers::events::<C>),
+        "/api/v1/stream" => get(answers::stream::<C>),
+        "/api/v1/openapi.json" => get(answers::openapi),
+        "/metrics" => get(metrics::answer::<C>),
+        _ => return None,
+    })
+}
+
+/// Everything that kilnd answers.
+pub fn router<C: Cluster>(app: Arc<App<C>>) -> Router {
+    let mut router = Router::new();
+    for question in QUESTIONS {
+        let Some(handler) = handler::<C>(question) else { continue };
+        let handler = match question.access {
+            Access::Everybody => handler,
+            Access::Role(role) => handler.route_layer(from_fn_with_state((app.clone(), role), gate::<C>)),
+        };
+        router = router.route(question.path, handler);
+    }
+    for asset in assets::ALL {
+        let answer = get(move || async move { asset.answer() });
+        let answer = if asset.is_public {
+            answer
+        } else {
+            answer.route_layer(from_fn_with_state(app.clone(), page_gate::<C>))
+        };
+        router = router.route(asset.path, answer);
+    }
+    router.fallback(answers::nothing).layer(from_fn(guard)).with_state(app)
+}
+
+/// Lets through who may ask. A change by a browser's session has to come from our own page.
+async fn gate<C: Cluster>(
+    State((app, role)): State<(Arc<App<C>>, Role)>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let caller = Caller::of(app.cluster.as_ref(), request.headers())?.ok_or_else(Refusal::nobody)?;
+    if caller.key.role < role {
+        return Err(Refusal::role(role));
+    }
+    let is_change = !request.method().is_safe();
+    if let Some(csrf) = caller.csrf.as_ref().filter(|_| is_change) {
+        let sent = request.headers().get(&CSRF).and_then(|value| value.to_str().ok());
+        if sent != Some(csrf) {
+            return Err(Refusal::csrf());
+        }
+    }
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+/// As [`gate`], for pages: whoever is not logged in is led to where that can be done.
+async fn page_gate<C: Cluster>(
+    State(app): State<Arc<App<C>>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    match Caller::of(app.cluster.as_ref(), request.headers())? {
+        Some(_) => Ok(next.run(request).await),
+        None if request.uri().path() == "/" => Ok(Redirect::to("/login").into_response()),
+        None => Err(Refusal::nobody()),
+    }
+}
+
+pub static CSRF: HeaderName = HeaderName::from_static("x-kiln-csrf");
+
+/// What every answer has, and no request may lack.
+async fn guard(request: Request, next: Next) -> Response {
+    let is_ours = host(&request).is_some_and(is_loopback);
+    let mut response = if is_ours {
+        next.run(request).await
+    } else {
+        // Another site's name that leads here would make its pages ours.
+        let words = "this address is not one of this host's own".to_string();
+        Refusal(StatusCode::MISDIRECTED_REQUEST, words, None).into_response()
+    };
+    for (name, value) in HEADERS {
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn host(request: &Request) -> Option<&str> {
+    let header = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
+    header.or_else(|| request.uri().authority().map(axum::http::uri::Authority::as_str))
+}
+
+fn is_loopback(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) => name,
+        _ => host,
+    };
+    matches!(name, "127.0.0.1" | "localhost" | "[::1]")
+}
+
+const HEADERS: [(HeaderName, &str); 7] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+         form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        let status = match &problem {
+            Problem::Unknown(_) => StatusCode::NOT_FOUND,
+            Problem::Refused(_) => StatusCode::CONFLICT,
+            Problem::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Refusal(status, problem.words().into(), None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_host_are_its_own() {
+        for host in ["127.0.0.1", "127.0.0.1:6830", "localhost:1", "[::1]:6830", "localhost"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil:1", "10.0.0.1:80", ""] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn every_question_has_an_answer_and_every_change_an_operator() {
+        for question in QUESTIONS {
+            assert!(handler::<crate::fake::Fake>(question).is_some(), "{}", question.path);
+            let own = ["/api/v1/login", "/api/v1/logout"].contains(&question.path);
+            let changes = question.method == Method::Post && !own;
+            assert_eq!(question.access == OPERATOR, changes, "{}", question.path);
+        }
+    }
+}

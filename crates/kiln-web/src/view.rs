@@ -1,0 +1,319 @@
+//! What is sent and received: one type for everything that the API speaks of.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::describe::described;
+
+described! {
+    /// What a node does, in one word.
+    pub enum NodeKind {
+        /// In service, without jobs.
+        Idle = "idle",
+        /// Jobs have some of its cores.
+        Mixed = "mixed",
+        /// Jobs have all of its cores.
+        Allocated = "allocated",
+        /// It was started or rebooted, and Slurm waits for it.
+        Booting = "booting",
+        /// A rollout has it in work.
+        Rebuilding = "rebuilding",
+        /// Of an elastic group, and not needed.
+        Off = "off",
+        /// It takes no new jobs, and still has some.
+        Draining = "draining",
+        /// It takes no jobs, and has none.
+        Drained = "drained",
+        /// Reserved for maintenance.
+        Maintenance = "maintenance",
+        /// Slurm has given it up.
+        Down = "down",
+        /// Slurm does not know it, or cannot be asked.
+        Unknown = "unknown",
+    }
+}
+
+described! {
+    /// How bad a finding is.
+    pub enum Severity {
+        /// Somebody has to do something.
+        Broken = "broken",
+        /// Kiln does something about it.
+        Warning = "warning",
+        /// It may yet turn out well by itself.
+        Note = "note",
+    }
+}
+
+described! {
+    /// Something that is not as it should be.
+    pub struct Finding {
+        pub severity: Severity,
+        /// A node, a group, an instance, or `kilnd`.
+        pub subject: String,
+        /// What was seen.
+        pub text: String,
+        /// What Kiln does about it, as a sentence.
+        pub next: String,
+        /// When that happens.
+        pub due: Option<Timestamp>,
+        pub since: Option<Timestamp>,
+    }
+}
+
+described! {
+    /// A compute node, as Slurm and the cloud have it.
+    pub struct Node {
+        pub name: String,
+        pub group: String,
+        /// It is created when jobs need it, and deleted when they do not.
+        pub elastic: bool,
+        pub kind: NodeKind,
+        /// Slurm's state with all flags; `null`: unknown to Slurm.
+        pub state: Option<String>,
+        pub partitions: Vec<String>,
+        pub cpus: u32,
+        pub cpus_allocated: u32,
+        pub memory_mib: u64,
+        /// Why it is drained or down, in the words of whoever did that.
+        pub reason: Option<String>,
+        pub reason_by: Option<String>,
+        pub booted: Option<Timestamp>,
+        pub address: Option<String>,
+        pub image: Option<String>,
+        /// The cloud's word for its instance; `null`: there is none.
+        pub instance: Option<String>,
+        pub finding: Option<Finding>,
+    }
+}
+
+described! {
+    /// What Slurm asked of Kiln for a node, and is not done yet.
+    pub struct Request {
+        pub kind: String,
+        pub state: String,
+        pub received: Timestamp,
+        pub attempts: u32,
+        pub error: Option<String>,
+    }
+}
+
+described! {
+    /// The end of an instance's console.
+    pub struct Console {
+        pub instance: String,
+        pub lines: Vec<String>,
+    }
+}
+
+described! {
+    /// All there is to know of one node.
+    pub struct NodeDetail {
+        pub node: Node,
+        /// What is to be said of it, as a sentence.
+        pub verdict: String,
+        /// What Kiln does about it, as a sentence.
+        pub next: String,
+        pub requests: Vec<Request>,
+        pub consoles: Vec<Console>,
+        /// Its life, newest first.
+        pub timeline: Vec<Event>,
+    }
+}
+
+described! {
+    /// Who has to do something before a job can start.
+    pub enum Needs {
+        /// Nobody: it starts by itself.
+        Time = "time",
+        /// Whoever submitted it.
+        Owner = "owner",
+        /// An administrator of the cluster.
+        Administrator = "administrator",
+        /// Kiln does not know this reason.
+        Unknown = "unknown",
+    }
+}
+
+described! {
+    /// Why a job waits.
+    pub struct Waiting {
+        /// Slurm's word.
+        pub reason: String,
+        /// The same as a sentence.
+        pub text: String,
+        pub needs: Needs,
+    }
+}
+
+described! {
+    /// A job that waits or runs. Members of an array that wait are one job.
+    pub struct Job {
+        pub id: String,
+        pub name: String,
+        pub user: String,
+        pub account: String,
+        pub partition: String,
+        pub qos: String,
+        /// Slurm's word.
+        pub state: String,
+        pub priority: u64,
+        pub nodes: u32,
+        pub cpus: u32,
+        pub submitted: Option<Timestamp>,
+        /// When it began, or when Slurm expects it to begin.
+        pub start: Option<Timestamp>,
+        pub time_limit: String,
+        /// Where it runs, as a hostlist.
+        pub nodelist: String,
+        /// Only of a job that waits.
+        pub waiting: Option<Waiting>,
+    }
+}
+
+described! {
+    /// Nodes being moved to another image, through Slurm.
+    pub struct Rollout {
+        pub id: i64,
+        pub created: Timestamp,
+        pub finished: Option<Timestamp>,
+        /// `running`, `paused`, `halting`, `aborting`, `rolling_back`, `done`, `halted`, `aborted` or `rolled_back`.
+        pub state: String,
+        /// The state as a sentence.
+        pub message: String,
+        pub is_open: bool,
+        pub total: usize,
+        pub pending: usize,
+        pub in_flight: usize,
+        pub done: usize,
+        pub failed: usize,
+        pub skipped: usize,
+        /// `job` or `drain`.
+        pub strategy: String,
+        /// This many nodes go first; 0: none.
+        pub canary: usize,
+        /// At most this many at a time; 0: no limit.
+        pub max_unavailable: usize,
+        /// It stops after this many failures; 0: never.
+        pub halt_after: usize,
+    }
+}
+
+described! {
+    /// A node of a rollout.
+    pub struct RolloutNode {
+        pub rollout: i64,
+        pub node: String,
+        /// In the order of their turns, from 0.
+        pub position: usize,
+        /// `pending`, `submitted`, `draining`, `rebuilding`, `booting`, `checking`, `done`, `failed` or `skipped`.
+        pub step: String,
+        /// The step in words, with its job or its reason.
+        pub text: String,
+        pub since: Timestamp,
+        pub previous: Option<String>,
+        pub target: Option<String>,
+    }
+}
+
+described! {
+    /// A rollout with its nodes.
+    pub struct RolloutDetail {
+        pub rollout: Rollout,
+        pub nodes: Vec<RolloutNode>,
+    }
+}
+
+described! {
+    /// Something that Kiln did, or that somebody had it do.
+    pub struct Event {
+        pub id: i64,
+        pub time: Timestamp,
+        /// Empty where it is about no single node.
+        pub node: String,
+        pub what: String,
+        pub why: String,
+        pub outcome: String,
+    }
+}
+
+described! {
+    /// A group of nodes with the same properties.
+    pub struct Group {
+        pub name: String,
+        pub elastic: bool,
+        /// By kind.
+        pub nodes: BTreeMap<String, usize>,
+    }
+}
+
+described! {
+    /// The cluster at a glance.
+    pub struct Overview {
+        pub cluster: String,
+        /// The release of Kiln on control.
+        pub version: String,
+        /// When Slurm and the cloud were last asked.
+        pub observed: Timestamp,
+        /// When kilnd last compared Slurm with the cloud.
+        pub last_check: Option<Timestamp>,
+        /// By kind.
+        pub nodes: BTreeMap<String, usize>,
+        pub groups: Vec<Group>,
+        pub cpus: u64,
+        pub cpus_allocated: u64,
+        pub jobs_running: usize,
+        pub jobs_waiting: usize,
+        /// How many of these jobs can be listed; the queue may be longer.
+        pub jobs_listed: usize,
+        /// Worst first.
+        pub findings: Vec<Finding>,
+    }
+}
+
+described! {
+    /// What has changed since the message before; the first one has everything.
+    pub struct Change {
+        /// `null`: the same as before.
+        pub overview: Option<Overview>,
+        /// New ones and those that have changed.
+        pub nodes: Vec<Node>,
+        pub nodes_gone: Vec<String>,
+        pub jobs: Vec<Job>,
+        pub jobs_gone: Vec<String>,
+        pub rollouts: Vec<Rollout>,
+        /// Of rollouts that are not over, and of the newest.
+        pub rollout_nodes: Vec<RolloutNode>,
+        /// Oldest first.
+        pub events: Vec<Event>,
+    }
+}
+
+described! {
+    /// Who is logged in.
+    pub struct Session {
+        pub cluster: String,
+        pub name: String,
+        /// `viewer` or `operator`.
+        pub role: String,
+        pub expires: Timestamp,
+        /// To be sent as the header `X-Kiln-Csrf` with every change; `null` for a token, which needs none.
+        pub csrf: Option<String>,
+    }
+}
+
+described! {
+    /// What lets somebody in.
+    pub struct Login {
+        /// A token, or the word of a one-time login.
+        pub token: String,
+    }
+}
+
+described! {
+    /// Why something was not done.
+    pub struct Failure {
+        pub error: String,
+    }
+}

@@ -1,0 +1,221 @@
+//! The dashboard in a real browser, with a cluster of 1,000 nodes that is not there. `KILN_PICTURES=DIR` keeps what it looks like.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../lab/browser.rs"]
+mod browser;
+#[path = "../lab/fake.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod fake;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use browser::Browser;
+use fake::Fake;
+use kiln_web::auth::KeyKind;
+use kiln_wire::dashboard::Role;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+/// The dashboard of a cluster, and a browser that is logged in.
+struct Lab {
+    browser: Browser,
+    fake: Arc<Fake>,
+    address: String,
+    stop: CancellationToken,
+    _runtime: Runtime,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// Several browsers at once would make each other slow.
+static ONE: Mutex<()> = Mutex::new(());
+
+impl Lab {
+    fn new(nodes: usize, role: Role) -> Lab {
+        let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let (fake, stop) = (Arc::new(Fake::lively(nodes)), CancellationToken::new());
+        let runtime = Runtime::new().unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        runtime.spawn(kiln_web::serve(fake.clone(), port, stop.clone()));
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            std::thread::yield_now();
+        }
+        let word = fake.admit(KeyKind::Login, "olga", role, Duration::from_secs(60));
+        let mut browser = Browser::start();
+        browser.size(1400, 1000);
+        let address = format!("http://127.0.0.1:{port}");
+        browser.go(&format!("{address}/login#{word}"));
+        browser.wait_text("Why jobs wait");
+        browser.wait("nodes", &format!("document.querySelectorAll('.grid a').length === {nodes}"));
+        Lab { browser, fake, address, stop, _runtime: runtime, _alone: alone }
+    }
+
+    fn keep(&mut self, name: &str) {
+        if let Some(directory) = std::env::var_os("KILN_PICTURES") {
+            std::fs::create_dir_all(&directory).unwrap();
+            self.browser.picture(&PathBuf::from(directory).join(format!("{name}.png")));
+        }
+    }
+
+    fn turn(&mut self, page: &str, text: &str) {
+        self.browser.ask(&format!("location.hash = '{page}'"));
+        self.browser.wait_text(text);
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+#[test]
+fn a_thousand_nodes_are_shown_and_updated_smoothly() {
+    let mut lab = Lab::new(1000, Role::Viewer);
+    let longest = |lab: &mut Lab| {
+        let all = "Math.max(...performance.getEntriesByName('kiln-draw').map((entry) => entry.duration))";
+        lab.browser.ask(all).as_f64().unwrap()
+    };
+    let first = longest(&mut lab);
+    lab.browser.ask("performance.clearMeasures()");
+    // Cells that did not change are still the same elements.
+    lab.browser.ask("document.querySelectorAll('.grid a').forEach((cell) => { cell.mark = true; })");
+    let drawn: u64 =
+        lab.browser.ask("document.getElementById('main').dataset.drawn").as_str().unwrap().parse().unwrap();
+    lab.browser
+        .wait("updates", &format!("Number(document.getElementById('main').dataset.drawn) > {}", drawn + 1));
+    let later = longest(&mut lab);
+    println!("1000 nodes: first drawn in {first:.0} ms, updated in {later:.0} ms");
+    // A machine that runs other tests beside this takes longer; without them it is a tenth.
+    assert!(first < 1000.0 && later < 500.0, "{first} ms, {later} ms");
+    assert_eq!(lab.browser.ask("[...document.querySelectorAll('.grid a')].every((cell) => cell.mark)"), true);
+    assert_eq!(lab.browser.complaints, [""; 0]);
+    lab.keep("overview");
+    lab.browser.dark(true);
+    lab.keep("overview-dark");
+    lab.browser.size(390, 844);
+    lab.keep("overview-phone");
+    assert_eq!(
+        lab.browser.ask("document.documentElement.scrollWidth <= innerWidth"),
+        true,
+        "wider than a phone"
+    );
+}
+
+#[test]
+fn every_page_shows_what_it_is_for() {
+    let mut lab = Lab::new(200, Role::Operator);
+    lab.turn("#/nodes?kind=down", "Slurm has given it up");
+    assert_eq!(lab.browser.ask("document.getElementById('filter-kind').value"), "down");
+    let only =
+        "[...document.querySelectorAll('tbody .kind')].every((kind) => kind.textContent.includes('down'))";
+    assert_eq!(lab.browser.ask(only), true);
+    lab.keep("nodes");
+    lab.turn("#/nodes/node-0000", "Kiln has nothing to do.");
+    lab.browser.wait_text("rebuilt to compute-2026-11-01");
+    lab.keep("node");
+    lab.turn("#/jobs?state=PENDING", "Jobs of account physics have used up the time on cores");
+    // A job's name is any user's text.
+    assert_eq!(lab.browser.ask("document.querySelector('tbody b') === null"), true);
+    lab.browser.wait_text("train<b>");
+    lab.keep("jobs");
+    lab.browser.size(390, 844);
+    lab.keep("jobs-phone");
+    assert_eq!(
+        lab.browser.ask("document.documentElement.scrollWidth <= innerWidth"),
+        true,
+        "wider than a phone"
+    );
+    lab.browser.size(1400, 1000);
+    lab.turn("#/events", "olga has logged in");
+    lab.keep("events");
+    lab.turn("#/rollouts", "Rollout 7");
+    lab.keep("rollouts");
+    assert_eq!(lab.browser.complaints, [""; 0]);
+}
+
+#[test]
+fn an_operator_pauses_and_resumes_a_rollout_by_hand() {
+    let mut lab = Lab::new(60, Role::Operator);
+    lab.turn("#/rollouts/7", "Rollout 7");
+    lab.browser.click("#order-pause");
+    lab.browser.wait_text("Pause rollout 7?");
+    lab.keep("confirmation");
+    // The first button, which has the focus, changes nothing.
+    lab.browser.press("Enter");
+    lab.browser.wait("the question is gone", "!document.getElementById('confirm').open");
+    lab.browser.click("#order-pause");
+    lab.browser.click("#confirm-yes");
+    lab.browser.wait_text("paused: nothing new begins until it is resumed");
+    lab.keep("rollout-paused");
+    lab.browser.click("#order-resume");
+    lab.browser.click("#confirm-yes");
+    lab.browser.wait("it goes on", "document.getElementById('order-pause')");
+    lab.turn("#/events", "asked by olga");
+    assert_eq!(lab.browser.complaints, [""; 0]);
+}
+
+#[test]
+fn a_viewer_has_no_buttons_and_an_ended_session_no_pages() {
+    let mut lab = Lab::new(60, Role::Viewer);
+    lab.turn("#/rollouts/7", "node-0001");
+    assert_eq!(
+        lab.browser.ask("document.querySelectorAll('.buttons button:not(#confirm button)').length"),
+        0
+    );
+    lab.browser.click("#logout");
+    lab.browser.wait_text("Run kiln dashboard on the deploy host");
+    lab.keep("login");
+    let address = lab.address.clone();
+    lab.browser.go(&format!("{address}/#/nodes"));
+    lab.browser.wait("the login page", "location.pathname === '/login'");
+    assert!(lab.fake.looks() > 0);
+}
+
+#[test]
+fn everything_can_be_reached_by_keyboard() {
+    let mut lab = Lab::new(60, Role::Viewer);
+    for _ in 0..40 {
+        lab.browser.press("Tab");
+        if lab.browser.ask("document.activeElement.matches('.grid a')") == true {
+            break;
+        }
+    }
+    assert_eq!(lab.browser.ask("document.activeElement.matches('.grid a')"), true, "the grid has no stop");
+    let name = "document.activeElement.getAttribute('aria-label').split(':')[0]";
+    let first = lab.browser.ask(name);
+    lab.browser.press("ArrowRight");
+    assert_ne!(lab.browser.ask(name), first);
+    let second = lab.browser.ask(name);
+    lab.browser.press("Enter");
+    lab.browser
+        .wait("the node's page", &format!("document.querySelector('h1')?.textContent.startsWith({second})"));
+}
+
+/// What a screen reader needs, as far as it can be counted.
+#[test]
+fn everything_has_a_name() {
+    let mut lab = Lab::new(60, Role::Operator);
+    for (page, text) in [
+        ("#/", "Why jobs wait"),
+        ("#/nodes", "Name or reason"),
+        ("#/jobs", "Number or name"),
+        ("#/rollouts/7", "node-0001"),
+        ("#/events", "Older events"),
+    ] {
+        lab.turn(page, text);
+        let unnamed = "[...document.querySelectorAll('a, button, input, select, img, [role=img]')].filter((e) => \
+             !(e.textContent.trim() || e.getAttribute('aria-label') || e.labels?.length || e.hasAttribute('alt') || e.hidden)\
+             ).map((e) => e.outerHTML)";
+        assert_eq!(lab.browser.ask(unnamed), serde_json::json!([]), "{page}");
+        let headings = "document.querySelectorAll('main h1').length";
+        assert_eq!(lab.browser.ask(headings), 1, "{page}");
+        let columns = "[...document.querySelectorAll('table')].every((t) => t.caption && t.tHead.querySelector('th[scope=col]'))";
+        assert_eq!(lab.browser.ask(columns), true, "{page}");
+        assert_eq!(lab.browser.ask("document.documentElement.lang"), "en");
+    }
+}

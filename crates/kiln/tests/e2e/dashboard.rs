@@ -1,0 +1,112 @@
+//! The dashboard, in a real browser, over the way that `kiln dashboard` opens.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::browser::Browser;
+use crate::lab::{Lab, wait};
+
+/// Logs in, sees the nodes, reads why a job waits, and pauses and resumes a rollout, which leaves events. Others may do less.
+pub fn in_a_browser(lab: &mut Lab) {
+    let job = lab.submit("--begin=now+1hour --output=/dev/null --job-name=patient", "true");
+    let rebuild =
+        ["rebuild", "--detach", "--no-reboot", "--force", "--max-unavailable", "1", "--command", "sleep 5"];
+    lab.kiln(&rebuild);
+    let id = lab.json(&["rebuild", "status"])["id"].clone();
+    let (mut kiln, address) = open(lab, &["--as", "olga"]);
+    let mut browser = Browser::start();
+    browser.size(1400, 1000);
+    browser.go(&address);
+    browser.wait_text("Why jobs wait");
+    browser.wait("all compute nodes", "document.querySelectorAll('.grid a').length === 4");
+    keep(&mut browser, "overview");
+
+    turn(&mut browser, "#/jobs?state=PENDING&text=patient");
+    browser.wait_text(&job);
+    browser.wait_text("It was submitted to start at a later time.");
+
+    turn(&mut browser, &format!("#/rollouts/{id}"));
+    for (order, state) in [("pause", "paused"), ("resume", "running")] {
+        browser.click(&format!("#order-{order}"));
+        browser.click("#confirm-yes");
+        browser.wait(state, &format!("document.querySelector('.tag')?.textContent === '{state}'"));
+        assert_eq!(lab.json(&["rebuild", "status"])["state"], state);
+    }
+    keep(&mut browser, "rollout");
+    turn(&mut browser, "#/events");
+    browser.wait_text("asked by olga");
+    let events = lab.json(&["events", "--since", "5m"]);
+    for outcome in ["paused", "resumed"] {
+        let told = |event: &&Value| event["why"] == "asked by olga" && event["outcome"] == outcome;
+        assert!(events.as_array().expect("events").iter().any(|e| told(&e)), "{outcome}: {events}");
+    }
+    others(lab, &mut browser, &id);
+    // Answers that refuse something are told by the browser itself.
+    let own = |complaint: &&String| !complaint.contains(r#""source":"network""#);
+    assert_eq!(browser.complaints.iter().filter(own).count(), 0, "{:?}", browser.complaints);
+
+    // A login is good for one session.
+    let mut second = Browser::start();
+    second.go(&address);
+    second.wait_text("was used already");
+
+    kill_process(Pid::from_child(&kiln), Signal::INT).expect("Ctrl-C");
+    assert_eq!(kiln.wait().expect("it ends").code(), Some(0));
+    let port = address.split(['/', ':']).nth(4).expect("a port").to_string();
+    assert!(std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_err(), "the way is still open");
+    assert_eq!(lab.watch()["failed"], 0);
+    lab.on("control", &["scancel", &job]);
+}
+
+/// Without a login nothing answers; a viewer's token shows figures and changes nothing.
+fn others(lab: &mut Lab, browser: &mut Browser, rollout: &Value) {
+    let status = |browser: &mut Browser, path: &str, options: Value| {
+        let mut options = options;
+        options["credentials"] = json!("omit");
+        browser.ask(&format!("fetch({}, {options}).then((answer) => answer.status)", json!(path)))
+    };
+    assert_eq!(status(browser, "/api/v1/overview", json!({})), 401);
+    let token = lab.kiln(&["dashboard", "token", "add", "scraper", "--for", "1h"]);
+    let header = json!({ "Authorization": format!("Bearer {}", token.trim()) });
+    let with = |method: &str| json!({ "method": method, "headers": header });
+    assert_eq!(status(browser, &format!("/api/v1/rollouts/{rollout}/abort"), with("POST")), 403);
+    let figures = browser.ask(&format!(
+        "fetch('/metrics', {{ credentials: 'omit', headers: {header} }}).then((answer) => answer.text())"
+    ));
+    let figures = figures.as_str().expect("text");
+    assert!(
+        figures.contains("kiln_nodes{group=\"extra\",state=") && figures.contains("kiln_jobs{"),
+        "{figures}"
+    );
+    assert_eq!(lab.json(&["dashboard", "token", "list"])[0]["name"], "scraper");
+    lab.kiln(&["dashboard", "token", "remove", "scraper"]);
+    assert_eq!(status(browser, "/metrics", with("GET")), 401);
+}
+
+/// `kiln dashboard`, and the address that it printed.
+fn open(lab: &Lab, more: &[&str]) -> (Child, String) {
+    let arguments: Vec<&str> = ["--json", "dashboard", "--no-open"].iter().chain(more).copied().collect();
+    let mut kiln = lab.kiln_command(&arguments).stdout(Stdio::piped()).spawn().expect("kiln runs");
+    let mut line = String::new();
+    BufReader::new(kiln.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    let report: Value =
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("kiln dashboard printed {line:?}"));
+    wait("it goes on", || kiln.try_wait().expect("a process").is_none());
+    (kiln, report["address"].as_str().expect("an address").to_string())
+}
+
+fn turn(browser: &mut Browser, page: &str) {
+    browser.ask(&format!("location.hash = {}", json!(page)));
+}
+
+/// `KILN_PICTURES=DIR` keeps what it looks like.
+fn keep(browser: &mut Browser, name: &str) {
+    if let Some(directory) = std::env::var_os("KILN_PICTURES") {
+        std::fs::create_dir_all(&directory).expect("a directory");
+        browser.picture(&PathBuf::from(directory).join(format!("cluster-{name}.png")));
+    }
+}
