@@ -149,7 +149,7 @@ async fn a_viewer_sees_everything_and_changes_nothing() {
                 Access::Everybody => assert_eq!(status, StatusCode::UNSUPPORTED_MEDIA_TYPE),
                 Access::Role(Role::Viewer) => assert_eq!(status, StatusCode::OK, "{}", question.path),
                 Access::Role(Role::Operator) => {
-                    assert_eq!(status, StatusCode::FORBIDDEN, "{}", question.path)
+                    assert_eq!(status, StatusCode::FORBIDDEN, "{}", question.path);
                 }
             }
         }

@@ -51,17 +51,17 @@ impl Browser {
             complaints: Vec::new(),
             _profile: profile,
         };
-        let page = browser.order("Target.createTarget", json!({ "url": "about:blank" }));
+        let page = browser.order("Target.createTarget", &json!({ "url": "about:blank" }));
         let attached = json!({ "targetId": page["targetId"], "flatten": true });
-        let attached = browser.order("Target.attachToTarget", attached);
+        let attached = browser.order("Target.attachToTarget", &attached);
         browser.session = attached["sessionId"].as_str().map(String::from);
         for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
-            browser.order(domain, json!({}));
+            browser.order(domain, &json!({}));
         }
         browser
     }
 
-    fn order(&mut self, method: &str, params: Value) -> Value {
+    fn order(&mut self, method: &str, params: &Value) -> Value {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": params });
         if let Some(session) = &self.session {
@@ -93,13 +93,13 @@ impl Browser {
     }
 
     pub fn go(&mut self, address: &str) {
-        self.order("Page.navigate", json!({ "url": address }));
+        self.order("Page.navigate", &json!({ "url": address }));
     }
 
     /// What an expression is on the page; promises are awaited.
     pub fn ask(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let answer = self.order("Runtime.evaluate", params);
+        let answer = self.order("Runtime.evaluate", &params);
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {}", answer["exceptionDetails"]);
         answer["result"]["value"].clone()
     }
@@ -113,12 +113,11 @@ impl Browser {
         let start = Instant::now();
         loop {
             let params = json!({ "expression": format!("Boolean({expression})"), "returnByValue": true });
-            if self.order("Runtime.evaluate", params)["result"]["value"] == true {
+            if self.order("Runtime.evaluate", &params)["result"]["value"] == true {
                 return;
             }
-            if start.elapsed() > PATIENCE {
-                panic!("never: {what}\n{}\n{:?}", self.text(), self.complaints);
-            }
+            let is_late = start.elapsed() > PATIENCE;
+            assert!(!is_late, "never: {what}\n{}\n{:?}", self.text(), self.complaints);
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -140,7 +139,7 @@ impl Browser {
         for kind in ["mousePressed", "mouseReleased"] {
             let params =
                 json!({ "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1 });
-            self.order("Input.dispatchMouseEvent", params);
+            self.order("Input.dispatchMouseEvent", &params);
         }
     }
 
@@ -158,7 +157,7 @@ impl Browser {
             if key == "Enter" {
                 params["text"] = json!("\r");
             }
-            self.order("Input.dispatchKeyEvent", params);
+            self.order("Input.dispatchKeyEvent", &params);
         }
     }
 
@@ -166,18 +165,18 @@ impl Browser {
     pub fn size(&mut self, width: u32, height: u32) {
         let params =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
-        self.order("Emulation.setDeviceMetricsOverride", params);
+        self.order("Emulation.setDeviceMetricsOverride", &params);
     }
 
     #[allow(dead_code, reason = "not every test looks at both")]
     pub fn dark(&mut self, is_dark: bool) {
         let value = if is_dark { "dark" } else { "light" };
         let features = json!([{ "name": "prefers-color-scheme", "value": value }]);
-        self.order("Emulation.setEmulatedMedia", json!({ "features": features }));
+        self.order("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
     pub fn picture(&mut self, file: &Path) {
-        let answer = self.order("Page.captureScreenshot", json!({ "format": "png" }));
+        let answer = self.order("Page.captureScreenshot", &json!({ "format": "png" }));
         let data = answer["data"].as_str().expect("a picture");
         let bytes = base64::engine::general_purpose::STANDARD.decode(data).expect("base64");
         std::fs::write(file, bytes).expect("a file");

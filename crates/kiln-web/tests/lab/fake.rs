@@ -234,7 +234,7 @@ fn queue(nodes: usize, at: Timestamp) -> Vec<QueuedJob> {
             name: ["relax", "sweep", "train<b>", "assemble"][number % 4].into(),
             user: user.into(),
             account: account.into(),
-            partition: if number % 9 == 0 { "burst".into() } else { "main".into() },
+            partition: if number.is_multiple_of(9) { "burst".into() } else { "main".into() },
             qos: "normal".into(),
             nodes: 1 + u32::try_from(number % 4).unwrap_or(0),
             cpus: 64 * (1 + u32::try_from(number % 4).unwrap_or(0)),
