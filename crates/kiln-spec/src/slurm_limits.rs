@@ -29,7 +29,7 @@ pub const ASSOCIATION_LIMITS: &[(&str, LimitKind)] = &[
     ("MaxTRESPerJob", Resources),
     ("MaxTRESPerNode", Resources),
     ("MaxWallDurationPerJob", Time),
-    ("MinPrioThreshold", Count),
+    ("MinPrioThresh", Count),
     ("Priority", Count),
 ];
 
@@ -52,10 +52,10 @@ pub const QOS_LIMITS: &[(&str, LimitKind)] = &[
     ("MaxTRESPerJob", Resources),
     ("MaxTRESPerNode", Resources),
     ("MaxTRESPerUser", Resources),
-    ("MaxTRESRunMinsPerAccount", Resources),
-    ("MaxTRESRunMinsPerUser", Resources),
+    ("MaxTRESRunMinsPA", Resources),
+    ("MaxTRESRunMinsPU", Resources),
     ("MaxWallDurationPerJob", Time),
-    ("MinPrioThreshold", Count),
+    ("MinPrioThresh", Count),
     ("MinTRESPerJob", Resources),
 ];
 
@@ -146,16 +146,16 @@ fn amount_of(name: &str, text: &str) -> Option<u64> {
 }
 
 fn join(resources: &[(String, u64)]) -> String {
-    let shown = |(name, amount): &(String, u64)| match is_memory(name) {
-        true => format!("{name}={}", shown_memory(*amount)),
-        false => format!("{name}={amount}"),
+    let shown = |(name, amount): &(String, u64)| {
+        let amount = if is_memory(name) { shown_memory(*amount) } else { amount.to_string() };
+        format!("{name}={amount}")
     };
     resources.iter().map(shown).collect::<Vec<_>>().join(",")
 }
 
 /// In the largest unit that it is a whole number of.
 fn shown_memory(mib: u64) -> String {
-    let whole = |(_, shift): &&(char, u32)| mib != 0 && mib % (1 << shift) == 0;
+    let whole = |(_, shift): &&(char, u32)| mib != 0 && mib.is_multiple_of(1 << shift);
     match UNITS.iter().rev().find(whole) {
         Some((unit, shift)) => format!("{}{unit}", mib >> shift),
         None => format!("{mib}M"),
@@ -177,8 +177,8 @@ fn minutes(text: &str) -> Option<u64> {
         (None, [minutes, seconds]) => minutes.checked_mul(60)?.checked_add(*seconds)?,
         // With days the first field is hours.
         (_, clock) => {
-            let hms = clock.iter().chain(&[0, 0]).take(3);
-            hms.fold(Some(0u64), |sum: Option<u64>, field| sum?.checked_mul(60)?.checked_add(*field))?
+            let mut hms = clock.iter().chain(&[0, 0]).take(3);
+            hms.try_fold(0u64, |sum, field| sum.checked_mul(60)?.checked_add(*field))?
         }
     };
     let days: u64 = days.unwrap_or("0").parse().ok()?;

@@ -8,6 +8,8 @@ use kiln_wire::{ApplyReport, Bundle, Format as _, Outcome, ResourceReport};
 use crate::deployment::Deployment;
 use crate::observe::{ASK_LIMIT, Observed};
 
+const NOT_YET: &str = "accounts are compared by `kiln configure`: the control node cannot tell yet";
+
 impl Deployment<'_> {
     /// In words, a line each. A control node that does not run yet has nothing to compare with.
     pub(crate) async fn account_differences(&self, observed: &Observed) -> Vec<String> {
@@ -23,14 +25,19 @@ impl Deployment<'_> {
             role: Role::Control.as_str().to_string(),
             resources: vec![resource],
         };
-        let (Ok(control), Ok(json)) = (self.on_control(observed), bundle.to_json()) else { return Vec::new() };
-        let argv = ["kiln", "--json", "node", "apply", "--dry-run", "--bundle", "-"];
-        // One that has never been configured has no Kiln of this version, or none at all.
-        let answer = tokio::time::timeout(ASK_LIMIT, control.ssh.output(&control.host, &argv, &json)).await;
-        let Ok(Ok(answer)) = answer else { return Vec::new() };
-        let report = ApplyReport::from_json(answer.stdout.as_bytes()).ok();
+        let report = self.dry_run(observed, &bundle).await;
         let of_accounts = report.into_iter().flat_map(|report| report.resources).find(|of| of.id == id);
-        of_accounts.map(|of| lines(&of)).unwrap_or_default()
+        of_accounts.map_or_else(|| vec![NOT_YET.to_string()], |of| lines(&of))
+    }
+
+    /// `None`: the control node does not answer, or has no Kiln of this version yet.
+    async fn dry_run(&self, observed: &Observed, bundle: &Bundle) -> Option<ApplyReport> {
+        let control = self.on_control(observed).ok()?;
+        let json = bundle.to_json().ok()?;
+        let argv = ["kiln", "--json", "node", "apply", "--dry-run", "--bundle", "-"];
+        let asked = control.ssh.output(&control.host, &argv, &json);
+        let answer = tokio::time::timeout(ASK_LIMIT, asked).await.ok()?.ok()?;
+        ApplyReport::from_json(answer.stdout.as_bytes()).ok()
     }
 }
 

@@ -92,9 +92,10 @@ fn said(output: &Output) -> String {
 
 fn trouble(output: &Output) -> Trouble {
     let said = said(output);
-    match accounts::is_unreachable(&format!("{}\n{}", output.stdout, output.stderr)) {
-        true => Trouble::NotYet(format!("slurmdbd does not answer\n{said}")),
-        false => Trouble::Other(ApplyError::Refused(format!("sacctmgr {}\n{said}", output.status))),
+    if accounts::is_unreachable(&format!("{}\n{}", output.stdout, output.stderr)) {
+        Trouble::NotYet(format!("slurmdbd does not answer\n{said}"))
+    } else {
+        Trouble::Other(ApplyError::Refused(format!("sacctmgr {}\n{said}", output.status)))
     }
 }
 
@@ -112,18 +113,15 @@ fn converge(wanted: &Accounts) -> Result<Verdict, Trouble> {
         {
             return Err(not_yet);
         }
-        if !output.success() && accounts::had_nothing_to_do(&words) {
-            continue;
-        }
         answers.push((change.text.clone(), words));
     }
-    // `sacctmgr` ends well also where it has left something as it was.
+    // How `sacctmgr` ended tells little: badly where there was nothing to do, well where it has left something as it was.
     let left = compare(wanted)?.found.changes;
-    settle(compared, &left, &answers)
+    settle(&compared, &left, &answers)
 }
 
 /// What is left is a failure, unless running jobs are the reason.
-fn settle(compared: Compared, left: &[Change], answers: &[(String, String)]) -> Result<Verdict, Trouble> {
+fn settle(compared: &Compared, left: &[Change], answers: &[(String, String)]) -> Result<Verdict, Trouble> {
     let answer = |change: &Change| {
         let found = answers.iter().find(|(text, _)| *text == change.text);
         found.map_or("", |(_, words)| words.as_str())
@@ -202,7 +200,7 @@ mod tests {
         let compared = Compared { found: Difference { changes, kept: Vec::new() }, later: Vec::new() };
         let said: Vec<(String, String)> =
             said.iter().map(|(text, words)| (text.to_string(), words.to_string())).collect();
-        settle(compared, left, &said).map_err(|trouble| match trouble {
+        settle(&compared, left, &said).map_err(|trouble| match trouble {
             Trouble::Other(error) => crate::explain(&error),
             Trouble::NotYet(why) => why,
         })

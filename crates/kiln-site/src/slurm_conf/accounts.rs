@@ -21,10 +21,9 @@ pub fn parameters(spec: &Spec) -> Vec<(&'static str, String)> {
     if !tracked.is_empty() {
         own.push(("AccountingStorageTRES", tracked.into_iter().collect::<Vec<_>>().join(",")));
     }
-    let members = accounts.accounts.iter().flat_map(|account| &account.members);
-    let shares = accounts.accounts.iter().any(|account| account.settings.fairshare.is_some())
-        || members.into_iter().any(|member| member.settings.fairshare.is_some());
-    if shares {
+    let of_members = accounts.accounts.iter().flat_map(|account| &account.members).map(|of| &of.settings);
+    let mut all = accounts.accounts.iter().map(|account| &account.settings).chain(of_members);
+    if all.any(|settings| settings.fairshare.is_some()) {
         // A cluster whose nodes are rebuilt has it anyway.
         if spec.rebuild.is_empty() {
             own.push((PRIORITY_TYPE.0, PRIORITY_TYPE.1.to_string()));

@@ -58,7 +58,7 @@ impl Compare<'_> {
     }
 
     /// What exists is changed only where Kiln manages it.
-    fn modify(&mut self, what: String, assignments: Vec<Assignment>, selected: &[&str]) {
+    fn modify(&mut self, what: &str, assignments: Vec<Assignment>, selected: &[&str]) {
         if assignments.is_empty() {
             return;
         }
@@ -102,7 +102,7 @@ impl Compare<'_> {
             let assignments = assignments(of_qos(), found.unwrap_or(&new), &qos.settings);
             let (what, name) = (format!("qos {}", qos.name), format!("name={}", qos.name));
             match found {
-                Some(_) => self.modify(what, assignments, &["qos", "where", &name]),
+                Some(_) => self.modify(&what, assignments, &["qos", "where", &name]),
                 None => self.set_new(&what, assignments, &["modify", "qos", "where", &name, "set"]),
             }
         }
@@ -133,7 +133,7 @@ impl Compare<'_> {
                     changes.extend(assignments(of_association(), &found.settings, &account.settings));
                     let name = format!("name={}", account.name);
                     let what = format!("account {}", account.name);
-                    self.modify(what, changes, &["account", "where", &name, &self.of_cluster()]);
+                    self.modify(&what, changes, &["account", "where", &name, &self.of_cluster()]);
                 }
             }
             self.describe(account);
@@ -170,7 +170,7 @@ impl Compare<'_> {
             });
         }
         let name = format!("name={}", account.name);
-        self.modify(format!("account {}", account.name), changes, &["account", "where", &name]);
+        self.modify(&format!("account {}", account.name), changes, &["account", "where", &name]);
     }
 
     fn members(&mut self) {
@@ -198,7 +198,7 @@ impl Compare<'_> {
             let (name, account) = (format!("name={}", member.user), format!("account={}", member.account));
             // Without a partition, those of partitions would be changed, too.
             let selected = ["user", "where", &name, &account, &self.of_cluster(), "partition="];
-            self.modify(what, changes, &selected);
+            self.modify(&what, changes, &selected);
         }
     }
 
@@ -228,7 +228,7 @@ impl Compare<'_> {
             };
             let name = format!("name={}", member.user);
             self.modify(
-                format!("user {}", member.user),
+                &format!("user {}", member.user),
                 vec![change],
                 &["user", "where", &name, &self.of_cluster()],
             );

@@ -22,22 +22,6 @@ const NORMAL: &str = "normal";
 /// Users whom Slurm itself needs in the account `root`: they are never removed.
 const OWN_USERS: [&str; 2] = ["root", crate::node::SLURM_USER];
 
-/// What `sacctmgr` says where there was nothing to do. It calls that a failure.
-const NOTHING_TO_DO: [&str; 6] = [
-    "nothing new added",
-    "nothing modified",
-    "nothing deleted",
-    "already existing",
-    "didn't affect anything",
-    "has not changed since",
-];
-
-/// Whether a command of `sacctmgr` that failed had nothing left to do.
-pub fn had_nothing_to_do(said: &str) -> bool {
-    let said = said.to_lowercase();
-    NOTHING_TO_DO.iter().any(|words| said.contains(words))
-}
-
 /// Whether something was not removed because jobs use it. `sacctmgr` calls that a success.
 pub fn is_in_use(said: &str) -> bool {
     said.to_lowercase().contains("job(s) active")
@@ -56,16 +40,10 @@ mod tests {
     /// What 22.05 and 24.11 have said.
     #[test]
     fn sacctmgrs_words_are_sorted() {
-        for said in [
-            " Nothing new added.",
-            " Nothing modified",
-            " Already existing account physics on cluster lab",
-            "sacctmgr: error: Request didn't affect anything\n Error with request: Data has not changed since time specified",
-        ] {
-            assert!(had_nothing_to_do(said) && !is_unreachable(said), "{said}");
-        }
         let refused = " Error with request: You can not remove the default account of a user";
-        assert!(!had_nothing_to_do(refused) && !is_in_use(refused) && !is_unreachable(refused));
+        assert!(!is_in_use(refused) && !is_unreachable(refused));
+        let nothing = "sacctmgr: error: Request didn't affect anything\n Error with request: Data has not changed since time specified";
+        assert!(!is_in_use(nothing) && !is_unreachable(nothing));
         assert!(is_in_use(" Error with request: Job(s) active, cancel job(s) before remove"));
         let down = "sacctmgr: error: Sending PersistInit msg: Connection refused\n Problem with query.";
         assert!(is_unreachable(down) && is_unreachable("error: getaddrinfo() failed: Name or service not known"));

@@ -85,9 +85,8 @@ impl Kind {
             // Each resource is unset by itself.
             (Kind::Limit(LimitKind::Resources), to) => resource_changes(from, to),
             (_, Some(to)) => to.to_string(),
-            (Kind::Limit(_), None) => "-1".to_string(),
+            (Kind::Limit(_) | Kind::Word { default: "" }, None) => "-1".to_string(),
             (Kind::Set { unset }, None) => unset.to_string(),
-            (Kind::Word { default: "" }, None) => "-1".to_string(),
             (Kind::Word { default }, None) => default.to_string(),
             (Kind::Seconds, None) => "0".to_string(),
             (Kind::Text, None) => return None,

@@ -53,8 +53,8 @@ impl Wanted {
     /// that rebuild nodes, is no exception.
     pub fn of(spec: &Spec, enforced: bool) -> Option<Wanted> {
         let accounts = &spec.accounts;
-        let off = accounts.mode == AccountsMode::Off;
-        let has_tables = !off && !(accounts.accounts.is_empty() && accounts.qos.is_empty());
+        let has_some = !accounts.accounts.is_empty() || !accounts.qos.is_empty();
+        let has_tables = has_some && accounts.mode != AccountsMode::Off;
         let needs_slurm = enforced && !spec.rebuild.is_empty();
         if !has_tables && !needs_slurm {
             return None;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::qos::{check_accounting_name, check_limits, check_text};
+use super::qos::{NORMAL, check_accounting_name, check_limits, check_text};
 use super::{QosTable, UserTable};
 use crate::diagnostic::Findings;
 use crate::nearest::did_you_mean;
@@ -218,6 +218,14 @@ fn settings(
         (findings.error("no-qos", list.span.clone(), "without any QOS no job could run"))
             .expected("one or more QOS, or no `qos` at all");
     }
+    // The only one is the default.
+    let lacks_normal =
+        |list: &&List<Text>| list.value.len() > 1 && !list.value.iter().any(|qos| qos.value == NORMAL);
+    if let (Some(list), None) = (written.qos.filter(lacks_normal), written.default_qos) {
+        let message = "Slurm refuses jobs that name no QOS: `normal` is not among the `qos`";
+        (findings.warning("no-default-qos", list.span.clone(), message))
+            .hint("add `normal`, or name the `default_qos`");
+    }
     if let Some(default) = written.default_qos {
         check_qos(default, qos, findings);
         let lacks = allowed.as_ref().is_some_and(|allowed| !allowed.contains(&default.value));
@@ -251,8 +259,8 @@ fn fairshare(Scalar(text): &Scalar, findings: &mut Findings<'_>) -> Option<Strin
 /// QOS that a table names: one of the file, or the one that Slurm always has.
 pub(crate) fn check_qos(name: &Text, qos: &Named<QosTable>, findings: &mut Findings<'_>) {
     let mut known: Vec<&str> = qos.iter().map(|(name, _)| name.value.as_str()).collect();
-    if !known.contains(&super::qos::NORMAL) {
-        known.push(super::qos::NORMAL);
+    if !known.contains(&NORMAL) {
+        known.push(NORMAL);
     }
     if !known.contains(&name.value.as_str()) {
         unknown("QOS", name, &known, findings);
