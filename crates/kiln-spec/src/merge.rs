@@ -7,9 +7,10 @@ use crate::Role;
 use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
-    AccountTable, AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup,
-    MergedImage, MergedPartition, MergedRebuild, PulpTable, QosTable, ReconcileTable, RolesTable, SlurmTable,
-    SoftwareTable, SourceTable, UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
+    AccountTable, AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File,
+    MergedGroup, MergedImage, MergedPartition, MergedRebuild, PulpTable, QosTable, ReconcileTable,
+    RolesTable, SlurmTable, SoftwareTable, SourceTable, UserGroupTable, UserTable, image, limits, partition,
+    rebuild, volumes,
 };
 use crate::written::{At, Named, Text};
 

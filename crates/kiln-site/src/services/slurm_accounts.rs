@@ -54,5 +54,10 @@ fn again(spec: &Spec) -> Option<Resource> {
     }
     let Some(Resource::Accounts(accounts)) = resource(spec) else { return None };
     let name = format!("{} with all resources", accounts.name);
-    Some(Resource::Accounts(Accounts { name, known_resources: false, patience: RESOURCE_PATIENCE, ..accounts }))
+    Some(Resource::Accounts(Accounts {
+        name,
+        known_resources: false,
+        patience: RESOURCE_PATIENCE,
+        ..accounts
+    }))
 }

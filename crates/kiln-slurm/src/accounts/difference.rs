@@ -181,9 +181,9 @@ impl Compare<'_> {
             let mut left: Vec<&Member> =
                 wanted.members.iter().filter(is_new).filter(|member| member.default == default).collect();
             while let Some(first) = left.first().copied() {
-                let (alike, others) = left.into_iter().partition(|member| {
-                    member.account == first.account && member.settings == first.settings
-                });
+                let (alike, others) = left
+                    .into_iter()
+                    .partition(|member| member.account == first.account && member.settings == first.settings);
                 left = others;
                 self.add_members(first, &alike);
             }
@@ -309,9 +309,8 @@ impl Compare<'_> {
         if self.wanted.qos.is_empty() || !alone {
             return;
         }
-        let is_wanted = |name: &str| {
-            Qos::is_slurms_own(name) || self.wanted.qos.iter().any(|qos| qos.name == name)
-        };
+        let is_wanted =
+            |name: &str| Qos::is_slurms_own(name) || self.wanted.qos.iter().any(|qos| qos.name == name);
         let go: Vec<&String> = self.present.qos.keys().filter(|name| !is_wanted(name)).collect();
         for name in go {
             let words = ["delete", "qos", "where", &format!("name={name}")].map(String::from).to_vec();

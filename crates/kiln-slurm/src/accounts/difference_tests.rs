@@ -29,7 +29,8 @@ fn qos(name: &str, of: &str) -> Qos {
 
 /// What [`answers`] has.
 fn as_it_is(manage: bool) -> Wanted {
-    let mut science = account("science", "root", "Fairshare=5 QOS=long,normal GrpTRES=cpu=5 MaxJobsAccrue=11");
+    let mut science =
+        account("science", "root", "Fairshare=5 QOS=long,normal GrpTRES=cpu=5 MaxJobsAccrue=11");
     science.description = "big science".into();
     Wanted {
         cluster: "lab".into(),

@@ -46,6 +46,8 @@ mod tests {
         assert!(!is_in_use(nothing) && !is_unreachable(nothing));
         assert!(is_in_use(" Error with request: Job(s) active, cancel job(s) before remove"));
         let down = "sacctmgr: error: Sending PersistInit msg: Connection refused\n Problem with query.";
-        assert!(is_unreachable(down) && is_unreachable("error: getaddrinfo() failed: Name or service not known"));
+        assert!(
+            is_unreachable(down) && is_unreachable("error: getaddrinfo() failed: Name or service not known")
+        );
     }
 }

@@ -237,7 +237,9 @@ pub(super) mod tests {
     #[test]
     fn commands_are_about_the_own_cluster_and_own_values() {
         let asked = Question::Associations.command("lab").join(" ");
-        assert!(asked.starts_with("sacctmgr --noheader --parsable2 show association where cluster=lab WOPLimits"));
+        assert!(
+            asked.starts_with("sacctmgr --noheader --parsable2 show association where cluster=lab WOPLimits")
+        );
         assert!(asked.contains("format=Account,User,Partition,ParentName,Fairshare,QOS,DefaultQOS,GrpJobs,"));
     }
 }

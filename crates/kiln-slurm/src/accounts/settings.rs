@@ -12,9 +12,13 @@ pub type Settings = BTreeMap<String, String>;
 pub enum Kind {
     Limit(LimitKind),
     /// Names in any order.
-    Set { unset: &'static str },
+    Set {
+        unset: &'static str,
+    },
     /// One word. `default`: what it is unless it is set.
-    Word { default: &'static str },
+    Word {
+        default: &'static str,
+    },
     /// Seconds, which are printed as a time.
     Seconds,
     /// Slurm turns it into lower case.
@@ -64,7 +68,8 @@ impl Kind {
             }
             Kind::Limit(_) => None,
             Kind::Set { .. } => {
-                let names: BTreeSet<&str> = text.split(',').map(str::trim).filter(|n| !n.is_empty()).collect();
+                let names: BTreeSet<&str> =
+                    text.split(',').map(str::trim).filter(|n| !n.is_empty()).collect();
                 (!names.is_empty()).then(|| names.into_iter().collect::<Vec<_>>().join(","))
             }
             Kind::Word { default } => {

@@ -208,8 +208,7 @@ impl Qos {
 mod tests {
     use super::*;
 
-    const HEAD: &str =
-        "[cluster]\nname = \"c\"\n[cloud]\nkind = \"local\"\n[compute.e]\nnodes = \"e-0\"\n[user.ada]\nuid = 2001\naccount = \"b\"\n";
+    const HEAD: &str = "[cluster]\nname = \"c\"\n[cloud]\nkind = \"local\"\n[compute.e]\nnodes = \"e-0\"\n[user.ada]\nuid = 2001\naccount = \"b\"\n";
 
     fn wanted(tables: &str, enforced: bool) -> Option<Wanted> {
         let spec = kiln_spec::parse(&format!("{HEAD}{tables}"), "f").unwrap_or_else(|e| panic!("{e}"));

@@ -205,11 +205,7 @@ struct Fields<'a> {
     default_qos: Option<&'a Text>,
 }
 
-fn settings(
-    written: &Fields<'_>,
-    qos: &Named<QosTable>,
-    findings: &mut Findings<'_>,
-) -> AssociationSettings {
+fn settings(written: &Fields<'_>, qos: &Named<QosTable>, findings: &mut Findings<'_>) -> AssociationSettings {
     let allowed = written.qos.map(|list| {
         list.value.iter().for_each(|name| check_qos(name, qos, findings));
         list.value.iter().map(|name| name.value.clone()).collect::<Vec<_>>()

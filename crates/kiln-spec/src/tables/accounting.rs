@@ -45,7 +45,9 @@ pub(crate) fn slurmdbd(
     if written.host.is_none() {
         if let Some(backup) = &written.backup_host {
             let message = "`backup_host` is for a slurmdbd of the site, and [accounting] has no `host`";
-            findings.error("missing-key", backup.span.clone(), message).expected("`host = ...` in this table");
+            findings
+                .error("missing-key", backup.span.clone(), message)
+                .expected("`host = ...` in this table");
         }
         if written.port.value != DEFAULT_PORT {
             let message = "`port` is for a slurmdbd of the site, and [accounting] has no `host`";

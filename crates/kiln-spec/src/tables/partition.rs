@@ -156,8 +156,7 @@ fn check_once(
 ) {
     let twice = written.config.iter().find(|(name, _)| name.value.eq_ignore_ascii_case(parameter));
     if let Some((name, _)) = twice.filter(|_| has_key) {
-        let message =
-            format!("partition `{}` has `{key}` and `{parameter}` in `config`", written.name.value);
+        let message = format!("partition `{}` has `{key}` and `{parameter}` in `config`", written.name.value);
         findings.error("duplicate-key", name.span.clone(), message).expected(format!("`{key}` alone"));
     }
 }

@@ -24,7 +24,10 @@ fn of_qos(lab: &Lab, field: &str) -> String {
 }
 
 fn associations(lab: &Lab) -> String {
-    lab.on("control", &["sacctmgr -nP show assoc where cluster=e2e format=account,user,parentname,share | sort"])
+    lab.on(
+        "control",
+        &["sacctmgr -nP show assoc where cluster=e2e format=account,user,parentname,share | sort"],
+    )
 }
 
 fn short_job(lab: &Lab) -> String {
@@ -85,10 +88,7 @@ fn by_hand(lab: &mut Lab) {
     assert!(plan.contains(&format!("accounts, with `kiln configure`: ~ {difference}")), "{plan}");
     lab.edit("mode = \"manage\"", "mode = \"add\"");
     let plan = lab.kiln(&["plan"]);
-    assert!(
-        plan.contains(&format!("accounts, kept as they are (mode = \"add\"): {difference}")),
-        "{plan}"
-    );
+    assert!(plan.contains(&format!("accounts, kept as they are (mode = \"add\"): {difference}")), "{plan}");
     lab.kiln(&["configure"]);
     assert_eq!(of_qos(lab, "MaxJobsPerUser"), "7", "kept");
     lab.edit("mode = \"add\"", "mode = \"manage\"");
@@ -99,7 +99,10 @@ fn by_hand(lab: &mut Lab) {
 /// Accounts that the file does not have go, once no job runs in them.
 fn strays(lab: &mut Lab) {
     let before = associations(lab);
-    lab.on("control", &["sacctmgr -i add account stray parent=physics && sacctmgr -i add account lower parent=stray"]);
+    lab.on(
+        "control",
+        &["sacctmgr -i add account stray parent=physics && sacctmgr -i add account lower parent=stray"],
+    );
     lab.on("control", &[&format!("sacctmgr -i add user {USER} account=lower,stray")]);
     let job = lab.submit("--account=lower --mem=10 --time=30 --output=/dev/null", "sleep 600");
     lab.wait_job(&job, "RUNNING");

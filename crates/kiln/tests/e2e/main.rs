@@ -274,7 +274,10 @@ const SUITES: &[Suite] = &[
                 ("a node that is configured in part does not join", change::configured_in_part),
                 ("control without its state volume starts nothing", change::state_volume_missing),
                 ("a user comes and leaves", change::user_leaves),
-                ("accounts and limits of the file, enforced for a while", account_limits::enforced_for_a_while),
+                (
+                    "accounts and limits of the file, enforced for a while",
+                    account_limits::enforced_for_a_while,
+                ),
                 ("only users with a job reach a compute node", accounts::compute_access),
                 ("only root reaches the metadata", accounts::metadata),
                 ("every cell of the table of rights", rights::every_cell),
