@@ -130,6 +130,9 @@ fn keep_partitions(spec: &mut Spec, nodes: &[String], slurm: &SlurmView) {
                     groups: vec![group.clone()],
                     default: false,
                     max_time: None,
+                    qos: None,
+                    allow_accounts: None,
+                    allow_qos: None,
                     config: BTreeMap::new(),
                 }),
             }

@@ -15,11 +15,12 @@ pub enum Takes {
 use Takes::{AllRestart, SlurmctldRestart};
 
 /// Parameters that `scontrol reconfigure` does not apply.
-const RESTARTS: [(&str, Takes); 33] = [
+const RESTARTS: [(&str, Takes); 34] = [
     ("AccountingStorageBackupHost", SlurmctldRestart),
     ("AccountingStorageEnforce", SlurmctldRestart),
     ("AccountingStorageHost", SlurmctldRestart),
     ("AccountingStoragePort", SlurmctldRestart),
+    ("AccountingStorageTRES", SlurmctldRestart),
     ("AccountingStorageType", SlurmctldRestart),
     ("AuthInfo", SlurmctldRestart),
     ("AuthType", AllRestart),
@@ -52,7 +53,8 @@ const RESTARTS: [(&str, Takes); 33] = [
 ];
 
 /// Parameters that are lists of options, to which a site adds without taking Kiln's own away.
-const LISTS: [&str; 8] = [
+const LISTS: [&str; 9] = [
+    "AccountingStorageTRES",
     "Licenses",
     "PriorityFlags",
     "PrivateData",

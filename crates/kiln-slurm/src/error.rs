@@ -45,6 +45,12 @@ const LIMIT: [&str; 4] =
     ["submitjob", "maxjobcount limit reached", "job queue full", "violates accounting/qos policy"];
 const NO_ACCOUNTING: &str = "accounting storage is disabled";
 
+/// Whether these words of a command are about a daemon that cannot be talked to.
+pub(crate) fn is_unreachable(said: &str) -> bool {
+    let said = said.to_lowercase();
+    UNREACHABLE.iter().any(|sign| said.contains(sign))
+}
+
 impl Error {
     /// Of a command that ended with something else than success.
     pub(crate) fn from_exit(program: &str, status: ExitStatus, stderr: &[u8]) -> Error {
@@ -53,7 +59,7 @@ impl Error {
         let (program, message) =
             (program.to_string(), if message.is_empty() { status.to_string() } else { message });
         let lower = message.to_lowercase();
-        if UNREACHABLE.iter().any(|sign| lower.contains(sign)) {
+        if is_unreachable(&lower) {
             Error::Unreachable { program, message }
         } else if lower.contains(NO_ACCOUNTING) {
             Error::NoAccounting { program, message }

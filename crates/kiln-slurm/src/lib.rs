@@ -2,6 +2,7 @@
 //!
 //! [`command`] runs Slurm's programs; everything else is pure.
 
+pub mod accounts;
 mod command;
 pub mod config;
 mod error;

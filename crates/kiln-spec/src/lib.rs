@@ -11,6 +11,7 @@ mod nearest;
 mod parse;
 mod render;
 mod schema;
+pub mod slurm_limits;
 mod slurm_parameters;
 mod snapshots;
 mod software;

@@ -7,9 +7,10 @@ use crate::Role;
 use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
-    AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File, MergedGroup,
-    MergedImage, MergedPartition, MergedRebuild, PulpTable, ReconcileTable, RolesTable, SlurmTable,
-    SoftwareTable, SourceTable, UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
+    AccountTable, AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File,
+    MergedGroup, MergedImage, MergedPartition, MergedRebuild, PulpTable, QosTable, ReconcileTable,
+    RolesTable, SlurmTable, SoftwareTable, SourceTable, UserGroupTable, UserTable, image, limits, partition,
+    rebuild, volumes,
 };
 use crate::written::{At, Named, Text};
 
@@ -29,7 +30,9 @@ pub(crate) struct Merged {
     pub state: Disk,
     pub home: Disk,
     pub backup: BackupTable,
-    pub accounting: Option<AccountingTable>,
+    pub accounting: AccountingTable,
+    pub accounts: Named<AccountTable>,
+    pub qos: Named<QosTable>,
     pub partitions: Vec<MergedPartition>,
     pub rebuild: Vec<MergedRebuild>,
     pub slurm: SlurmTable,
@@ -96,7 +99,9 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         state: volumes::merge(disks.state, &disks.at),
         home: volumes::merge(disks.home, &disks.at),
         backup: file.backup.unwrap_or_default(),
-        accounting: file.accounting,
+        accounting: file.accounting.unwrap_or_default(),
+        accounts: file.account.unwrap_or_default(),
+        qos: file.qos.unwrap_or_default(),
         partitions: partition::merge(file.partition, &compute),
         rebuild: rebuild::merge(file.rebuild, &compute),
         compute,

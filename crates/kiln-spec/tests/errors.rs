@@ -78,6 +78,12 @@ tables! {
     backup_settings: "[backup]\nat = \"noon\"\nkeep = 0\nsize = \"1 GiB\"\npath = \"backups\"\n";
     accounting_settings: "[accounting]\nhost = \"dbd example\"\nport = 70000\nbackup_host = \"\"\n[slurm.slurmdbd_config]\nPurgeJobAfter = \"12months\"\n";
     accounting_without_host: "[accounting]\nport = 6820\n[slurm.config]\nAccountingStorageHost = \"dbd\"\n";
+    accounts: "[account.Physics]\nparent = \"sciense\"\nmembers = [\"ada\", \"ada\", \"slurm\", \"A B\"]\nfairshare = -1\nqos = [\"lng\"]\n\
+        [account.science]\nlimits = { MaxJob = 1, MaxJobs = \"-1\", GrpTRES = \"cpu\", GrpWall = \"UNLIMITED\" }\nqos = []\norganisation = \"a|b\"\n\
+        [account.root]\n[account.a]\nparent = \"b\"\n[account.b]\nparent = \"a\"\ndefault_qos = \"normal\"\nqos = [\"long\"]\n\
+        [qos.long]\nflags = [\"DenyOnLimits\"]\npreempt = [\"long\"]\npreempt_mode = \"kill\"\npriority = -1\nusage_factor = \"x\"\n\
+        limits = { MaxJobs = 1 }\n[qos.\"a,b\"]\n[user.ada]\nuid = 2001\naccount = \"a\"\n[user.ben]\nuid = 2002\naccount = \"none\"\n";
+    accounts_of_partitions: "[partition.p]\ngroups = [\"standard\"]\nqos = \"lon\"\nallow_accounts = []\nallow_qos = [\"normal\"]\nconfig = { AllowQos = \"x\", qos = \"y\" }\n[qos.long]\n";
     backup_beside_state: "[backup]\npath = \"/var/lib/state/backup/\"\n";
     limits_out_of_range: "[limits.\"VM.Standard2.1\"]\nzones = { ad1 = 10000, ad2 = -1 }\n[limits.small]\n";
     unknown_table: "[partitions.standard]\ngroups = [\"standard\"]\n";

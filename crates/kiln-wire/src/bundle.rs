@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use kiln_slurm::accounts::Wanted;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -49,6 +50,7 @@ pub enum Resource {
     Mount(Mount),
     Command(Command),
     Service(Service),
+    Accounts(Accounts),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,6 +162,17 @@ pub struct Service {
     pub needs: Vec<String>,
 }
 
+/// Slurm's accounts, limits and QOS, which slurmdbd keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accounts {
+    pub name: String,
+    pub wanted: Wanted,
+    /// Limits of resources that slurmdbd has not yet heard of are left out: slurmctld tells it when it starts.
+    pub known_resources: bool,
+    /// How long slurmdbd may be away, in seconds.
+    pub patience: u64,
+}
+
 // Not derived, here and below, so that secrets find no way into a log.
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -203,6 +216,7 @@ impl Resource {
             Resource::Mount(r) => format!("mount:{}", r.target),
             Resource::Command(r) => format!("command:{}", r.name),
             Resource::Service(r) => format!("service:{}", r.unit),
+            Resource::Accounts(r) => format!("accounts:{}", r.name),
         }
     }
 
@@ -252,6 +266,18 @@ mod tests {
         };
         let mut grant = command("grant", &["mariadb"]).unless(&["false"]).needs(EVERYTHING);
         grant.stdin = Some("s3cret".into());
+        let accounts = Accounts {
+            name: "demo".into(),
+            wanted: Wanted {
+                cluster: "demo".into(),
+                manage: true,
+                qos: Vec::new(),
+                accounts: Vec::new(),
+                members: Vec::new(),
+            },
+            known_resources: true,
+            patience: 1,
+        };
         let bundle = Bundle {
             kiln: None,
             format: Version,
@@ -264,6 +290,7 @@ mod tests {
                 Resource::Mount(mount),
                 Resource::Command(grant),
                 Resource::Service(service("slurmd.service", &["file:/etc/x/key"])),
+                Resource::Accounts(accounts),
             ],
         };
         assert_eq!(Bundle::from_json(&bundle.to_json().unwrap()), Ok(bundle.clone()));

@@ -1,6 +1,8 @@
 //! Where the accounts are: in a database on the control node, or with a slurmdbd of the site. slurmctld's state belongs to
 //! one of them; it changes only when a person says so.
 
+mod difference;
+
 use kiln_cloud::InstanceStatus;
 use kiln_image::Event;
 use kiln_site::services::accounting::{ASK_PLACE, place};

@@ -37,6 +37,7 @@ impl Deployment<'_> {
         if let Err(missing) = self.secrets.check_given() {
             plan.notes.push(format!("{missing}; {}", missing.hint().unwrap_or_default()));
         }
+        plan.accounts = self.account_differences(&observed).await;
         Ok(plan)
     }
 

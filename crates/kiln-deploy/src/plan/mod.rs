@@ -49,6 +49,9 @@ pub struct Plan {
     /// What the images that nodes are to get bring, now or later through Slurm.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub software: Vec<SoftwareChange>,
+    /// Differences between the file and Slurm's accounts, which `configure` deals with.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accounts: Vec<String>,
 }
 
 impl Plan {
@@ -115,7 +118,7 @@ impl Plan {
     pub fn followed_by(mut self, next: Plan) -> Plan {
         self.actions.retain(|action| action.stage() != Stage::Drain);
         self.actions.extend(next.actions);
-        Plan { notes: next.notes, software: next.software, ..self }
+        Plan { notes: next.notes, software: next.software, accounts: next.accounts, ..self }
     }
 
     /// Names of the volumes that would be deleted.
@@ -177,7 +180,7 @@ fn difference(spec: &Spec, observed: &Observed, targets: &Targets, removal: Remo
     actions.extend(instances::instances(spec, observed, targets, &removals));
     let notes = plan_notes::plan_notes(spec, observed, targets);
     let software = software::software(spec, observed, targets);
-    Plan { cluster: spec.name.clone(), actions, notes, software }
+    Plan { cluster: spec.name.clone(), actions, notes, software, accounts: Vec::new() }
 }
 
 #[cfg(test)]

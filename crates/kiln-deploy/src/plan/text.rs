@@ -164,7 +164,7 @@ fn count<T>(instances: &Instances<T>) -> String {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.is_empty(), self.notes.is_empty()) {
+        match (self.is_empty(), self.notes.is_empty() && self.accounts.is_empty()) {
             (true, true) => {
                 write!(f, "Cluster {}: the cloud has what the file says. Nothing to do.", self.cluster)?;
             }
@@ -172,7 +172,7 @@ impl fmt::Display for Plan {
             (false, _) => write!(f, "Plan for cluster {}:", self.cluster)?,
         }
         let actions = self.actions.iter().map(ToString::to_string);
-        let notes = self.notes.iter().map(|note| format!("! {note}"));
+        let notes = self.notes.iter().chain(&self.accounts).map(|note| format!("! {note}"));
         let software = self.software.iter().map(|change| format!("* {change}"));
         actions.chain(notes).chain(software).try_for_each(|line| write!(f, "\n  {line}"))
     }

@@ -11,6 +11,7 @@ mod mount;
 mod removal;
 mod service;
 mod session;
+mod slurm_accounts;
 #[cfg(test)]
 mod tests;
 mod usermod;
@@ -120,7 +121,8 @@ fn dispatch(session: &mut Session, resource: &Resource) -> Result<Verdict, Apply
     let needs_system = match resource {
         // What can never be a mount is refused below any root.
         Resource::Mount(mount) => mount::check(mount).map(|()| true)?,
-        resource => matches!(resource, Resource::Group(_) | Resource::User(_) | Resource::Service(_)),
+        Resource::Group(_) | Resource::User(_) | Resource::Service(_) | Resource::Accounts(_) => true,
+        _ => false,
     };
     if needs_system && !session.live {
         return Ok(Verdict::new(Outcome::Skipped, "not the running system"));
@@ -134,6 +136,7 @@ fn dispatch(session: &mut Session, resource: &Resource) -> Result<Verdict, Apply
         Resource::Mount(mount) => mount::apply(session, mount, &resource.id()),
         Resource::Command(command) => command::apply(session, command, &resource.id()),
         Resource::Service(service) => service::apply(session, service, &resource.id()),
+        Resource::Accounts(accounts) => slurm_accounts::apply(session, accounts),
     }
 }
 

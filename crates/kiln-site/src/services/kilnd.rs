@@ -1,7 +1,6 @@
 //! kilnd, which answers Slurm's hooks and drives rollouts.
 
-use kiln_spec::Spec;
-use kiln_wire::make::{command, file, service};
+use kiln_wire::make::{file, service};
 use kiln_wire::{Resource, paths};
 
 use super::slurm::SLURM_CONF;
@@ -71,9 +70,8 @@ WantedBy=multi-user.target
 
 /// kilnd reads the fleet file again by itself; only another binary or unit restarts it.
 fn resources(context: &Context<'_>) -> Vec<Resource> {
-    let mut resources: Vec<Resource> = account_of_slurm(context.spec).into_iter().collect();
     // Older Kilns ran it as Slurm's user.
-    resources.extend(service_users::KILND.tree(paths::STORE_DIRECTORY, 0o700));
+    let mut resources = service_users::KILND.tree(paths::STORE_DIRECTORY, 0o700).to_vec();
     resources.extend([
         fleet_file(context),
         Resource::File(file("/etc/kiln/kilnd-restart", format!("{}\n", context.inventory.kiln))),
@@ -93,21 +91,4 @@ fn fleet_file(context: &Context<'_>) -> Resource {
         .owned_by(service_users::KILND.name, 0o600)
         .secret();
     Resource::File(fleet_file.needs(SLURM_CONF).needs(slurmctld::SERVICE).needs(slurmctld::RECONFIGURED))
-}
-
-/// Where only users with an account may submit, rebuild jobs need one too: Slurm's own user is no exception.
-fn account_of_slurm(spec: &Spec) -> Option<Resource> {
-    let enforced = spec.slurm.config.keys().any(|key| key.eq_ignore_ascii_case("AccountingStorageEnforce"));
-    // slurmdbd may have other clusters, too.
-    let cluster = format!("cluster={}", spec.name);
-    let known = format!(
-        "sacctmgr --noheader --parsable2 show associations user=slurm {cluster} format=user | grep -qx slurm"
-    );
-    let add = command(
-        "an account for rebuild jobs",
-        &["sacctmgr", "--immediate", "add", "user", "slurm", "account=root", &cluster],
-    );
-    // slurmctld has to register the cluster first.
-    (enforced && !spec.rebuild.is_empty())
-        .then(|| Resource::Command(add.unless(&["sh", "-c", &known]).retry(60)))
 }

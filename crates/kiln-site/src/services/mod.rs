@@ -18,6 +18,7 @@ mod nfs_client;
 mod nfs_server;
 mod site_files;
 mod slurm;
+pub mod slurm_accounts;
 mod slurmctld;
 mod slurmd;
 mod sshd;
@@ -61,9 +62,11 @@ const CONTROL: &[&Service] = &[
     &accounting::SOFTWARE,
     &accounting::ACCOUNTING,
     &accounting::EXTERNAL,
+    &slurm_accounts::SLURM_ACCOUNTS,
     // slurmctld reads their names in slurm.conf.
     &hooks::HOOKS,
     &slurmctld::SLURMCTLD,
+    &slurm_accounts::TRACKED_RESOURCES,
     &kilnd::KILND,
     &backup::BACKUP,
     &site_files::SITE_FILES,

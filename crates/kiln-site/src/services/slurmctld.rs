@@ -6,7 +6,7 @@ use kiln_wire::checkup::Question;
 use kiln_wire::make::{command, file, service};
 
 use super::slurm::{CGROUP_CONF, SLURM_CONF};
-use super::{Context, OpenTo, Port, Service, Unit, munge};
+use super::{Context, OpenTo, Port, Service, Unit, munge, slurm_accounts};
 use crate::service_users::SLURM;
 use crate::slurm_conf::{SLURMCTLD_PORT, STATE, other_files};
 use crate::volumes::{Purpose, not_half_restored};
@@ -37,6 +37,10 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         .when_changed(&[SLURM_CONF, CGROUP_CONF])
         .retry(60);
     reconfigured.when_changed.extend(other_files::ids(spec));
+    // As long as users have no accounts, slurmctld must not ask for them.
+    for needs in [&mut slurmctld.needs, &mut reconfigured.needs] {
+        needs.extend(slurm_accounts::id(spec));
+    }
     let mut resources = SLURM.tree(STATE, 0o700).to_vec();
     resources.extend([
         // As long as Slurm refuses the new slurm.conf, slurmctld goes on with the old one, and the restart that the new

@@ -1,5 +1,6 @@
 //! slurm.conf, the file administrators will read line by line.
 
+mod accounts;
 pub mod other_files;
 mod power;
 mod timeouts;
@@ -16,6 +17,8 @@ pub use timeouts::{longest_resume_timeout, resume_timeout};
 use crate::inputs::Inventory;
 
 pub const STATE: &str = kiln_wire::paths::SLURMCTLD_STATE;
+/// The default of Slurm from 23.11 on, and not before.
+const PRIORITY_TYPE: (&str, &str) = ("PriorityType", "priority/multifactor");
 pub const SLURMCTLD_PORT: u16 = 6817;
 pub const SLURMD_PORT: u16 = 6818;
 
@@ -124,6 +127,7 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         own.push(("AccountingStoragePort", dbd.port.to_string()));
         own.extend(dbd.backup_host.iter().map(|host| ("AccountingStorageBackupHost", host.clone())));
     }
+    own.extend(accounts::parameters(spec));
     own.extend([("JobAcctGatherType", "jobacct_gather/linux".to_string()), ("MpiDefault", "none".into())]);
     if !spec.rebuild.is_empty() {
         let concurrency = spec.concurrency;
@@ -136,7 +140,7 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         ]);
         // Rebuild jobs go before user jobs of their tier by partition factor.
         own.extend([
-            ("PriorityType", "priority/multifactor".to_string()),
+            (PRIORITY_TYPE.0, PRIORITY_TYPE.1.to_string()),
             ("PriorityWeightPartition", "1000".into()),
             ("PriorityFlags", "NO_NORMAL_PART".into()),
         ]);
@@ -259,7 +263,7 @@ fn partition_lines(spec: &Spec, inventory: &Inventory) -> Vec<String> {
         if !partition.config.keys().any(|key| key.eq_ignore_ascii_case("DisableRootJobs")) {
             line.push_str(" DisableRootJobs=YES");
         }
-        for (key, value) in &partition.config {
+        for (key, value) in accounts::partition(partition).into_iter().chain(partition.config.clone()) {
             let _ = write!(line, " {key}={value}");
         }
         line

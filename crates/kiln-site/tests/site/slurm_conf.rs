@@ -192,14 +192,58 @@ fn rebuild_jobs_have_the_highest_tier_of_users() {
 
 #[test]
 fn rebuild_jobs_have_an_account_where_one_is_asked_for() {
-    let bundle = |file: &str| {
+    let members = |file: &str| {
         let spec = kiln_spec::parse(file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
         let inventory = inventory(&spec, Release::new(22, 5, 8));
         let bundle = site(&spec, &inventory, &secrets()).bundle("control", &keys("control")).unwrap();
-        bundle.resources.iter().any(|r| r.id() == "command:an account for rebuild jobs")
+        let accounts = bundle.resources.iter().find_map(|r| match r {
+            Resource::Accounts(accounts) => Some(accounts.wanted.members.clone()),
+            _ => None,
+        });
+        accounts.unwrap_or_default().into_iter().map(|m| (m.user, m.account)).collect::<Vec<_>>()
     };
-    assert!(!bundle(FILE));
-    assert!(bundle(&FILE.replace("MpiDefault = false", "AccountingStorageEnforce = \"limits\"")));
+    assert_eq!(members(FILE), []);
+    let enforced = FILE.replace("MpiDefault = false", "AccountingStorageEnforce = \"limits\"");
+    assert_eq!(members(&enforced), [("slurm".to_string(), "root".to_string())]);
+    let accounts = format!("{FILE}\n[account.physics]\nmembers = [\"ada\"]\n");
+    let expected = [("slurm", "root"), ("ada", "physics")].map(|(u, a)| (u.to_string(), a.to_string()));
+    assert_eq!(members(&accounts), expected);
+    let site = enforced.replace("\"limits\"", "false") + "\n[account.physics]\nmembers = [\"ada\"]\n";
+    assert_eq!(members(&site), expected[1..], "nobody is asked for an account");
+}
+
+#[test]
+fn accounts_are_made_before_slurmctld_asks_for_them() {
+    const ACCOUNTS: &str = "\n[account.physics]\nmembers = [\"ada\"]\nfairshare = 3\nlimits = { GrpTRES = \"gres/gpu=4,cpu=8\" }\n\
+        [qos.long]\n[partition.long]\ngroups = [\"standard\"]\nqos = \"long\"\nallow_accounts = [\"physics\", \"root\"]\nallow_qos = [\"long\", \"normal\"]\n";
+    let of = |file: &str| {
+        let spec = kiln_spec::parse(file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        let inventory = inventory(&spec, Release::new(22, 5, 8));
+        let secrets = secrets();
+        let site = site(&spec, &inventory, &secrets);
+        (site.slurm_conf().to_string(), site.bundle("control", &keys("control")).unwrap().resources)
+    };
+    let (text, resources) = of(&format!("{FILE}{ACCOUNTS}"));
+    for line in [
+        "AccountingStorageEnforce=associations,limits,qos",
+        "AccountingStorageTRES=gres/gpu",
+        "PriorityWeightFairshare=100000",
+    ] {
+        assert!(text.lines().any(|l| l == line), "no {line} in\n{text}");
+    }
+    assert!(text.contains(" QoS=long AllowAccounts=physics,root AllowQos=long,normal"), "{text}");
+    let at = |id: &str| resources.iter().position(|r| r.id() == id).unwrap_or_else(|| panic!("no {id}"));
+    assert!(at("service:slurmdbd.service") < at("accounts:demo"));
+    assert!(at("accounts:demo") < at("service:slurmctld.service"));
+    assert!(at("service:slurmctld.service") < at("accounts:demo with all resources"));
+    let needs = resources.iter().any(|r| {
+        matches!(r, Resource::Service(s)
+            if s.unit == "slurmctld.service" && s.needs.contains(&"accounts:demo".to_string()))
+    });
+    assert!(needs, "without accounts, slurmctld goes on as before");
+    let (text, resources) = of(&format!("{FILE}{ACCOUNTS}[accounting]\nmode = \"off\"\n"));
+    assert!(!text.contains("AccountingStorageEnforce") && text.contains(" QoS=long "), "{text}");
+    assert!(!resources.iter().any(|r| matches!(r, Resource::Accounts(_))));
 }
 
 /// The NodeName lines of a file with one compute group.

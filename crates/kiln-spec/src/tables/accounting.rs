@@ -1,28 +1,61 @@
-//! `[accounting]`: a slurmdbd that the site runs.
+//! `[accounting]`: where the accounts are, and whether Kiln manages them.
 
-use crate::ExternalSlurmdbd;
 use crate::diagnostic::Findings;
-use crate::tables::SlurmTable;
+use crate::merge::Merged;
+use crate::tables::{SlurmTable, account, qos};
 use crate::written::table::table;
-use crate::written::{At, Text};
+use crate::written::{At, Choice, Text};
+use crate::{Accounts, AccountsMode, ExternalSlurmdbd};
+
+const DEFAULT_PORT: i64 = 6819;
 
 table! {
-    /// A slurmdbd that the site runs, for sites that keep the accounts of several clusters in one database.
+    /// Where the accounts are, and whether Kiln manages them.
     AccountingTable {
-        /// Name or address of the host where the site's slurmdbd runs: `AccountingStorageHost`. The control node has no slurmdbd and no database then, and the MUNGE key is the site's.
-        "host" => host: Text, required;
+        /// What becomes of accounts and QOS that are not as the file's `[account.*]` and `[qos.*]` tables say: `manage` makes them so and removes others, `add` only adds what is missing, `off` leaves them alone. `kiln plan` shows the difference.
+        "mode" => mode: At<AccountsMode>, default AccountsMode::Add;
+        /// Name or address of the host where the site's slurmdbd runs, for sites that keep the accounts of several clusters in one database: `AccountingStorageHost`. The control node has no slurmdbd and no database then, and the MUNGE key is the site's.
+        "host" => host: Text, otherwise "slurmdbd and its database run on the control node";
         /// The port of that slurmdbd.
-        "port" => port: At<i64>, default 6819;
+        "port" => port: At<i64>, default DEFAULT_PORT;
         /// The host of its backup: `AccountingStorageBackupHost`.
         "backup_host" => backup_host: Text, otherwise "it has none";
     }
 }
 
-pub(crate) fn validate(
+impl Choice for AccountsMode {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("manage", AccountsMode::Manage), ("add", AccountsMode::Add), ("off", AccountsMode::Off)];
+}
+
+pub(crate) fn accounts(merged: &Merged, findings: &mut Findings<'_>) -> Accounts {
+    account::check_default(&merged.users, &merged.accounts, findings);
+    Accounts {
+        mode: merged.accounting.mode.value,
+        accounts: account::validate(&merged.accounts, &merged.qos, &merged.users, findings),
+        qos: qos::validate(&merged.qos, findings),
+    }
+}
+
+pub(crate) fn slurmdbd(
     written: &AccountingTable,
     slurm: &SlurmTable,
     findings: &mut Findings<'_>,
 ) -> Option<ExternalSlurmdbd> {
+    if written.host.is_none() {
+        if let Some(backup) = &written.backup_host {
+            let message = "`backup_host` is for a slurmdbd of the site, and [accounting] has no `host`";
+            findings
+                .error("missing-key", backup.span.clone(), message)
+                .expected("`host = ...` in this table");
+        }
+        if written.port.value != DEFAULT_PORT {
+            let message = "`port` is for a slurmdbd of the site, and [accounting] has no `host`";
+            (findings.error("missing-key", written.port.span.clone(), message))
+                .expected("`host = ...` in this table");
+        }
+        return None;
+    }
     let port = u16::try_from(written.port.value).ok().filter(|port| *port > 0);
     if port.is_none() {
         let message = format!("`port` cannot be {}", written.port.value);

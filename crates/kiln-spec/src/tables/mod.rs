@@ -1,6 +1,7 @@
 //! Every table of `cluster.toml`, one file each; `[cloud]` has a folder, [`crate::cloud`]. A file has its table's three stages: the keys as they are written
 //! (`table!`), what is filled in from the rest of the file (`merge`), and the checks that make the spec (`validate`).
 
+pub(crate) mod account;
 pub(crate) mod accounting;
 pub(crate) mod backup;
 pub(crate) mod cluster;
@@ -12,6 +13,7 @@ pub(crate) mod limits;
 mod login;
 pub(crate) mod partition;
 pub(crate) mod pulp;
+pub(crate) mod qos;
 pub(crate) mod rebuild;
 pub(crate) mod reconcile;
 pub(crate) mod role;
@@ -23,6 +25,7 @@ pub(crate) mod user_group;
 pub(crate) mod volumes;
 
 pub(crate) use crate::cloud::CloudTable;
+pub(crate) use account::AccountTable;
 pub(crate) use accounting::AccountingTable;
 pub(crate) use backup::BackupTable;
 pub(crate) use cluster::ClusterTable;
@@ -33,6 +36,7 @@ pub(crate) use limits::LimitTable;
 pub(crate) use login::LoginTable;
 pub(crate) use partition::{MergedPartition, PartitionTable};
 pub(crate) use pulp::PulpTable;
+pub(crate) use qos::QosTable;
 pub(crate) use rebuild::{MergedRebuild, RebuildTable};
 pub(crate) use reconcile::ReconcileTable;
 pub(crate) use role::RolesTable;
@@ -73,8 +77,12 @@ table! {
         "volumes" => volumes: VolumesTable, otherwise "managed volumes of 10 GiB";
         /// When the control node makes backups, where it keeps them, and how many.
         "backup" => backup: BackupTable, otherwise "one every day, on a volume of 10 GiB";
-        /// A slurmdbd that the site runs.
+        /// Where the accounts are, and whether Kiln manages them.
         "accounting" => accounting: AccountingTable, otherwise "slurmdbd and its database run on the control node";
+        /// Accounts of Slurm's accounting, by name. With at least one, only members of accounts may submit jobs.
+        "account" => account: Named<AccountTable>;
+        /// Slurm's qualities of service, by name.
+        "qos" => qos: Named<QosTable>;
         /// Slurm partitions, by name.
         "partition" => partition: Named<PartitionTable>, otherwise "one per compute group; the first is Slurm's default partition";
         /// Hidden partitions, for root only, through which compute nodes get new images, by name.

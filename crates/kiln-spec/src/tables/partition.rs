@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::{MergedGroup, slurm};
+use super::{MergedGroup, account, slurm};
 use crate::Partition;
 use crate::diagnostic::Findings;
 use crate::merge::{Merged, default_text};
@@ -22,6 +22,12 @@ table! {
         "default" => default: At<bool>, otherwise "true for the first partition";
         /// Longest run time of a job in Slurm's format, e.g. `1-00:00:00` (`MaxTime`).
         "max_time" => max_time: Text, otherwise "`INFINITE`";
+        /// A QOS whose limits hold for all jobs of the partition, beside those of the jobs' own (`QoS`).
+        "qos" => qos: Text;
+        /// Accounts whose jobs may use it (`AllowAccounts`). Rebuild jobs are not concerned.
+        "allow_accounts" => allow_accounts: List<Text>, otherwise "all";
+        /// QOS whose jobs may use it (`AllowQos`).
+        "allow_qos" => allow_qos: List<Text>, otherwise "all";
         /// Further parameters of the `PartitionName` line in slurm.conf. `PartitionName`, `Nodes`, `Default` and `MaxTime` are not allowed.
         "config" => config: Named<Scalar>, empty;
     }
@@ -34,6 +40,9 @@ pub(crate) struct MergedPartition {
     pub groups: Option<List<Text>>,
     pub default: At<bool>,
     pub max_time: Option<Text>,
+    pub qos: Option<Text>,
+    pub allow_accounts: Option<List<Text>>,
+    pub allow_qos: Option<List<Text>>,
     pub config: Named<Scalar>,
 }
 
@@ -69,6 +78,9 @@ pub(crate) fn merge(written: Option<Named<PartitionTable>>, compute: &[MergedGro
             groups: table.groups,
             default: table.default.unwrap_or_else(|| At::new(first == Some(i), name.span.clone())),
             max_time: table.max_time,
+            qos: table.qos,
+            allow_accounts: table.allow_accounts,
+            allow_qos: table.allow_qos,
             config: table.config,
             name,
         })
@@ -98,16 +110,55 @@ pub(crate) fn validate(merged: &Merged, findings: &mut Findings<'_>) -> Vec<Part
         if let Some(time) = &written.max_time {
             check_max_time(time, findings);
         }
+        check_accounting(written, merged, findings);
+        let texts = |list: Option<&List<Text>>| {
+            list.map(|list| list.value.iter().map(|text| text.value.clone()).collect())
+        };
         partitions.push(Partition {
             name: written.name.value.clone(),
             groups: group_names(written.groups.as_ref()),
             default: written.default.value,
             max_time: written.max_time.as_ref().map(|time| time.value.clone()),
+            qos: written.qos.as_ref().map(|qos| qos.value.clone()),
+            allow_accounts: texts(written.allow_accounts.as_ref()),
+            allow_qos: texts(written.allow_qos.as_ref()),
             config: slurm::line_config(&written.config, slurm::PARTITION_KEYS, findings),
         });
     }
     warn_unreachable(merged, findings);
     partitions
+}
+
+/// slurmctld does not start with a partition whose QOS it does not know.
+fn check_accounting(written: &MergedPartition, merged: &Merged, findings: &mut Findings<'_>) {
+    let named = written.qos.iter().chain(written.allow_qos.iter().flat_map(|list| &list.value));
+    named.for_each(|qos| account::check_qos(qos, &merged.qos, findings));
+    account::check_accounts(written.allow_accounts.as_ref(), &merged.accounts, findings);
+    for (key, parameter, list) in [
+        ("allow_accounts", "AllowAccounts", written.allow_accounts.as_ref()),
+        ("allow_qos", "AllowQos", written.allow_qos.as_ref()),
+    ] {
+        if let Some(list) = list.filter(|list| list.value.is_empty()) {
+            let message = format!("with an empty `{key}` no job could use the partition");
+            findings.error("bad-value", list.span.clone(), message).expected("at least one name");
+        }
+        check_once(written, key, parameter, list.is_some(), findings);
+    }
+    check_once(written, "qos", "QoS", written.qos.is_some(), findings);
+}
+
+fn check_once(
+    written: &MergedPartition,
+    key: &str,
+    parameter: &str,
+    has_key: bool,
+    findings: &mut Findings<'_>,
+) {
+    let twice = written.config.iter().find(|(name, _)| name.value.eq_ignore_ascii_case(parameter));
+    if let Some((name, _)) = twice.filter(|_| has_key) {
+        let message = format!("partition `{}` has `{key}` and `{parameter}` in `config`", written.name.value);
+        findings.error("duplicate-key", name.span.clone(), message).expected(format!("`{key}` alone"));
+    }
 }
 
 pub(crate) fn check_partition_name(name: &Text, findings: &mut Findings<'_>) {

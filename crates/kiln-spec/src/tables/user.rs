@@ -22,6 +22,8 @@ table! {
         "shell" => shell: Text, default "/bin/bash";
         /// Whether the user may become root on every node, without a password.
         "sudo" => sudo: At<bool>, default false;
+        /// The account of jobs that name none. The user is a member of it.
+        "account" => account: Text, otherwise "the first `[account.*]` of the file that has the user";
     }
 }
 
@@ -120,6 +122,7 @@ fn user(name: &Text, table: &UserTable, findings: &mut Findings<'_>) -> Option<U
         ssh_keys,
         shell: table.shell.value.clone(),
         sudo: table.sudo.value,
+        account: table.account.as_ref().map(|account| account.value.clone()),
     })
 }
 

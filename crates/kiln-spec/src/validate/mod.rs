@@ -25,6 +25,8 @@ pub(crate) fn unknown(kind: &str, name: &crate::written::Text, known: &[&str], f
             "image" => "unknown-image",
             "source" => "unknown-source",
             "software" => "unknown-software",
+            "account" => "unknown-account",
+            "QOS" => "unknown-qos",
             _ => "unknown-group",
         },
         name.span.clone(),
@@ -66,8 +68,8 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
         home: volumes::validate("home", &merged.home, findings),
     };
     let backup = backup::validate(&merged.backup, findings);
-    let accounting =
-        merged.accounting.as_ref().and_then(|table| accounting::validate(table, &merged.slurm, findings));
+    let accounting = accounting::slurmdbd(&merged.accounting, &merged.slurm, findings);
+    let accounts = accounting::accounts(&merged, findings);
     if findings.has_errors() {
         return None;
     }
@@ -89,6 +91,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
         volumes,
         backup,
         accounting,
+        accounts,
         partitions,
         rebuild,
         slurm,

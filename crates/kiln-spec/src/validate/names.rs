@@ -72,7 +72,7 @@ fn is_cloud_name(name: &str) -> bool {
 }
 
 /// "write it in lower case", for a name whose only fault is upper case.
-fn in_lower_case(name: &str, is_right: impl Fn(&str) -> bool) -> Option<String> {
+pub(crate) fn in_lower_case(name: &str, is_right: impl Fn(&str) -> bool) -> Option<String> {
     let lower = name.to_ascii_lowercase();
     is_right(&lower).then(|| format!("write it in lower case: \"{lower}\""))
 }

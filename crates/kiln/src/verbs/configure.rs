@@ -2,6 +2,7 @@
 
 use clap::Args;
 use kiln_deploy::Configured;
+use kiln_wire::ApplyReport;
 
 use crate::cluster;
 use crate::context::Context;
@@ -50,13 +51,13 @@ impl Configure {
 }
 
 fn diffs(done: &Configured) -> String {
-    let changed = done.nodes.iter().filter(|(_, r)| r.changed() > 0);
-    let text: String = changed
-        .map(|(node, applied)| {
-            let lines = applied.resources.iter().filter_map(|r| report::resource(r, applied.dry_run));
-            lines.fold(format!("{node}:\n"), |text, line| text + &line + "\n")
-        })
-        .collect();
+    let lines = |applied: &ApplyReport| -> String {
+        let lines = applied.resources.iter().filter_map(|r| report::resource(r, applied.dry_run));
+        lines.fold(String::new(), |text, line| text + &line + "\n")
+    };
+    let of_nodes = done.nodes.iter().map(|(node, applied)| (node, lines(applied)));
+    let told = of_nodes.filter(|(_, lines)| !lines.is_empty());
+    let text: String = told.map(|(node, lines)| format!("{node}:\n{lines}")).collect();
     if text.is_empty() { "nothing would change\n".to_owned() } else { text }
 }
 

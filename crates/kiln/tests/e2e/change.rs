@@ -82,7 +82,7 @@ fn main_pid(lab: &mut Lab, node: &str, unit: &str) -> String {
     lab.on(node, &["systemctl", "show", "--property=MainPID", "--value", unit])
 }
 
-fn assert_unchanged(lab: &mut Lab) {
+pub fn assert_unchanged(lab: &mut Lab) {
     let again = lab.json(&["configure"]);
     for (node, report) in again["nodes"].as_object().expect("nodes") {
         for resource in report["resources"].as_array().expect("resources") {

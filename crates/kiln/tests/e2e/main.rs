@@ -4,6 +4,7 @@
 //! with `destroy` and a look at what is left, also when a scenario failed. Arguments name the suites to run. Suites
 //! mostly wait for Slurm, so some of them run side by side.
 
+mod account_limits;
 mod accounts;
 mod backup;
 mod behind;
@@ -279,6 +280,10 @@ const SUITES: &[Suite] = &[
                 ("a node that is configured in part does not join", change::configured_in_part),
                 ("control without its state volume starts nothing", change::state_volume_missing),
                 ("a user comes and leaves", change::user_leaves),
+                (
+                    "accounts and limits of the file, enforced for a while",
+                    account_limits::enforced_for_a_while,
+                ),
                 ("only users with a job reach a compute node", accounts::compute_access),
                 ("only root reaches the metadata", accounts::metadata),
                 ("every cell of the table of rights", rights::every_cell),
@@ -315,6 +320,7 @@ const SUITES: &[Suite] = &[
                 ("a parameter reaches all nodes and kills no job", change::parameter),
                 ("a node that was too small for slurm.conf comes back", change::drained_for_its_size),
                 ("only users with a job reach a compute node", accounts::compute_access),
+                ("accounts and limits of the file are enforced", account_limits::enforced),
                 ("control is rebuilt under a running and a waiting job", control::rebuilt),
             ],
             ROLLOUT_SHORT,

@@ -13,7 +13,8 @@ fn word(outcome: Outcome) -> &'static str {
 
 /// `None` for a resource that needs no word.
 pub fn resource(report: &ResourceReport, dry_run: bool) -> Option<String> {
-    if report.outcome == Outcome::Unchanged {
+    // What is left as it is may differ all the same.
+    if report.outcome == Outcome::Unchanged && report.diff.is_none() {
         return None;
     }
     let word =
