@@ -264,7 +264,7 @@ async fn of_a_rollouts_nodes_only_those_in_work_are_left_alone() {
     let mut lab = lab(false);
     lab.fleet_file("new", QUICK);
     let id = start(&lab.store, &lab.fleet(), &lab.commands(), Options::default()).await.unwrap();
-    kiln_fleet::pause(&lab.store, id).unwrap();
+    kiln_fleet::pause(&lab.store, id, "ann").unwrap();
     let mut nodes = lab.store.rollout(id).unwrap().unwrap().nodes;
     (nodes[0].step, nodes[0].begun) = (NodeStep::Done, Some(nodes[0].since));
     // kilnd was ended while it handed the node to Slurm.
