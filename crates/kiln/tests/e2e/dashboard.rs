@@ -14,7 +14,7 @@ use crate::lab::{Lab, wait};
 pub fn in_a_browser(lab: &mut Lab) {
     let job = lab.submit("--begin=now+1hour --output=/dev/null --job-name=patient", "true");
     let rebuild =
-        ["rebuild", "--detach", "--no-reboot", "--force", "--max-unavailable", "1", "--command", "sleep 5"];
+        ["rebuild", "--detach", "--no-reboot", "--force", "--max-unavailable", "1", "--command", "sleep 12"];
     lab.kiln(&rebuild);
     let id = lab.json(&["rebuild", "status"])["id"].clone();
     let (mut kiln, address) = open(lab, &["--as", "olga"]);
