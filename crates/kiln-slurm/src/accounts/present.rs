@@ -179,6 +179,7 @@ pub(super) mod tests {
     use super::*;
 
     /// What 22.05 and 24.11 print: the two differ in the order of lines only.
+    #[allow(clippy::unnecessary_wraps, reason = "as sacctmgr answers, which may fail")]
     pub fn answers(question: Question) -> Result<String, ()> {
         let qos_limits = "|".repeat(of_qos().count() - 6);
         let assoc = |first: &str, share: &str, qos: &str, limits: &str| {

@@ -57,7 +57,8 @@ fn diffs(done: &Configured) -> String {
     };
     let of_nodes = done.nodes.iter().map(|(node, applied)| (node, lines(applied)));
     let told = of_nodes.filter(|(_, lines)| !lines.is_empty());
-    let text: String = told.map(|(node, lines)| format!("{node}:\n{lines}")).collect();
+    let texts: Vec<String> = told.map(|(node, lines)| format!("{node}:\n{lines}")).collect();
+    let text = texts.concat();
     if text.is_empty() { "nothing would change\n".to_owned() } else { text }
 }
 
