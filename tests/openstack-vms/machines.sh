@@ -145,6 +145,9 @@ default_volume_type = file
 volume_backend_name = file
 volume_driver = file_volume.FileVolumeDriver
 volumes_dir_path = $DATA/volumes
+# Looks into images whose copy becomes a root disk. Root needs no sudo.
+[cinder_sys_admin]
+helper_command = $VENV/bin/privsep-helper --config-file $ETC/cinder/cinder.conf
 END
     cat >"$ETC/libvirt/libvirtd.conf" <<END
 unix_sock_dir = "$RUN/libvirt"
