@@ -35,7 +35,7 @@ fn short_job(lab: &Lab) -> String {
 }
 
 /// From no accounts to enforced ones, in one `configure`. They are on afterwards.
-pub fn enforced(lab: &mut Lab) {
+fn enforced(lab: &mut Lab) {
     lab.write_file(&(lab.read_file() + &tables(lab)));
     let plan = lab.kiln(&["plan"]);
     assert!(plan.contains("accounts, with `kiln configure`: + account physics in science"), "{plan}");

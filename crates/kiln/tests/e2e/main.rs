@@ -320,7 +320,7 @@ const SUITES: &[Suite] = &[
                 ("a parameter reaches all nodes and kills no job", change::parameter),
                 ("a node that was too small for slurm.conf comes back", change::drained_for_its_size),
                 ("only users with a job reach a compute node", accounts::compute_access),
-                ("accounts and limits of the file are enforced", account_limits::enforced),
+                ("accounts and limits of the file, enforced for a while", account_limits::enforced_for_a_while),
                 ("control is rebuilt under a running and a waiting job", control::rebuilt),
             ],
             ROLLOUT_SHORT,

@@ -158,7 +158,8 @@ fn launches_that_fail_later() {
     let lab = Lab::new("later", GROUPS);
     lab.fake.break_launches(Some(("InternalError", "the image cannot be read")));
     let said = lab.refused(&["apply", "--yes"]);
-    assert!(said.contains("control: InternalError: the image cannot be read"), "{said}");
+    // Some are seen to fail at once, and the others are not waited for.
+    assert!(said.contains("-0: InternalError: the image cannot be read"), "{said}");
     lab.fake.break_launches(None);
     lab.kiln(&["apply", "--yes"]);
     assert!(lab.kiln(&["plan"]).contains("Nothing to do."));

@@ -97,7 +97,7 @@ fn rights_of_the_control_node() {
     let output = lab.try_kiln(&["apply", "--yes"]);
     assert!(output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
-    let told = said.lines().find(|line| line.contains("rights of the control node"));
+    let told = said.lines().find_map(|line| Some(&line[line.find("rights of the control node")?..]));
     assert_snapshot!("policy_that_may_not_be_created", lab.steady(told.unwrap_or_else(|| panic!("{said}"))));
     assert_eq!(lab.try_kiln(&["policy", "--create"]).status.code(), Some(1));
     lab.kiln(&["destroy", "--yes"]);
