@@ -128,15 +128,24 @@ fn without_slurmdbd(lab: &mut Lab) {
     wait("slurmdbd answers again", || lab.kiln(&["plan"]).contains("Nothing to do"));
 }
 
-/// As [`enforced`], with a node that a rollout's job has rebooted. Nothing is enforced afterwards.
-pub fn enforced_for_a_while(lab: &mut Lab) {
+/// Nothing is enforced afterwards.
+pub fn for_a_while(lab: &mut Lab) {
     let file = lab.read_file();
     enforced(lab);
-    lab.kiln(&["rebuild", "--detach", "--force", "--nodes", "extra-1"]);
-    let report = lab.watch();
-    assert_eq!((&report["done"], &report["failed"]), (&1.into(), &0.into()), "{report}");
     lab.write_file(&file);
     lab.kiln(&["configure"]);
     let id = lab.submit("--output=/dev/null", "true");
     lab.wait_job(&id, "COMPLETED");
+}
+
+/// The same, with a node that a rollout's job has rebooted meanwhile.
+pub fn with_a_rollout(lab: &mut Lab) {
+    let file = lab.read_file();
+    lab.write_file(&(file.clone() + &tables(lab)));
+    lab.kiln(&["configure"]);
+    lab.kiln(&["rebuild", "--detach", "--force", "--nodes", "extra-1"]);
+    let report = lab.watch();
+    assert_eq!((&report["done"], &report["failed"]), (&1.into(), &0.into()), "{report}");
+    lab.write_file(&file);
+    for_a_while(lab);
 }
