@@ -128,24 +128,26 @@ fn without_slurmdbd(lab: &mut Lab) {
     wait("slurmdbd answers again", || lab.kiln(&["plan"]).contains("Nothing to do"));
 }
 
-/// Nothing is enforced afterwards.
 pub fn for_a_while(lab: &mut Lab) {
+    while_enforced(lab, |_| {});
+}
+
+/// With a node that a rollout's job has rebooted meanwhile.
+pub fn with_a_rollout(lab: &mut Lab) {
+    while_enforced(lab, |lab| {
+        lab.kiln(&["rebuild", "--detach", "--force", "--nodes", "extra-1"]);
+        let report = lab.watch();
+        assert_eq!((&report["done"], &report["failed"]), (&1.into(), &0.into()), "{report}");
+    });
+}
+
+/// Nothing is enforced afterwards.
+fn while_enforced(lab: &mut Lab, look: impl FnOnce(&mut Lab)) {
     let file = lab.read_file();
     enforced(lab);
+    look(lab);
     lab.write_file(&file);
     lab.kiln(&["configure"]);
     let id = lab.submit("--output=/dev/null", "true");
     lab.wait_job(&id, "COMPLETED");
-}
-
-/// The same, with a node that a rollout's job has rebooted meanwhile.
-pub fn with_a_rollout(lab: &mut Lab) {
-    let file = lab.read_file();
-    lab.write_file(&(file.clone() + &tables(lab)));
-    lab.kiln(&["configure"]);
-    lab.kiln(&["rebuild", "--detach", "--force", "--nodes", "extra-1"]);
-    let report = lab.watch();
-    assert_eq!((&report["done"], &report["failed"]), (&1.into(), &0.into()), "{report}");
-    lab.write_file(&file);
-    for_a_while(lab);
 }
