@@ -40,7 +40,14 @@ fn reservation(lab: &Lab) -> String {
 
 /// Without a word about them running jobs stop the upgrade; with one they end first, and the wait can be given up.
 pub fn jobs_end_first(lab: &mut Lab) {
-    let instances = |lab: &mut Lab| lab.json(&["inventory"]);
+    // The image that they are to get may be built meanwhile.
+    let instances = |lab: &mut Lab| {
+        let hosts = lab.json(&["inventory"])["hosts"].as_array().cloned().expect("hosts");
+        hosts
+            .into_iter()
+            .map(|h| [&h["name"], &h["instance_id"], &h["image_id"]].map(Value::clone))
+            .collect::<Vec<_>>()
+    };
     let before = instances(lab);
     let running = lab.submit(
         "--nodelist=standard-0 --time=30 --output=ended.%j",
