@@ -2,7 +2,8 @@ set -eu
 # No service may start while the image is made.
 printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
 chmod 755 /usr/sbin/policy-rc.d
-export DEBIAN_FRONTEND=noninteractive
+# Nothing starts here, so systemd need not read all units again after each package: that is a third of the time.
+export DEBIAN_FRONTEND=noninteractive SYSTEMD_OFFLINE=1
 # A source that does not answer is an error, not a warning.
 # Nobody reads descriptions here: without translations there is half as much to fetch and unpack.
 # shellcheck disable=SC2086
