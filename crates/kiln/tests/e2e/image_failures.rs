@@ -10,9 +10,6 @@ use crate::image_builds::{NEW_KERNEL, OLD_KERNEL, TOOL, VARIABLE, with_tables};
 use crate::lab::{Lab, cloud_root, no_more_faults, order};
 use crate::repository::{PASSWORD, Repository};
 
-/// Upon the image that clusters are raised from, with nothing of its own.
-const PLAIN: &str = "[image.bad]\nsource = \"default\"\n";
-
 struct Case {
     /// The step, or what is wrong with it.
     what: &'static str,
@@ -55,28 +52,42 @@ impl Case {
     }
 }
 
+/// Upon the image that clusters are raised from, with nothing of its own. Its only source is small: reading the lists of the
+/// whole distribution is most of such a build.
+fn plain(repository: &Repository) -> String {
+    format!("{}[image.bad]\nsource = \"default\"\nsources = [\"kernel\"]\n", small_source(repository))
+}
+
+fn small_source(repository: &Repository) -> String {
+    format!(
+        "[source.kernel]\naddress = \"{}/kernel\"\nsuites = [\"old\"]\nkey = \"site.asc\"\n",
+        repository.address
+    )
+}
+
 /// Plain images with something wrong in them, for steps that fail on nothing else: a system without checksums, and one that
 /// has users of its own and a kernel that is out of date.
 fn odd_sources(repository: &Repository) -> String {
     format!(
-        "[source.kernel]\naddress = \"{}/kernel\"\nsuites = [\"old\"]\nkey = \"site.asc\"\n\
-         [image.unchecked]\nsource = \"default\"\ncommands = [\"ln -sf false /usr/bin/sha256sum\"]\n\
+        "{}[image.unchecked]\nsource = \"default\"\nsources = [\"kernel\"]\ncommands = [\"ln -sf false /usr/bin/sha256sum\"]\n\
          [image.own-users]\nsource = \"default\"\nsources = [\"kernel\"]\npackages = [\"{}\"]\n\
          commands = [\"sed -i s/64030/64039/ /etc/passwd\"]\n",
-        repository.address, OLD_KERNEL.name
+        small_source(repository),
+        OLD_KERNEL.name
     )
 }
 
 fn of_the_steps(repository: &Repository) -> Vec<Case> {
     let odd = odd_sources(repository);
-    let hangs = format!("{PLAIN}build.timeout = \"15s\"\n");
-    let on_unchecked = format!("{odd}[image.bad]\nsource = \"unchecked\"\n");
-    let on_own_users = format!("{odd}[image.bad]\nsource = \"own-users\"\n");
+    let plain = &plain(repository);
+    let hangs = format!("{plain}build.timeout = \"15s\"\n");
+    let on_unchecked = format!("{odd}[image.bad]\nsource = \"unchecked\"\nsources = [\"kernel\"]\n");
+    let on_own_users = format!("{odd}[image.bad]\nsource = \"own-users\"\nsources = [\"kernel\"]\n");
     let newer = format!(
-        "{on_own_users}sources = [\"newer\"]\n[source.newer]\naddress = \"{}/newer\"\nsuites = [\"old\"]\nkey = \"site.asc\"\n",
+        "{odd}[image.bad]\nsource = \"own-users\"\nsources = [\"newer\"]\n[source.newer]\naddress = \"{}/newer\"\nsuites = [\"old\"]\nkey = \"site.asc\"\n",
         repository.address
     );
-    let command = |command: &str| format!("{PLAIN}commands = [\"{command}\"]\n");
+    let command = |command: &str| format!("{plain}commands = [\"{command}\"]\n");
     let site = format!(
         "[source.site]\naddress = \"{}/closed\"\nsuites = [\"old\"]\nkey = \"site.asc\"\n\
          credentials = \"env:{VARIABLE}\"\n[image.bad]\nsource = \"default\"\nsources = [\"site\"]\n",
@@ -88,12 +99,12 @@ fn of_the_steps(repository: &Repository) -> Vec<Case> {
         in_file.replace("sources = [\"site\"]", "sources = [\"pinned\", \"site\"]"),
         repository.address
     );
-    let odd_software = format!("{PLAIN}software = [\"odd\"]\n[software.odd]\n");
+    let odd_software = format!("{plain}software = [\"odd\"]\n[software.odd]\n");
     vec![
-        Case::of_cloud("network", PLAIN, r#"{"create_network": {"fail": 9}}"#),
-        Case::of_cloud("security group", PLAIN, r#"{"create_security_group": {"fail": 9}}"#),
-        Case::of_cloud("create", PLAIN, r#"{"create": {"fail": 9, "status": 403}}"#),
-        Case::of_cloud("boot", PLAIN, r#"{"build": {"fail": 9}}"#),
+        Case::of_cloud("network", plain, r#"{"create_network": {"fail": 9}}"#),
+        Case::of_cloud("security group", plain, r#"{"create_security_group": {"fail": 9}}"#),
+        Case::of_cloud("create", plain, r#"{"create": {"fail": 9, "status": 403}}"#),
+        Case::of_cloud("boot", plain, r#"{"build": {"fail": 9}}"#),
         Case {
             faults: r#"{"boot": {"fail": 9}}"#,
             ..Case::new("ssh", &hangs, "longer than 15s: it was given up in the step `ssh`")
@@ -124,13 +135,13 @@ fn of_the_steps(repository: &Repository) -> Vec<Case> {
         Case::new("too long", &format!("{}build.timeout = \"1s\"\n", command("sleep 300")), "longer than 1s"),
         Case::new(
             "hold",
-            &format!("{PLAIN}hold = [\"no-such-package\"]\n"),
+            &format!("{plain}hold = [\"no-such-package\"]\n"),
             "not installed: no-such-package",
         ),
         Case::new("services", &command("rm /usr/local/bin/kiln"), "disabling services"),
         Case::new("clean", &command("mkdir /var/tmp/m && mount -t tmpfs m /var/tmp/m"), "cleaning"),
-        Case::of_cloud("shut down", PLAIN, r#"{"stop": {"fail": 9}}"#),
-        Case::of_cloud("image", PLAIN, r#"{"create_image": {"fail": 9}}"#),
+        Case::of_cloud("shut down", plain, r#"{"stop": {"fail": 9}}"#),
+        Case::of_cloud("image", plain, r#"{"create_image": {"fail": 9}}"#),
     ]
 }
 
@@ -145,7 +156,7 @@ pub fn at_each_step(lab: &mut Lab) {
     fs::write(lab.path("other.asc"), Repository::new().key()).expect("a key");
     fs::write(lab.path("site.login"), format!("{}\n", repository.login)).expect("a file");
     let before = images(lab);
-    not_deleted(lab, &before);
+    not_deleted(lab, &repository, &before);
     with_tables(lab, &odd_sources(&repository));
     let odd = ["unchecked", "own-users"].map(|image| {
         // Also where a run that was cut off has left one.
@@ -167,9 +178,9 @@ pub fn at_each_step(lab: &mut Lab) {
 }
 
 /// An image whose build instance cannot be deleted is there all the same. The next build deletes the instance.
-fn not_deleted(lab: &Lab, before: &[String]) {
+fn not_deleted(lab: &Lab, repository: &Repository, before: &[String]) {
     let said = "is built and can be used, but its build instance could not be deleted";
-    let case = Case { faults: r#"{"delete": {"fail": 9}}"#, ..Case::new("delete", PLAIN, said) };
+    let case = Case { faults: r#"{"delete": {"fail": 9}}"#, ..Case::new("delete", &plain(repository), said) };
     let words = case.run(lab);
     assert!(words.contains("injected fault") && words.contains("the next image build"), "{words}");
     assert_eq!(left(), ["1 in instances", "1 in networks", "1 in security-groups"], "{words}");

@@ -137,7 +137,6 @@ const RECONCILE_SHORT: &[Scenario] = &[
     ("fixed and elastic nodes side by side", reconcile::raise),
     ("nodes that are down without an instance", reconcile::down_without_instance),
     ("nodes that get lost on the way", reconcile::lost_on_the_way),
-    ("nodes that Slurm gives up", reconcile::given_up),
     ("the cluster sleeps and wakes up", sleep::night),
 ];
 
@@ -157,7 +156,6 @@ const ELASTIC: &[Scenario] = &[
 const ELASTIC_SHORT: &[Scenario] = &[
     ("from nothing to a group that is off", elastic::raise),
     ("four nodes appear for a job and go", elastic::grows_and_shrinks),
-    ("a group changes under a job", elastic::changed_under_a_job),
     ("a new image for fixed and elastic nodes", elastic::new_image),
 ];
 
