@@ -99,7 +99,9 @@ pub fn sources(lab: &mut Lab) {
     // Each with its time, in this order.
     let steps = "create, boot, ssh, kiln, sources, update, users, install, hold, services, clean, shut down, image, \
                  properties, delete";
-    let times = said.lines().find_map(|line| Some(line.split_once("built in ")?.1)).expect("times");
+    // The image that it is built upon may have been missing, and told its times before.
+    let times =
+        said.lines().filter_map(|line| Some(line.split_once("built in ")?.1)).next_back().expect("times");
     let (_, times) = times.split_once(": ").expect("a total first");
     let step = |text: &str| {
         let (step, time) = text.rsplit_once(' ').expect("a time");
