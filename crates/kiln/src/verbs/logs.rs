@@ -31,7 +31,7 @@ pub struct Logs {
     #[arg(short, long, value_name = "PRIORITY", value_parser = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"])]
     priority: Option<String>,
     /// Go on with what comes, until Ctrl-C
-    #[arg(short, long)]
+    #[arg(long)]
     follow: bool,
 }
 

@@ -36,7 +36,9 @@ pub fn of_many_nodes(lab: &mut Lab) {
         // Written again and again, because nobody tells when both nodes are read.
         scope.spawn(move || {
             for _ in 0..300 {
-                ["login-0", "standard-0"].map(|node| say(node, "followed"));
+                for node in ["login-0", "standard-0"] {
+                    say(node, "followed");
+                }
                 if stopped.recv_timeout(std::time::Duration::from_millis(200)).is_ok() {
                     return;
                 }
