@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_slurm::{LEAVES, State};
+use kiln_slurm::{LEAVES, State, UNHEALTHY};
 use kiln_spec::{Node, Role};
 use kiln_wire::health::{FindingReport, FleetHealth, GroupFailures, NodeHealth};
 use kiln_wire::labels;
@@ -66,6 +66,11 @@ impl NodeStatus {
     pub fn is_leaving(&self) -> bool {
         self.verdict.starts_with(LEAVING)
     }
+
+    /// Its health check has drained it; the verdict has the reason.
+    pub fn is_unhealthy(&self) -> bool {
+        self.verdict.starts_with(ILL)
+    }
 }
 
 impl StatusReport {
@@ -97,7 +102,16 @@ struct SlurmState {
 impl SlurmState {
     /// Why Kiln has drained the node to remove or replace it, if it has.
     fn leaves(&self) -> Option<&str> {
-        let reason = self.reason.as_deref()?.strip_prefix(LEAVES)?;
+        self.drained_for(LEAVES)
+    }
+
+    /// What the node's health check has drained it for, if it has.
+    fn illness(&self) -> Option<&str> {
+        self.drained_for(UNHEALTHY)
+    }
+
+    fn drained_for(&self, kind: &str) -> Option<&str> {
+        let reason = self.reason.as_deref()?.strip_prefix(kind)?;
         State::parse(&self.short).is_drained().then_some(reason)
     }
 }
@@ -244,6 +258,8 @@ impl From<kiln_slurm::Node> for SlurmState {
 pub(crate) const ASLEEP: &str = "asleep";
 /// How the verdict on a node begins that goes when its jobs have ended. Why follows.
 const LEAVING: &str = "leaving: ";
+/// How the verdict on a node begins that its health check has drained. What is wrong follows.
+const ILL: &str = "unhealthy: ";
 pub(crate) const GONE_FROM_FILE: &str = "no longer in the file";
 
 struct ObservedNode<'a> {
@@ -335,7 +351,10 @@ impl ObservedNode<'_> {
         if node.role == Role::Compute {
             match self.slurm {
                 Some(state) if state.leaves().is_some() => return leaving(state),
-                Some(state) if !state.in_order => return out_of_service(&state.short),
+                Some(state) if !state.in_order => {
+                    let illness = state.illness().map(|why| Verdict::wrong(format!("{ILL}{why}")));
+                    return illness.unwrap_or_else(|| out_of_service(&state.short));
+                }
                 None => return self.without_slurm(),
                 _ => {}
             }
@@ -507,6 +526,10 @@ mod tests {
         assert_eq!(
             verdict("State=MIXED+DRAIN Reason=fan [root@2026-11-16T08:00:00]"),
             "true Slurm: mixed+drain"
+        );
+        assert_eq!(
+            verdict("State=IDLE+DRAIN Reason=kiln: health: /home is not mounted [root@2026-11-16T08:00:00]"),
+            "true unhealthy: /home is not mounted"
         );
         // A node that is gone, or back, may keep the words.
         assert_eq!(verdict("State=IDLE Reason=kiln: to be removed: flavor a -> b"), "false ok");

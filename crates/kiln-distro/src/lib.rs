@@ -24,6 +24,8 @@ pub struct Family {
     pub unwanted_units: &'static [&'static str],
     /// Groups that the system has from the start or that its packages make; Kiln gives them no gid of its own.
     pub system_groups: &'static [&'static str],
+    /// Makes programs trust what is in the directory for certificates.
+    pub update_certificates: &'static [&'static str],
     pub paths: Paths,
     /// PAM's stack for sshd on compute nodes: only root and users with a job on the node get in.
     pub pam_sshd_with_job: &'static str,
@@ -47,6 +49,8 @@ pub struct Family {
 
 #[derive(Debug)]
 pub struct Paths {
+    /// Directory of the certificates of authorities that a site adds.
+    pub certificates: &'static str,
     /// Directory of the files that units read their environment from.
     pub environment: &'static str,
     pub locale: &'static str,

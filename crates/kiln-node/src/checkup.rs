@@ -15,22 +15,22 @@ use crate::systemd::{self, UnitState};
 const LIMIT: Duration = Duration::from_secs(10);
 
 pub fn checkup(asked: &Checkup) -> CheckupReport {
-    let mut units: Vec<String> = asked.services.iter().flat_map(|s| s.units.iter().cloned()).collect();
-    units.retain(|unit| systemd::is_valid_unit(unit));
-    let states = systemd::show(&units);
-    let problems = match &states {
-        Ok(states) => problems(&asked.services, states),
-        Err(error) => {
-            vec![ServiceProblem { service: "systemd".into(), text: crate::explain(error) }]
-        }
-    };
     CheckupReport {
         format: Version,
         slurm: slurm(),
-        problems,
+        problems: service_problems(&asked.services),
         places: places(&asked.places),
         // Last: it is compared with the clock of whoever reads the answer.
         time: jiff::Timestamp::now(),
+    }
+}
+
+pub(crate) fn service_problems(services: &[ServiceCheck]) -> Vec<ServiceProblem> {
+    let mut units: Vec<String> = services.iter().flat_map(|s| s.units.iter().cloned()).collect();
+    units.retain(|unit| systemd::is_valid_unit(unit));
+    match systemd::show(&units) {
+        Ok(states) => problems(services, &states),
+        Err(error) => vec![ServiceProblem { service: "systemd".into(), text: crate::explain(&error) }],
     }
 }
 
@@ -75,7 +75,7 @@ fn ask(question: &Question) -> Option<String> {
     Some(format!("{}{said}", question.otherwise))
 }
 
-fn last_words(output: &Output) -> String {
+pub(crate) fn last_words(output: &Output) -> String {
     [&output.stderr, &output.stdout]
         .map(|text| process::tail(text, 1))
         .into_iter()
@@ -97,17 +97,20 @@ fn places(paths: &[String]) -> Vec<Place> {
         if !seen.insert(metadata.dev()) {
             continue;
         }
-        if let Ok(room) = rustix::fs::statvfs(path.as_str()) {
-            places.push(Place {
-                path: path.clone(),
-                bytes: room.f_blocks * room.f_frsize,
-                free_bytes: room.f_bavail * room.f_frsize,
-                files: room.f_files,
-                free_files: room.f_favail,
-            });
-        }
+        places.extend(place(path));
     }
     places
+}
+
+pub(crate) fn place(path: &str) -> Option<Place> {
+    let room = rustix::fs::statvfs(path).ok()?;
+    Some(Place {
+        path: path.to_owned(),
+        bytes: room.f_blocks * room.f_frsize,
+        free_bytes: room.f_bavail * room.f_frsize,
+        files: room.f_files,
+        free_files: room.f_favail,
+    })
 }
 
 #[cfg(test)]

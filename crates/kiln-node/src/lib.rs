@@ -11,6 +11,7 @@ pub mod boot;
 mod checkup;
 mod diff;
 pub mod epilog;
+pub mod health;
 mod http;
 mod lock;
 mod managed;

@@ -19,6 +19,8 @@ pub enum SourceError {
     BadVolume(String),
     #[error("`{0}` is not of the form SERVER:/PATH")]
     BadNfs(String),
+    #[error("`{0}` is neither a volume nor an export of the cluster")]
+    OfSite(String),
     #[error("volume `{0}` is not attached to this node")]
     NotAttached(String),
     #[error("volume `{name}` is ambiguous: {found}")]
@@ -46,6 +48,7 @@ pub(crate) fn find(source: &MountSource) -> Result<Source, SourceError> {
             }
         }
         MountSource::Volume(name) => find_volume(name, Path::new("/")),
+        MountSource::Site(mount) => Err(SourceError::OfSite(mount.source.clone())),
     }
 }
 

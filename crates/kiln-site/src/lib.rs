@@ -48,6 +48,7 @@ impl Site<'_> {
             inventory: self.inventory,
             secrets: self.secrets,
             slurm: &self.slurm,
+            node,
             keys,
             role,
             family: Family::of_image(self.spec, found.image),

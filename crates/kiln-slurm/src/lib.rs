@@ -17,6 +17,9 @@ pub mod resume_file;
 pub use command::{LicenseUse, Slurm, Submission};
 pub use error::{Error, Result};
 pub use job::{Job, JobOnNodes, JobState, parse_sacct, parse_squeue};
-pub use node::{BOOT_TIME_ROUNDING, Base, Flag, Flags, LEAVES, Node, REASON, State, parse_node, parse_nodes};
+pub use node::{
+    BOOT_TIME_ROUNDING, Base, Flag, Flags, LEAVES, Node, REASON, State, UNHEALTHY, one_line, parse_node,
+    parse_nodes,
+};
 pub use queue::QueuedJob;
 pub use release::{ParseReleaseError, RebootHook, Release};

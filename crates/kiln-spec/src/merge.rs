@@ -8,11 +8,11 @@ use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
     AccountTable, AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File,
-    MergedGroup, MergedImage, MergedPartition, MergedRebuild, PulpTable, QosTable, ReconcileTable,
-    RolesTable, SlurmTable, SoftwareTable, SourceTable, UserGroupTable, UserTable, image, limits, partition,
-    rebuild, volumes,
+    HealthTable, MergedGroup, MergedImage, MergedPartition, MergedRebuild, MountTable, PulpTable, QosTable,
+    ReconcileTable, RolesTable, SlurmTable, SoftwareTable, SourceTable, SystemTable, TimeTable,
+    UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
 };
-use crate::written::{At, Named, Text};
+use crate::written::{At, List, Named, Text};
 
 /// An `Option` is either optional in the spec too, or was reported as missing or wrong.
 pub(crate) struct Merged {
@@ -40,6 +40,10 @@ pub(crate) struct Merged {
     pub user_groups: Named<UserGroupTable>,
     pub roles: RolesTable,
     pub reconcile: ReconcileTable,
+    pub health: HealthTable,
+    pub mounts: List<MountTable>,
+    pub system: SystemTable,
+    pub time: TimeTable,
 }
 
 pub(crate) fn default_text(value: &str, at: &Range<usize>) -> Text {
@@ -110,5 +114,9 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         user_groups: file.user_group.unwrap_or_default(),
         roles: file.role.unwrap_or_default(),
         reconcile: file.reconcile.unwrap_or_default(),
+        health: file.health.unwrap_or_default(),
+        mounts: file.mount,
+        system: file.system.unwrap_or_default(),
+        time: file.time.unwrap_or_default(),
     }
 }

@@ -75,6 +75,16 @@ tables! {
     elastic_settings: "[compute.a]\nnodes = \"a-[0-1]\"\nimage_update = \"apply\"\nzones = [\"\"]\n\
         elastic = { idle = \"5s\", min = 3, flavors = [\"a\\nb\"] }\n\
         [reconcile]\nevery = \"0s\"\ngrace = \"soon\"\nfailures = 0\n";
+    health_settings: "[health]\nevery = \"0s\"\noff = [\"clocks\"]\ncommands = [\" \"]\n";
+    mounts: "[[mount]]\nsource = \"a b\"\npath = \"scratch\"\ntype = \"NFS\"\noptions = [\"rw,soft\"]\nroles = []\n\
+        [[mount]]\nsource = \"filer:/a\"\npath = \"/etc/site\"\nautomount = true\nrequired = true\n\
+        [[mount]]\nsource = \"filer:/home\"\npath = \"/home\"\n[[mount]]\nsource = \"filer:/b\"\npath = \"/b\"\n\
+        [[mount]]\nsource = \"filer:/c\"\npath = \"/b\"\nroles = [\"login\"]\n[[mount]]\npath = \"/d\"\n";
+    homes_on_a_file_server: "[volumes]\nstate = \"nfs\"\nhome = { mode = \"nfs\", size = \"20 GiB\" }\n";
+    homes_of_two_kinds: "[volumes]\nhome = { mode = \"manage\", source = \"filer:/home\" }\n";
+    system_settings: "[system]\ndns = [\"ns.example.org\"]\nsearch = [\"a b\"]\nproxy = \"http://user:secret@proxy\"\nno_proxy = [\"a b\"]\n\
+        sysctl = { swappiness = 1 }\nlocale = \"de DE\"\njournal = 1\nsyslog = \"log:0\"\ncertificates = [\"ca.pem\"]\n\
+        [time]\nservers = [\"ntp example\"]\nzone = \"../etc/passwd\"\n";
     backup_settings: "[backup]\nat = \"noon\"\nkeep = 0\nsize = \"1 GiB\"\npath = \"backups\"\n";
     accounting_settings: "[accounting]\nhost = \"dbd example\"\nport = 70000\nbackup_host = \"\"\n[slurm.slurmdbd_config]\nPurgeJobAfter = \"12months\"\n";
     accounting_without_host: "[accounting]\nport = 6820\n[slurm.config]\nAccountingStorageHost = \"dbd\"\n";

@@ -17,6 +17,22 @@ fn the_smallest_file_and_its_defaults() {
     ));
 }
 
+/// They are a mount like others, before those that may lie below it.
+#[test]
+fn homes_on_a_file_server() {
+    let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a1\"\n\
+                [volumes]\nhome = { mode = \"nfs\", source = \"filer:/home\", options = [\"vers=4.2\"] }\n\
+                [[mount]]\nsource = \"filer:/projects\"\npath = \"/home/projects\"\n";
+    let spec = kiln_spec::parse(text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(spec.volumes.home, kiln_spec::Volume::None);
+    let [home, projects] = spec.mounts.as_slice() else { panic!("{:?}", spec.mounts) };
+    assert_eq!((home.path.as_str(), home.required, home.roles.len()), ("/home", true, 3));
+    assert_eq!(
+        (projects.path.as_str(), projects.required, projects.roles.len()),
+        ("/home/projects", false, 2)
+    );
+}
+
 #[test]
 fn a_group_stands_where_its_own_header_is() {
     let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.b.override.b1]\nflavor = \"x\"\n\

@@ -11,6 +11,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
 mod forward;
+mod lines;
 mod quote;
 
 pub use forward::Forward;

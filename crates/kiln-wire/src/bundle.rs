@@ -128,6 +128,28 @@ pub enum MountSource {
     Volume(String),
     /// `SERVER:/PATH`
     Nfs(String),
+    /// Whatever `mount` can mount.
+    Site(SiteMount),
+}
+
+/// A file system of the site, as the mount table has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteMount {
+    pub source: String,
+    /// Type of the file system.
+    pub kind: String,
+    pub options: String,
+    /// Mounted when it is first used.
+    pub automount: bool,
+    /// It is an error that it cannot be mounted.
+    pub required: bool,
+}
+
+impl Mount {
+    /// Resources that come later write below its target.
+    pub fn is_written_to(&self) -> bool {
+        !matches!(self.source, MountSource::Site(_)) || self.target == "/home"
+    }
 }
 
 /// Runs when one of the resources in `when_changed` changed in this run, or when `unless` fails.

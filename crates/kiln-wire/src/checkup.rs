@@ -81,6 +81,16 @@ pub struct Place {
     pub free_files: u64,
 }
 
+impl Place {
+    /// Programs that write there fail, or soon will. A large file system is not full because little of it is left in percent, and
+    /// a small one not because it is small; one without a size has no bounds.
+    pub fn is_full(&self) -> bool {
+        let percent = |free: u64, all: u64| (free * 100).checked_div(all).unwrap_or(100);
+        let few = (self.bytes / 100).min(10 << 30).max((100 << 20).min(self.bytes / 20));
+        self.free_bytes < few || percent(self.free_files, self.files) < 1
+    }
+}
+
 impl Format for Checkup {
     const NAME: &'static str = "list of questions for a node";
     const VERSION: u32 = 1;
@@ -94,6 +104,21 @@ impl Format for CheckupReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_system_is_full_by_its_size() {
+        const MIB: u64 = 1 << 20;
+        let full = |bytes: u64, free_bytes: u64, files: u64, free_files: u64| {
+            Place { path: "/".into(), bytes: bytes * MIB, free_bytes: free_bytes * MIB, files, free_files }
+                .is_full()
+        };
+        assert!(full(100_000, 900, 0, 0) && !full(100_000, 1100, 0, 0), "1 %");
+        assert!(!full(10_000_000, 20_000, 0, 0), "20 GiB are enough anywhere");
+        assert!(full(5000, 90, 0, 0) && !full(5000, 110, 0, 0), "100 MiB");
+        assert!(full(60, 2, 0, 0) && !full(60, 10, 0, 0), "a small one");
+        assert!(full(100_000, 50_000, 1000, 9) && !full(100_000, 50_000, 1000, 10), "files");
+        assert!(!full(0, 0, 0, 0), "no bounds");
+    }
 
     #[test]
     fn what_is_written_is_read() {

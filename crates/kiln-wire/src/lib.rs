@@ -15,6 +15,7 @@ mod event;
 mod fleet_file;
 mod format;
 pub mod health;
+pub mod health_check;
 pub mod identity;
 mod known_instances;
 pub mod labels;

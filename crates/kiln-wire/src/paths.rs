@@ -43,6 +43,11 @@ pub const RESTORING: &str = "/var/lib/state/restore-under-way";
 /// On control, on the state volume.
 pub const SLURMCTLD_STATE: &str = "/var/lib/state/slurmctld";
 
+/// On compute nodes: what Slurm's health check looks at.
+pub const HEALTH_CHECK: &str = "/etc/kiln/health.json";
+/// On compute nodes, until the next boot: the last health check found nothing, and Slurm has no drain for the node.
+pub const HEALTHY: &str = "/run/kiln-healthy";
+
 /// The programs that slurm.conf names. It cannot give a hook arguments; the binary knows by the name it is called by
 /// which one it is.
 pub mod hook {
@@ -52,5 +57,7 @@ pub mod hook {
     /// On compute nodes; a directory of its own, because slurm.conf names all of its files.
     pub const EPILOGS: &str = "/usr/local/libexec/kiln/epilog.d/*";
     pub const EPILOG: &str = "/usr/local/libexec/kiln/epilog.d/kiln-epilog";
+    /// On compute nodes.
+    pub const HEALTH: &str = "/usr/local/libexec/kiln/kiln-health";
     pub const RESUME_FAIL: &str = "/usr/local/libexec/kiln/kiln-resume-fail";
 }

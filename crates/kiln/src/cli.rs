@@ -73,6 +73,7 @@ pub enum Verb {
     Dashboard(verbs::dashboard::Dashboard),
     Ssh(verbs::ssh::Ssh),
     Console(verbs::console::Console),
+    Logs(verbs::logs::Logs),
     Exec(verbs::exec::Exec),
     Plan(verbs::plan::Plan),
     Apply(verbs::apply::Apply),

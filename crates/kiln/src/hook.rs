@@ -15,8 +15,13 @@ pub fn run() -> Option<ExitCode> {
     let spools = paths::SPOOLS.map(Path::new);
     let paths = HookPaths { spools: &spools, fleet: Path::new(paths::FLEET_FILE) };
     let name = Path::new(&name).file_name()?.to_str()?;
-    if name == "kiln-epilog" {
-        kiln_node::epilog::run();
+    let on_node: Option<fn()> = match name {
+        "kiln-epilog" => Some(kiln_node::epilog::run),
+        "kiln-health" => Some(kiln_node::health::run),
+        _ => None,
+    };
+    if let Some(run) = on_node {
+        run();
         return Some(ExitCode::SUCCESS);
     }
     let accepted = match name {

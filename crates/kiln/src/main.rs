@@ -12,6 +12,7 @@ mod input;
 mod live;
 mod printer;
 mod progress;
+mod since;
 mod stop;
 mod table;
 mod verbs;

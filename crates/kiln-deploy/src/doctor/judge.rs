@@ -102,7 +102,8 @@ fn nodes(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let is_fine = |verdict: &str| verdict == "ok" || verdict == ASLEEP;
     for node in status.nodes.iter().filter(|node| !is_fine(&node.verdict) && !said(&node.verdict)) {
-        let reason = node.reason.as_ref().filter(|_| node.since.is_none() && !node.is_leaving());
+        let is_told = node.since.is_some() || node.is_leaving() || node.is_unhealthy();
+        let reason = node.reason.as_ref().filter(|_| !is_told);
         let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
         let text = format!("{}{reason}", node.verdict);
         let (severity, advice) = match (node.wrong, node.role == Role::Compute.as_str()) {
@@ -112,6 +113,10 @@ fn nodes(evidence: &Evidence<'_>) -> Vec<Finding> {
             }
             (false, true) => (Severity::Note, "`kiln rebuild` moves it through Slurm"),
             (false, false) => (Severity::Note, "`kiln plan` shows what `kiln up` does about it"),
+            (true, true) if node.is_unhealthy() => (
+                Severity::Broken,
+                "mend it, and it comes back by itself; `kiln ssh NODE kiln node check` looks again",
+            ),
             (true, true) => (Severity::Broken, "`kiln doctor NODE` explains it"),
             (true, false) => (Severity::Broken, "`kiln plan` shows what `kiln up` does about it"),
         };
@@ -147,7 +152,7 @@ fn rooms_and_clocks(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
 fn room(place: &Place) -> Option<(Severity, String)> {
     let percent = |free: u64, all: u64| (free * 100).checked_div(all).unwrap_or(100);
     let (bytes, files) = (percent(place.free_bytes, place.bytes), percent(place.free_files, place.files));
-    let severity = if bytes < 1 || files < 1 || place.free_bytes < GIB / 10 {
+    let severity = if place.is_full() {
         Severity::Broken
     } else if (bytes < 10 && place.free_bytes < 20 * GIB) || files < 5 {
         Severity::Warning

@@ -255,3 +255,13 @@ fn that_the_cluster_sleeps_is_said_once() {
     assert!(said[0].starts_with("note c: is asleep since "), "{said:?}");
     assert_eq!(said.len(), 1, "{said:?}");
 }
+
+#[test]
+fn an_unhealthy_node_is_told_once() {
+    let observed = whole();
+    let mut found = evidence(&observed);
+    let mut ill = node("s-0", "unhealthy: /home is not mounted", true);
+    ill.reason = Some("kiln: health: /home is not mounted".into());
+    found.status.nodes = vec![ill];
+    assert_eq!(shown(&found), ["broken s-0: unhealthy: /home is not mounted"]);
+}

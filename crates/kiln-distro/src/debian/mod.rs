@@ -53,7 +53,9 @@ pub const DEBIAN: Family = Family {
         "users",
         "video",
     ],
+    update_certificates: &["update-ca-certificates"],
     paths: Paths {
+        certificates: "/usr/local/share/ca-certificates",
         environment: "/etc/default",
         locale: "/etc/default/locale",
         mariadb: "/etc/mysql/mariadb.conf.d/60-kiln.cnf",

@@ -52,7 +52,9 @@ pub const EL: Family = Family {
         "video",
         "wheel",
     ],
+    update_certificates: &["update-ca-trust"],
     paths: Paths {
+        certificates: "/etc/pki/ca-trust/source/anchors",
         environment: "/etc/sysconfig",
         locale: "/etc/locale.conf",
         // Behind mariadb-server.cnf, which names a data directory.

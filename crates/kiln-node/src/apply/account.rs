@@ -6,6 +6,9 @@
 //! is locked, and unlocked when it comes back; the home directory stays. Users that were there before Kiln
 //! are never locked.
 
+use std::io::ErrorKind;
+
+use kiln_wire::Outcome;
 use kiln_wire::bundle::{Group, User};
 
 use super::ApplyError;
@@ -14,7 +17,7 @@ use super::usermod;
 use crate::accounts::{GroupEntry, ShadowEntry, UserEntry, is_valid_name};
 use crate::process;
 use crate::state::MadeUser;
-use crate::tree::Owner;
+use crate::tree::{Owner, TreeError};
 use crate::verdict::Verdict;
 
 const SKELETON: &str = "/etc/skel";
@@ -59,8 +62,22 @@ pub(super) fn apply_user(session: &mut Session, user: &User) -> Result<Verdict, 
         }
         Some(found) => changes.extend(modify_user(session, user, &found)?),
     }
-    if user.make_home && make_home(session, user)? {
-        changes.push("home".into());
+    let mut refused = None;
+    if user.make_home {
+        match make_home(session, user) {
+            Ok(true) => changes.push("home".into()),
+            Ok(false) => {}
+            // Root may write everywhere but on a file server that takes root for nobody: its homes are the site's to make.
+            Err(ApplyError::Tree(TreeError::Io { source, .. }))
+                if source.kind() == ErrorKind::PermissionDenied =>
+            {
+                refused = Some("the file server does not let root make the home".to_owned());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if let Some(why) = refused.filter(|_| changes.is_empty()) {
+        return Ok(Verdict::new(Outcome::Skipped, why));
     }
     if changes.is_empty() { Ok(Verdict::unchanged()) } else { Ok(Verdict::changed(changes.join(", "))) }
 }

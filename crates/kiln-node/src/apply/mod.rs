@@ -11,6 +11,7 @@ mod mount;
 mod removal;
 mod service;
 mod session;
+mod site_mount;
 mod slurm_accounts;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ use kiln_wire::bundle::{Mount, MountSource};
 use super::ApplyError;
 use super::growth::Growth;
 use super::session::Session;
+use super::site_mount;
 use crate::managed;
 use crate::mounts::{self, Mounted, Source};
 use crate::process;
@@ -28,6 +29,11 @@ pub(super) fn check(mount: &Mount) -> Result<(), ApplyError> {
 }
 
 pub(super) fn apply(session: &mut Session, mount: &Mount, id: &str) -> Result<Verdict, ApplyError> {
+    let MountSource::Site(site) = &mount.source else { return apply_volume(session, mount, id) };
+    site_mount::apply(session, &mount.target, site)
+}
+
+fn apply_volume(session: &mut Session, mount: &Mount, id: &str) -> Result<Verdict, ApplyError> {
     let source = mounts::find(&mount.source)?;
     let mut changes = Vec::new();
     let mut is_formatted = false;
@@ -139,7 +145,7 @@ fn stop_residents(session: &mut Session, id: &str) -> Result<Vec<String>, ApplyE
     Ok(stopped)
 }
 
-fn make_target(session: &Session, target: &str) -> Result<(), ApplyError> {
+pub(super) fn make_target(session: &Session, target: &str) -> Result<(), ApplyError> {
     let entry = session.tree.make_entry(target)?;
     if entry.stat()?.is_none() {
         entry.make_directory(0o755, process_owner())?;
@@ -269,7 +275,7 @@ fn uuid(device: &str) -> Result<String, ApplyError> {
 }
 
 /// Whether the line had to be set.
-fn set_line(session: &mut Session, target: &str, line: &str) -> Result<bool, ApplyError> {
+pub(super) fn set_line(session: &mut Session, target: &str, line: &str) -> Result<bool, ApplyError> {
     let text = read_fstab(session)?;
     let mut lines = managed::lines(&text);
     if lines.contains(&line) {
@@ -298,7 +304,7 @@ fn write_fstab(session: &mut Session, text: &str) -> Result<(), ApplyError> {
     Ok(session.tree.make_entry(FSTAB)?.write(text.as_bytes(), 0o644, process_owner())?)
 }
 
-fn reading_mounts(source: std::io::Error) -> ApplyError {
+pub(super) fn reading_mounts(source: std::io::Error) -> ApplyError {
     ApplyError::Io { doing: "read the table of mounts".into(), source }
 }
 

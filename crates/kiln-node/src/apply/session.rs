@@ -102,7 +102,9 @@ impl Session {
         let id = resource.id();
         match verdict.outcome {
             Outcome::Failed => {
-                if let Resource::Mount(_) = resource {
+                if let Resource::Mount(mount) = resource
+                    && mount.is_written_to()
+                {
                     self.unmounted = Some(id.clone());
                 }
                 self.failed.push(id);

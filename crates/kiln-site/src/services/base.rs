@@ -45,7 +45,7 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
                 .secret(),
         ),
         Resource::File(file("/etc/ssh/ssh_host_ed25519_key.pub", format!("{}\n", keys.ssh_host_public))),
-        Resource::File(file(context.family.paths.locale, "LANG=C.UTF-8\n")),
+        Resource::File(file(context.family.paths.locale, format!("LANG={}\n", context.spec.system.locale))),
         Resource::File(file("/etc/ssh/kiln-keys/root", format!("{}\n", context.secrets.ssh_public_key))),
     ]
 }

@@ -14,12 +14,16 @@ pub const JOURNAL: Service = Service {
     ..Service::EMPTY
 };
 
-fn resources(_: &Context<'_>) -> Vec<Resource> {
+fn resources(context: &Context<'_>) -> Vec<Resource> {
+    let system = &context.spec.system;
+    // rsyslog has no other way to them on every system.
+    let forward = if system.syslog.is_some() { "ForwardToSyslog=yes\n" } else { "" };
+    let text = format!(
+        "# Written by Kiln: keep the journal across reboots, within bounds.\n[Journal]\nStorage=persistent\nSystemMaxUse={}M\n{forward}",
+        system.journal_mib
+    );
     vec![
-        Resource::File(file(
-            "/etc/systemd/journald.conf.d/kiln.conf",
-            "# Written by Kiln: keep the journal across reboots, within bounds.\n[Journal]\nStorage=persistent\nSystemMaxUse=200M\n",
-        )),
+        Resource::File(file("/etc/systemd/journald.conf.d/kiln.conf", text)),
         Resource::Service(service(UNIT, &["file:/etc/systemd/journald.conf.d/kiln.conf"]).running_only()),
     ]
 }

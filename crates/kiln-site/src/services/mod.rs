@@ -6,6 +6,8 @@ mod service;
 pub mod accounting;
 mod backup;
 mod base;
+mod certificates;
+mod health_check;
 mod hooks;
 mod hosts;
 mod job_access;
@@ -13,9 +15,11 @@ mod journal;
 mod kilnd;
 mod limits;
 mod metadata;
+mod mounts;
 mod munge;
 mod nfs_client;
 mod nfs_server;
+mod settings;
 mod site_files;
 mod slurm;
 pub mod slurm_accounts;
@@ -23,6 +27,7 @@ mod slurmctld;
 mod slurmd;
 mod sshd;
 mod storage;
+mod syslog;
 mod time;
 mod users;
 
@@ -47,8 +52,13 @@ const CONTROL: &[&Service] = &[
     &journal::JOURNAL,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
+    &mounts::NFS_MOUNTS,
     // The first that runs: behind the mounts, of which systemd is to be told as well.
     &time::TIME,
+    &time::TIME_ZONE,
+    &certificates::CERTIFICATES,
+    &settings::SETTINGS,
+    &syslog::SYSLOG,
     &nfs_server::NFS_SERVER,
     // Before all that a change of the database must not touch.
     &accounting::PLACE,
@@ -70,6 +80,7 @@ const CONTROL: &[&Service] = &[
     &kilnd::KILND,
     &backup::BACKUP,
     &site_files::SITE_FILES,
+    &mounts::MOUNTS,
 ];
 
 const LOGIN: &[&Service] = &[
@@ -78,8 +89,13 @@ const LOGIN: &[&Service] = &[
     &journal::JOURNAL,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
+    &mounts::NFS_MOUNTS,
     // The first that runs: behind the mounts, of which systemd is to be told as well.
     &time::TIME,
+    &time::TIME_ZONE,
+    &certificates::CERTIFICATES,
+    &settings::SETTINGS,
+    &syslog::SYSLOG,
     &munge::MUNGE,
     // Before the users, who must not find the metadata open.
     &metadata::METADATA,
@@ -88,6 +104,7 @@ const LOGIN: &[&Service] = &[
     &limits::LIMITS,
     &slurm::SLURM,
     &site_files::SITE_FILES,
+    &mounts::MOUNTS,
 ];
 
 const COMPUTE: &[&Service] = &[
@@ -96,8 +113,13 @@ const COMPUTE: &[&Service] = &[
     &journal::JOURNAL,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
+    &mounts::NFS_MOUNTS,
     // The first that runs: behind the mounts, of which systemd is to be told as well.
     &time::TIME,
+    &time::TIME_ZONE,
+    &certificates::CERTIFICATES,
+    &settings::SETTINGS,
+    &syslog::SYSLOG,
     &munge::MUNGE,
     // Before the users, who must not find the metadata open.
     &metadata::METADATA,
@@ -108,6 +130,8 @@ const COMPUTE: &[&Service] = &[
     &limits::LIMITS,
     &slurm::SLURM,
     &site_files::SITE_FILES,
+    &mounts::MOUNTS,
+    &health_check::HEALTH_CHECK,
     // Last: a node that could not be configured must not take jobs.
     &slurmd::SLURMD,
 ];
@@ -140,7 +164,7 @@ pub fn packages(spec: &Spec, family: &Family, roles: &[Role], present: &[Role]) 
     roles
         .iter()
         .flat_map(|role| services(*role).map(move |service| (*role, *service)))
-        .filter(|(role, service)| !present.contains(role) || service.wanted.is_some())
+        .filter(|(role, service)| !present.contains(role) || !service.is_everywhere())
         .flat_map(|(role, service)| (service.software)(role))
         .flat_map(|software| family.packages(software))
         .collect()
@@ -169,23 +193,25 @@ pub fn units_of_image(family: &Family) -> (Vec<&'static str>, Vec<&'static str>)
 
 /// How a node of this role is asked whether its services work. Services without anything to ask are left out.
 pub fn checks(spec: &Spec, role: Role, family: &Family) -> Vec<ServiceCheck> {
-    let check = |service: &&Service| {
-        let units = service.units.iter().filter(|unit| unit.starts != Starts::Never);
-        ServiceCheck {
-            service: service.name.to_string(),
-            units: units.map(|unit| family.unit(unit.name).to_string()).collect(),
-            questions: (service.health)(spec, role),
-        }
-    };
     let ask = |ask: &kiln_distro::Ask| Question::new(ask.complaint, ask.command);
     let system = ServiceCheck {
         service: "system".to_string(),
         units: Vec::new(),
         questions: family.checks.iter().map(ask).collect(),
     };
-    let services = of(role).iter().filter(|service| service.is_wanted(spec)).map(check);
+    let services = of(role).iter().filter(|service| service.is_wanted(spec));
+    let services = services.map(|service| check_of(service, spec, role, family));
     let checks = std::iter::once(system).chain(services);
     checks.filter(|check| !check.units.is_empty() || !check.questions.is_empty()).collect()
+}
+
+fn check_of(service: &Service, spec: &Spec, role: Role, family: &Family) -> ServiceCheck {
+    let units = service.units.iter().filter(|unit| unit.starts != Starts::Never);
+    ServiceCheck {
+        service: service.name.to_string(),
+        units: units.map(|unit| family.unit(unit.name).to_string()).collect(),
+        questions: (service.health)(spec, role),
+    }
 }
 
 /// The units to stop before a node of this role is taken away, in the order in which to stop them.

@@ -18,6 +18,7 @@ pub const MUNGE: Service = Service {
     secrets: &[MUNGE_KEY],
     leftovers: &[KEY_FILE],
     resources,
+    for_jobs: true,
     health,
     ..Service::EMPTY
 };

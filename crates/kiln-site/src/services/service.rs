@@ -18,6 +18,8 @@ pub struct Service {
     pub name: &'static str,
     /// Whether a cluster has it; `None`: every cluster does.
     pub wanted: Option<fn(&Spec) -> bool>,
+    /// Whether the file asks for it; `None`: every cluster has it. Only images of files that do have its software.
+    pub asked_for: Option<fn(&Spec) -> bool>,
     /// What the image of a node of this role must have.
     pub software: fn(Role) -> &'static [&'static str],
     /// Whom its units run as. They do not start where the image has them with other numbers.
@@ -31,6 +33,8 @@ pub struct Service {
     pub leftovers: &'static [&'static str],
     /// Its part of a node's bundle, in the order in which it is applied.
     pub resources: fn(&Context<'_>) -> Vec<Resource>,
+    /// Jobs fail without it: Slurm's health check asks for it, too, and drains a compute node where it does not work.
+    pub for_jobs: bool,
     /// What a node of this role is asked to see that it works, besides that its units run.
     pub health: fn(&Spec, Role) -> Vec<Question>,
 }
@@ -41,6 +45,7 @@ pub struct Context<'a> {
     pub inventory: &'a Inventory,
     pub secrets: &'a Secrets,
     pub slurm: &'a SlurmConf,
+    pub node: &'a str,
     /// The node's own.
     pub keys: &'a NodeKeys,
     pub role: Role,
@@ -110,6 +115,7 @@ impl Service {
     pub const EMPTY: Service = Service {
         name: "",
         wanted: None,
+        asked_for: None,
         software: |_| &[],
         users: &[],
         units: &[],
@@ -118,11 +124,18 @@ impl Service {
         secrets: &[],
         leftovers: &[],
         resources: |_| Vec::new(),
+        for_jobs: false,
         health: |_, _| Vec::new(),
     };
 
     pub fn is_wanted(&self, spec: &Spec) -> bool {
-        self.wanted.is_none_or(|wanted| wanted(spec))
+        let is_so = |condition: Option<fn(&Spec) -> bool>| condition.is_none_or(|holds| holds(spec));
+        is_so(self.wanted) && is_so(self.asked_for)
+    }
+
+    /// Whether every cluster has it, whatever its cloud and its file.
+    pub(super) fn is_everywhere(&self) -> bool {
+        self.wanted.is_none() && self.asked_for.is_none()
     }
 
     pub(crate) fn bundle_part(&self, context: &Context<'_>) -> Vec<Resource> {

@@ -8,17 +8,17 @@ use kiln_wire::checkup::Question;
 use kiln_wire::make::directory;
 use kiln_wire::paths::SHARE;
 
-use super::{Context, Service};
+use super::{Context, Service, mounts};
 use crate::volumes::{Purpose, exists, has_backup_volume, volume_name};
 
 pub const STORAGE: Service = Service { name: "storage", resources, health, ..Service::EMPTY };
 
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     if context.role != Role::Control {
-        return home(context).into_iter().collect();
+        return mounts::home(context).or_else(|| home(context)).into_iter().collect();
     }
-    let mut resources: Vec<Resource> =
-        Purpose::ALL.into_iter().filter_map(|purpose| volume(context, purpose)).collect();
+    let volumes = Purpose::ALL.into_iter().filter_map(|purpose| volume(context, purpose));
+    let mut resources: Vec<Resource> = volumes.chain(mounts::home(context)).collect();
     resources.push(directory(&format!("{SHARE}/bundles"), "root", 0o755));
     resources
 }

@@ -1,19 +1,64 @@
-//! Time synchronisation: MUNGE refuses credentials whose time is minutes off, and logs of several nodes are read together. The
-//! image's own servers are used; a site that has others replaces the file of chrony.
+//! Time synchronisation: MUNGE refuses credentials whose time is minutes off, and logs of several nodes are read together. And
+//! the time zone in which nodes show it.
 
 use kiln_spec::{Role, Spec};
+use kiln_wire::Resource;
+use kiln_wire::bundle::Link;
 use kiln_wire::checkup::Question;
+use kiln_wire::make::{directory, file, service};
 
-use super::{Service, Starts, Unit};
+use super::{Context, Service, Starts, Unit};
 
 pub const TIME: Service = Service {
     name: "time",
     wanted: Some(|spec| spec.cloud.facts().has_kernels),
     software: |_| &["chrony"],
-    units: &[Unit::new("chronyd.service").starts(Starts::WithSystem)],
+    units: &[Unit::new(UNIT).starts(Starts::WithSystem)],
+    resources,
     health,
     ..Service::EMPTY
 };
+
+pub const TIME_ZONE: Service = Service {
+    name: "time zone",
+    asked_for: Some(|spec| spec.time.zone.is_some()),
+    software: |_| &["tzdata"],
+    resources: |context| {
+        let zone = context.spec.time.zone.iter();
+        let link = |zone: &String| Link {
+            path: "/etc/localtime".into(),
+            target: format!("/usr/share/zoneinfo/{zone}"),
+        };
+        zone.map(|zone| Resource::Link(link(zone))).collect()
+    },
+    ..Service::EMPTY
+};
+
+const UNIT: &str = "chronyd.service";
+/// A file of its own: without it, the image's servers are used again. Where Debian's AppArmor lets chronyd read.
+const FOLDER: &str = "/etc/chrony";
+const CONF: &str = "/etc/chrony/kiln.conf";
+
+fn resources(context: &Context<'_>) -> Vec<Resource> {
+    let unit = context.family.unit(UNIT);
+    let drop_in = format!("/etc/systemd/system/{unit}.d/kiln.conf");
+    let mut resources = vec![directory(FOLDER, "root", 0o755)];
+    if !context.spec.time.servers.is_empty() {
+        let servers = context.spec.time.servers.iter().map(|server| format!("server {server} iburst\n"));
+        let conf = format!(
+            "# Written by Kiln.\n{}driftfile /var/lib/chrony/chrony.drift\nmakestep 1 3\nrtcsync\n",
+            servers.collect::<String>()
+        );
+        let text = format!(
+            "# Written by Kiln: the servers of cluster.toml.\n[Service]\nExecStart=\nExecStart=/usr/sbin/chronyd -F 1 -f {CONF}\n"
+        );
+        resources.extend([Resource::File(file(drop_in, text)), Resource::File(file(CONF, conf))]);
+    }
+    let watched: Vec<String> = resources.iter().map(Resource::id).collect();
+    let watched: Vec<&str> = watched.iter().map(String::as_str).collect();
+    resources.push(Resource::Service(service(unit, &watched)));
+    resources
+}
 
 fn health(_: &Spec, _: Role) -> Vec<Question> {
     let question = Question::new("the clock is not synchronised", &["chronyc", "tracking"]);

@@ -5,7 +5,7 @@ use kiln_wire::Resource;
 use kiln_wire::bundle::{Group, User};
 use kiln_wire::make::file;
 
-use super::{Context, Service};
+use super::{Context, Service, mounts};
 use crate::service_users::ServiceUser;
 use crate::volumes::{Purpose, exists};
 
@@ -14,7 +14,8 @@ pub const USERS: Service = Service { name: "users", software: |_| &["sudo"], res
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     let spec = context.spec;
     // Of the nodes that share the home directories one makes them.
-    let make_home = context.role == Role::Control || !exists(spec, Purpose::Home);
+    let shared = exists(spec, Purpose::Home) || mounts::has_home(spec, context.role);
+    let make_home = context.role == Role::Control || !shared;
     let mut resources = groups(context);
     for user in &spec.users {
         resources.push(Resource::Group(Group {

@@ -101,6 +101,10 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         ("SchedulerType", "sched/backfill".into()),
         ("SelectType", "select/cons_tres".into()),
         ("SelectTypeParameters", "CR_Core_Memory".into()),
+        // On all nodes that answer: one that was drained for its health is to come back.
+        ("HealthCheckProgram", hook::HEALTH.into()),
+        ("HealthCheckInterval", spec.health.every.as_secs().to_string()),
+        ("HealthCheckNodeState", "ANY".into()),
     ]);
     // Local instances share the host's cores and have no cgroups to delegate.
     own.extend(if spec.cloud.facts().delegates_cgroups {
@@ -292,16 +296,54 @@ fn rebuild_tier(spec: &Spec) -> Option<u64> {
 /// What the leanest node of a partition has per CPU.
 fn memory_per_cpu(spec: &Spec, inventory: &Inventory, partition: &Partition) -> Option<u64> {
     let groups = partition.groups.iter().filter_map(|name| spec.compute_group(name));
-    let number = |config: &BTreeMap<String, String>, key: &str| {
-        let set = config.iter().find(|(k, _)| k.eq_ignore_ascii_case(key));
-        set.map(|(_, value)| value.parse::<u64>().ok())
-    };
     let per_cpu = |group: &Group, name: &String| -> Option<u64> {
-        let facts = inventory.nodes.get(name)?;
-        let config = group.node_config(name);
-        let cpus = number(&config, "CPUs").unwrap_or(Some(u64::from(facts.cpus)))?;
-        let memory = number(&config, "RealMemory").unwrap_or(Some(facts.real_memory_mib))?;
+        let (cpus, memory) = promised(group, name, inventory)?;
         memory.checked_div(cpus).filter(|mib| *mib > 0)
     };
     groups.flat_map(|group| group.nodes.iter().filter_map(move |name| per_cpu(group, name))).min()
+}
+
+/// CPUs and MiB of memory that slurm.conf has of a node.
+pub fn promised(group: &Group, node: &str, inventory: &Inventory) -> Option<(u64, u64)> {
+    let facts = inventory.nodes.get(node)?;
+    let config = group.node_config(node);
+    let number = |key: &str, of_flavor: u64| match value_of(&config, key) {
+        Some(value) => value.parse::<u64>().ok(),
+        None => Some(of_flavor),
+    };
+    Some((number("CPUs", u64::from(facts.cpus))?, number("RealMemory", facts.real_memory_mib)?))
+}
+
+/// How many GPUs `Gres` of a node's settings has: `gpu:2`, `gpu:a100:4,shard:8`, `gpu`.
+pub fn gpus(node_config: &BTreeMap<String, String>) -> u32 {
+    let gres = value_of(node_config, "Gres").unwrap_or_default();
+    let count = |one: &str| -> u32 {
+        let words: Vec<&str> = one.trim().split(['(', ':']).collect();
+        match words.as_slice() {
+            ["gpu"] => 1,
+            ["gpu", count] | ["gpu", _, count, ..] => count.parse().unwrap_or(1),
+            _ => 0,
+        }
+    };
+    gres.split(',').map(count).sum()
+}
+
+fn value_of<'c>(config: &'c BTreeMap<String, String>, key: &str) -> Option<&'c str> {
+    config.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, value)| value.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_are_counted() {
+        let count = |gres: &str| gpus(&BTreeMap::from([("gres".to_string(), gres.to_string())]));
+        for (gres, wanted) in
+            [("gpu:2", 2), ("gpu:a100:4,shard:8", 4), ("gpu", 1), ("gpu:a:1,gpu:b:2", 3), ("nic:2", 0)]
+        {
+            assert_eq!(count(gres), wanted, "{gres}");
+        }
+        assert_eq!(gpus(&BTreeMap::new()), 0);
+    }
 }

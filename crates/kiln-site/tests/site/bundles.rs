@@ -187,3 +187,99 @@ fn only_volumes_of_kilns_own_are_formatted() {
     let formatted: BTreeMap<String, bool> = mounts.collect();
     assert_eq!((formatted["/home"], formatted["/var/lib/state"]), (false, true), "{formatted:?}");
 }
+
+/// A node of the file with these tables added.
+fn with(tables: &str, cloud: &str, node: &str) -> Bundle {
+    let text = FILE.replace("kind = \"local\"", cloud);
+    let text = text.replace("[login.login]", "[image.default]\nprebuilt = \"fat\"\n[login.login]");
+    let spec = kiln_spec::parse(&(text + tables), "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    let (inventory, secrets) = (inventory(&spec, Release::new(24, 11, 5)), secrets());
+    site(&spec, &inventory, &secrets).bundle(node, &keys(node)).unwrap()
+}
+
+const OPENSTACK: &str = "kind = \"openstack\"\nsubnet = \"10.0.0.0/24\"";
+
+fn file_of(bundle: &Bundle, path: &str) -> Option<String> {
+    bundle.resources.iter().find_map(|resource| match resource {
+        Resource::File(file) if file.path == path => Some(file.content.clone()),
+        _ => None,
+    })
+}
+
+/// Where nodes have no kernel of their own, nobody looks at the host's CPUs, memory and clock.
+#[test]
+fn a_health_check_looks_at_what_the_node_has() {
+    let of = |tables: &str, cloud: &str, node: &str| {
+        let bundle = with(tables, cloud, node);
+        let json = file_of(&bundle, "/etc/kiln/health.json").unwrap();
+        let check: kiln_wire::health_check::HealthCheck = serde_json::from_str(&json).unwrap();
+        check
+    };
+    let plain = of("", "kind = \"local\"", "standard-0");
+    assert!(plain.size.is_none() && !plain.clock && plain.bundle && plain.gpus == 0);
+    assert_eq!(plain.mounts.iter().map(|m| m.path.as_str()).collect::<Vec<_>>(), ["/home"]);
+    assert_eq!(plain.services.iter().map(|s| s.service.as_str()).collect::<Vec<_>>(), ["munge"]);
+
+    let tables = "[health]\noff = [\"bundle\", \"services\"]\ncommands = [\"true\"]\n[[mount]]\nsource = \"f:/s\"\npath = \"/s\"\nrequired = true\n\
+                  [[mount]]\nsource = \"f:/t\"\npath = \"/t\"\n";
+    let full = of(tables, OPENSTACK, "extra-0");
+    let size = full.size.unwrap();
+    assert_eq!((size.cpus, size.memory_mib), (2, 500), "as slurm.conf has it");
+    assert!(full.clock && !full.bundle && full.services.is_empty());
+    assert_eq!(full.mounts.iter().map(|m| m.path.as_str()).collect::<Vec<_>>(), ["/home", "/s"]);
+    assert_eq!(full.commands, ["true"]);
+    assert_eq!(file_of(&with("", OPENSTACK, "login-0"), "/etc/kiln/health.json"), None);
+}
+
+#[test]
+fn mounts_of_the_site_come_behind_its_files_and_before_slurmd() {
+    let tables = "[volumes]\nhome = { mode = \"nfs\", source = \"filer:/home\" }\n\
+                  [[mount]]\nsource = \"filer:/scratch\"\npath = \"/scratch\"\nroles = [\"compute\"]\n";
+    let ids = |node: &str| -> Vec<String> {
+        let wanted =
+            ["mount:/home", "user:alice", "file:/etc/motd", "mount:/scratch", "service:slurmd.service"];
+        let bundle = with(tables, "kind = \"local\"", node);
+        bundle.resources.iter().map(Resource::id).filter(|id| wanted.contains(&id.as_str())).collect()
+    };
+    assert_eq!(
+        ids("standard-0"),
+        ["mount:/home", "user:alice", "file:/etc/motd", "mount:/scratch", "service:slurmd.service"]
+    );
+    assert_eq!(ids("login-0"), ["mount:/home", "user:alice"]);
+    assert_eq!(ids("control"), ["mount:/home", "user:alice"]);
+    let makes_home = |node: &str| {
+        let bundle = with(tables, "kind = \"local\"", node);
+        bundle
+            .resources
+            .iter()
+            .any(|r| matches!(r, Resource::User(user) if user.name == "alice" && user.make_home))
+    };
+    assert!(makes_home("control") && !makes_home("login-0") && !makes_home("standard-0"));
+}
+
+#[test]
+fn settings_of_the_system() {
+    let tables = "[time]\nservers = [\"ntp.example.org\"]\nzone = \"Europe/Berlin\"\n\
+                  [system]\ndns = [\"192.0.2.53\"]\nsearch = [\"example.org\"]\nproxy = \"http://proxy:3128\"\nno_proxy = [\".example.org\"]\n\
+                  sysctl = { \"vm.swappiness\" = 1 }\nlocale = \"de_DE.UTF-8\"\njournal = 50\nsyslog = \"log.example.org\"\n";
+    let bundle = with(tables, OPENSTACK, "standard-0");
+    let shown = [
+        "/etc/chrony/kiln.conf",
+        "/etc/systemd/system/chrony.service.d/kiln.conf",
+        "/etc/resolv.conf",
+        "/etc/profile.d/kiln-proxy.sh",
+        "/etc/sysctl.d/90-kiln.conf",
+        "/etc/default/locale",
+        "/etc/systemd/journald.conf.d/kiln.conf",
+        "/etc/rsyslog.d/90-kiln.conf",
+    ]
+    .map(|path| format!("== {path}\n{}", file_of(&bundle, path).unwrap_or_default()));
+    insta::assert_snapshot!(shown.concat());
+    let zone = |r: &Resource| matches!(r, Resource::Link(link) if link.target == "/usr/share/zoneinfo/Europe/Berlin");
+    assert!(bundle.resources.iter().any(zone));
+    // The local cloud's nodes have their host's clock and kernel.
+    let local = with(tables, "kind = \"local\"", "standard-0");
+    for path in ["/etc/chrony/kiln.conf", "/etc/sysctl.d/90-kiln.conf"] {
+        assert_eq!(file_of(&local, path), None, "{path}");
+    }
+}

@@ -6,7 +6,7 @@ use kiln_spec::hostlist;
 
 use super::Slurm;
 use crate::error::{Error, Result};
-use crate::node::{Node, parse_nodes};
+use crate::node::{Node, one_line, parse_nodes};
 use crate::oneliner::field;
 
 impl Slurm {
@@ -117,7 +117,7 @@ impl Slurm {
 
     /// Drains, calls the reboot hook, and puts the node into service again.
     pub async fn reboot_asap(&self, node: &str, reason: &str) -> Result<()> {
-        let reason = format!("reason={}", plain(reason));
+        let reason = format!("reason={}", one_line(reason));
         self.call("scontrol", &["reboot", "ASAP", "nextstate=RESUME", &reason, node]).await.map(drop)
     }
 
@@ -135,25 +135,9 @@ impl Slurm {
 
     async fn update(&self, node: &str, state: &str, reason: Option<&str>) -> Result<()> {
         let name = format!("nodename={node}");
-        let reason = reason.map(|reason| format!("reason={}", plain(reason)));
+        let reason = reason.map(|reason| format!("reason={}", one_line(reason)));
         let mut arguments = vec!["update", name.as_str(), state];
         arguments.extend(reason.as_deref());
         self.call("scontrol", &arguments).await.map(drop)
-    }
-}
-
-/// A reason is shown on one line, in tables, and ends where `scontrol` prints who gave it.
-fn plain(reason: &str) -> String {
-    let one_line = reason.split_whitespace().collect::<Vec<_>>().join(" ");
-    one_line.chars().map(|c| if matches!(c, '[' | ']' | '"' | '\'') { ' ' } else { c }).take(200).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reasons_stay_on_one_line() {
-        assert_eq!(plain("kiln: a\n b [x] 'q'"), "kiln: a b  x   q ");
     }
 }

@@ -19,6 +19,9 @@ pub const REASON: &str = "kiln: ";
 /// What Kiln writes before the reason of a node that leaves the cluster or is to be replaced.
 pub const LEAVES: &str = "kiln: to be removed: ";
 
+/// What Kiln's health check writes before the reasons of its drains. It ends them itself.
+pub const UNHEALTHY: &str = "kiln: health: ";
+
 /// Slurm computes a node's boot time from whole seconds of clock and uptime, up to this much too early. A node that is
 /// there so soon after a request has, to Slurm, not been booted for it.
 pub const BOOT_TIME_ROUNDING: Duration = Duration::from_secs(2);
@@ -91,6 +94,11 @@ impl Node {
     /// The drain is someone else's: it is not Kiln's to change.
     pub fn is_drained_by_others(&self) -> bool {
         self.state.is_drained() && !self.has_reason(REASON)
+    }
+
+    /// Kiln's health check, which runs on the node itself, has drained it.
+    pub fn is_drained_for_health(&self) -> bool {
+        self.state.is_drained() && self.has_reason(UNHEALTHY)
     }
 
     /// One of Slurm's own daemons has drained it, for something that happened on the machine that the node was then.
@@ -177,6 +185,12 @@ impl Node {
     }
 }
 
+/// A reason as Slurm can keep it: it is shown on one line, in tables, and ends where `scontrol` prints who gave it.
+pub fn one_line(reason: &str) -> String {
+    let one_line = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    one_line.chars().map(|c| if matches!(c, '[' | ']' | '"' | '\'') { ' ' } else { c }).take(200).collect()
+}
+
 /// All nodes by name. Lines without a `NodeName` are passed over; a node without a state is `UNKNOWN`.
 pub fn parse_nodes(oneliner: &str) -> BTreeMap<String, Node> {
     oneliner.lines().filter_map(parse_node).map(|node| (node.name.clone(), node)).collect()
@@ -238,6 +252,11 @@ mod tests {
 
     fn node(rest: &str) -> Node {
         parse_node(&format!("NodeName=n-0 {rest}")).unwrap()
+    }
+
+    #[test]
+    fn reasons_stay_on_one_line() {
+        assert_eq!(one_line("kiln: a\n b [x] 'q'"), "kiln: a b  x   q ");
     }
 
     #[test]

@@ -2,13 +2,17 @@
 //! hostlist is expanded. Nothing behind this type needs to ask whether the file was right.
 
 mod accounts;
+mod health;
 mod images;
+mod mounts;
 mod nodes;
 mod partitions;
 mod reconcile;
 mod roles;
 mod slurm;
 mod storage;
+mod system;
+mod time;
 mod users;
 
 use std::collections::BTreeMap;
@@ -18,13 +22,17 @@ use serde::Serialize;
 use crate::CloudSpec;
 
 pub use accounts::*;
+pub use health::*;
 pub use images::*;
+pub use mounts::*;
 pub use nodes::*;
 pub use partitions::*;
 pub use reconcile::*;
 pub use roles::*;
 pub use slurm::*;
 pub use storage::*;
+pub use system::*;
+pub use time::*;
 pub use users::*;
 
 /// One cluster, as the user described it.
@@ -60,7 +68,12 @@ pub struct Spec {
     pub roles: Roles,
     /// At most this many cloud or SSH operations at a time.
     pub concurrency: usize,
+    pub health: Health,
+    /// `/home` first, if it is one of them.
+    pub mounts: Vec<SiteMount>,
     pub reconcile: Reconcile,
+    pub system: SystemSettings,
+    pub time: TimeSettings,
 }
 
 impl Spec {

@@ -80,7 +80,7 @@ pub(crate) fn slurmdbd(
 }
 
 /// It stands in slurm.conf and in messages.
-fn is_host(text: &str) -> bool {
+pub(crate) fn is_host(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:".contains(&byte);
     !text.is_empty()
         && text.len() < 256

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::diagnostic::Findings;
 use crate::merge::default_text;
 use crate::units::size_gib;
+use crate::validate::paths::is_plain_directory;
 use crate::written::table::table;
 use crate::written::{At, Text};
 use crate::{Backup, Volume};
@@ -80,14 +81,10 @@ fn calendar(text: &str) -> Option<(String, Duration)> {
     }
 }
 
-/// It stands in unit files and in messages.
 fn directory(path: &Text, findings: &mut Findings<'_>) -> String {
     let text = path.value.trim_end_matches('/');
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/_.-".contains(&byte);
-    let mut parts = text.split('/').skip(1);
-    let is_path = text.starts_with('/') && parts.all(|part| !matches!(part, "" | "." | ".."));
     let is_own = |own: &&str| text == *own || text.starts_with(&format!("{own}/"));
-    if !is_path || !text.bytes().all(plain) {
+    if !is_plain_directory(text) {
         let message = format!("`{}` is not a directory for backups", path.value);
         (findings.error("bad-path", path.span.clone(), message))
             .expected("an absolute path of letters, digits, `_`, `.` and `-`, e.g. \"/srv/backup\"");

@@ -7,10 +7,12 @@ pub(crate) mod backup;
 pub(crate) mod cluster;
 pub(crate) mod compute;
 mod control;
+pub(crate) mod health;
 pub(crate) mod image;
 mod image_build;
 pub(crate) mod limits;
 mod login;
+pub(crate) mod mount;
 pub(crate) mod partition;
 pub(crate) mod pulp;
 pub(crate) mod qos;
@@ -20,6 +22,8 @@ pub(crate) mod role;
 pub(crate) mod slurm;
 pub(crate) mod software;
 pub(crate) mod source;
+pub(crate) mod system;
+pub(crate) mod time;
 pub(crate) mod user;
 pub(crate) mod user_group;
 pub(crate) mod volumes;
@@ -31,9 +35,11 @@ pub(crate) use backup::BackupTable;
 pub(crate) use cluster::ClusterTable;
 pub(crate) use compute::{ComputeOverrideTable, ComputeTable, ElasticTable, MergedGroup};
 pub(crate) use control::ControlTable;
+pub(crate) use health::HealthTable;
 pub(crate) use image::{ImageTable, MergedImage};
 pub(crate) use limits::LimitTable;
 pub(crate) use login::LoginTable;
+pub(crate) use mount::MountTable;
 pub(crate) use partition::{MergedPartition, PartitionTable};
 pub(crate) use pulp::PulpTable;
 pub(crate) use qos::QosTable;
@@ -43,12 +49,14 @@ pub(crate) use role::RolesTable;
 pub(crate) use slurm::SlurmTable;
 pub(crate) use software::SoftwareTable;
 pub(crate) use source::SourceTable;
+pub(crate) use system::SystemTable;
+pub(crate) use time::TimeTable;
 pub(crate) use user::UserTable;
 pub(crate) use user_group::UserGroupTable;
 pub(crate) use volumes::{Disk, VolumesTable};
 
-use crate::written::Named;
 use crate::written::table::table;
+use crate::written::{List, Named};
 
 table! {
     /// One Slurm cluster.
@@ -97,5 +105,13 @@ table! {
         "role" => role: RolesTable;
         /// How often and how soon kilnd corrects differences between Slurm and the cloud.
         "reconcile" => reconcile: ReconcileTable;
+        /// What Slurm's health check looks at on compute nodes.
+        "health" => health: HealthTable;
+        /// File systems of the site that nodes mount, each a table `[[mount]]`.
+        "mount" => mount: List<MountTable>, empty;
+        /// Settings of the operating system of every node.
+        "system" => system: SystemTable;
+        /// Time servers and time zone.
+        "time" => time: TimeTable;
     }
 }

@@ -7,7 +7,7 @@ use crate::merge::default_text;
 use crate::units::size_gib;
 use crate::validate::names;
 use crate::written::table::table;
-use crate::written::{At, Choice, Key, Reader, Shape, Source, Text, Written};
+use crate::written::{At, Choice, Key, List, Reader, Shape, Source, Text, Written};
 use serde_json::json;
 
 table! {
@@ -24,23 +24,33 @@ table! {
 pub(crate) enum VolumeMode {
     Manage,
     Attach,
+    /// On a file server of the site.
+    Nfs,
     None,
 }
 
 impl Choice for VolumeMode {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("manage", VolumeMode::Manage), ("attach", VolumeMode::Attach), ("none", VolumeMode::None)];
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("manage", VolumeMode::Manage),
+        ("attach", VolumeMode::Attach),
+        ("nfs", VolumeMode::Nfs),
+        ("none", VolumeMode::None),
+    ];
 }
 
 table! {
     /// A volume: one that Kiln creates, one that exists, or none.
     VolumeTable {
-        /// `manage`: Kiln creates the volume as `CLUSTER-state` or `CLUSTER-home`, and `kiln destroy` deletes it unless `--keep-volumes` is given. `attach`: the volume exists under `name` and is never deleted. `none`: the data is on the root disk of the node and is lost when the node is rebuilt; with `home`, every node has its own `/home`.
+        /// `manage`: Kiln creates the volume as `CLUSTER-state` or `CLUSTER-home`, and `kiln destroy` deletes it unless `--keep-volumes` is given. `attach`: the volume exists under `name` and is never deleted. `nfs`, for `home` alone: the directories are on a file server of the site, and every node mounts `source`. `none`: the data is on the root disk of the node and is lost when the node is rebuilt; with `home`, every node has its own `/home`.
         "mode" => mode: At<VolumeMode>, otherwise "`\"manage\"`";
         /// Size of a managed volume, e.g. `20 GiB`.
         "size" => size: Text, otherwise "`\"10 GiB\"`";
         /// Name of the volume to attach: lower-case letters, digits and `-`.
         "name" => name: Text, otherwise "required with `attach`";
+        /// What to mount from the file server: `SERVER:/PATH`.
+        "source" => source: Text, otherwise "required with `nfs`";
+        /// Options for `mount`, with `nfs`.
+        "options" => options: List<Text>;
     }
 }
 
@@ -77,6 +87,8 @@ pub(crate) struct Disk {
     pub written_size: Option<Text>,
     pub size: Text,
     pub name: Option<Text>,
+    pub source: Option<Text>,
+    pub options: Option<List<Text>>,
 }
 
 const DEFAULT_SIZE: &str = "10 GiB";
@@ -89,12 +101,14 @@ pub(crate) fn merge(written: Option<Volume>, at: &Range<usize>) -> Disk {
         size: table.size.clone().unwrap_or_else(|| default_text(DEFAULT_SIZE, &at)),
         written_size: table.size,
         name: table.name,
+        source: table.source,
+        options: table.options,
         at,
     }
 }
 
 pub(crate) fn validate(which: &str, disk: &Disk, findings: &mut Findings<'_>) -> crate::Volume {
-    if let (Some(name), VolumeMode::Manage | VolumeMode::None) = (&disk.name, disk.mode) {
+    if let (Some(name), VolumeMode::Manage | VolumeMode::Nfs | VolumeMode::None) = (&disk.name, disk.mode) {
         (findings.error(
             "bad-volume",
             name.span.clone(),
@@ -103,7 +117,9 @@ pub(crate) fn validate(which: &str, disk: &Disk, findings: &mut Findings<'_>) ->
         .expected("no `name`")
         .hint("to use an existing volume, set mode = \"attach\"");
     }
-    if let (Some(size), VolumeMode::Attach | VolumeMode::None) = (&disk.written_size, disk.mode) {
+    if let (Some(size), VolumeMode::Attach | VolumeMode::Nfs | VolumeMode::None) =
+        (&disk.written_size, disk.mode)
+    {
         (findings.error(
             "bad-volume",
             size.span.clone(),
@@ -112,8 +128,25 @@ pub(crate) fn validate(which: &str, disk: &Disk, findings: &mut Findings<'_>) ->
         .expected("no `size`")
         .hint("to let Kiln create the volume, set mode = \"manage\"");
     }
+    if let (Some(source), VolumeMode::Manage | VolumeMode::Attach | VolumeMode::None) =
+        (&disk.source, disk.mode)
+    {
+        let message = format!("the {which} volume has a `source` but is not on a file server");
+        (findings.error("bad-volume", source.span.clone(), message))
+            .expected("no `source`")
+            .hint("for home directories on a file server, set mode = \"nfs\"");
+    }
+    if disk.mode == VolumeMode::Nfs && which != "home" {
+        (findings.error(
+            "bad-volume",
+            disk.at.clone(),
+            format!("the {which} volume cannot be on a file server"),
+        ))
+        .expected("mode = \"manage\", \"attach\" or \"none\"");
+    }
     match disk.mode {
-        VolumeMode::None => crate::Volume::None,
+        // What is on a file server is among the site's mounts.
+        VolumeMode::None | VolumeMode::Nfs => crate::Volume::None,
         VolumeMode::Manage => match size_gib(&disk.size.value) {
             Ok(size_gib) => crate::Volume::Manage { size_gib },
             Err(expected) => {

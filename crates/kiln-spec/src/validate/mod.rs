@@ -7,14 +7,15 @@ mod network;
 pub(crate) mod nodes;
 pub(crate) mod overrides;
 pub(crate) mod own_files;
+pub(crate) mod paths;
 pub(crate) mod ssh_keys;
 
 use crate::diagnostic::Findings;
 use crate::merge::Merged;
 use crate::parse::Files;
 use crate::tables::{
-    accounting, backup, cluster, image, partition, pulp, rebuild, reconcile, role, slurm, software, source,
-    user, user_group, volumes,
+    accounting, backup, cluster, health, image, mount, partition, pulp, rebuild, reconcile, role, slurm,
+    software, source, system, time, user, user_group, volumes,
 };
 use crate::{ControlSpec, Spec, System, Volumes};
 
@@ -62,6 +63,10 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
     let users = user::validate(&merged.users, findings);
     let user_groups = user_group::validate(&merged.user_groups, &merged.users, findings);
     let reconcile = reconcile::validate(&merged.reconcile, findings);
+    let health = health::validate(&merged.health, findings);
+    let mounts = mount::validate(&merged, findings);
+    let system = system::validate(&merged.system, files, findings);
+    let time = time::validate(&merged.time, findings);
     let roles = role::validate(&merged.roles, &systems, findings);
     let volumes = Volumes {
         state: volumes::validate("state", &merged.state, findings),
@@ -99,6 +104,10 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
         user_groups,
         roles,
         concurrency,
+        health,
+        mounts,
         reconcile,
+        system,
+        time,
     })
 }

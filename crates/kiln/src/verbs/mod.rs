@@ -17,6 +17,7 @@ pub mod init;
 pub mod inventory;
 pub mod limits;
 pub mod local;
+pub mod logs;
 pub mod man;
 pub mod node;
 pub mod plan;
@@ -57,6 +58,7 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Console(verb) => verb.run(context),
         Verb::Exec(verb) => verb.run(context),
         Verb::Inventory(verb) => verb.run(context),
+        Verb::Logs(verb) => verb.run(context),
         Verb::Limits(verb) => verb.run(context),
         Verb::Image(verb) => verb.run(context),
         Verb::Secrets(verb) => verb.run(context),

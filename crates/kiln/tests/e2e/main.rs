@@ -25,6 +25,7 @@ mod el;
 mod el_cluster;
 mod elastic;
 mod failures;
+mod health;
 mod image_builds;
 mod image_failures;
 mod image_life;
@@ -33,7 +34,9 @@ mod instance;
 mod lab;
 mod lanes;
 mod leftovers;
+mod logs;
 mod maintenance;
+mod mounts;
 mod oracle;
 #[path = "../lab/oracle_login.rs"]
 mod oracle_login;
@@ -270,6 +273,8 @@ const SUITES: &[Suite] = &[
                 ("a jump too far for Slurm is refused", control::too_far),
                 ("services that are down are seen", services::down),
                 ("a doctor examines the whole cluster", services::examined),
+                ("journals of many nodes are read together", logs::of_many_nodes),
+                ("a health check drains and returns nodes", health::drains_and_returns),
                 ("a failed image build leaves nothing", raise::failed_build),
                 ("a parameter reaches all nodes and kills no job", change::parameter),
                 ("a parameter that Slurm does not know changes nothing", change::bad_parameter),
@@ -296,7 +301,10 @@ const SUITES: &[Suite] = &[
                 ("a group changes its flavor under a job", removal::another_flavor),
                 ("a volume grows, and does not shrink", change::volume),
                 ("the cluster shrinks and grows", change::resize),
-                ("a rebooted compute node comes back configured", change::reboot),
+                (
+                    "a rebooted compute node comes back configured, with the site's mounts",
+                    mounts::of_the_site,
+                ),
                 ("control's image is deleted from the cloud", control::image_deleted),
             ],
         ],

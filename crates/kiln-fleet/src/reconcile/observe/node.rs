@@ -142,14 +142,15 @@ impl NodeObservation {
         self.first_seen.get(&instance.id).copied().unwrap_or(instance.created)
     }
 
-    /// Slurm's own daemons drained it for what happened on an instance that is gone.
+    /// Slurm's own daemons, or its health check, drained it for what happened on an instance that is gone.
     pub fn has_outlived_drain(&self) -> bool {
-        self.is_off_and_drained_by_daemons() && self.instances.is_empty()
+        self.is_off_and_drained_for_instance() && self.instances.is_empty()
     }
 
     /// Nobody looks at such a drain: the instance that it is about has to go, if it has not gone yet.
-    fn is_off_and_drained_by_daemons(&self) -> bool {
-        let drained = self.slurm.as_ref().is_some_and(Node::is_drained_by_daemons);
+    fn is_off_and_drained_for_instance(&self) -> bool {
+        let drained =
+            self.slurm.as_ref().is_some_and(|n| n.is_drained_by_daemons() || n.is_drained_for_health());
         self.elastic && drained && self.is_off() && self.unlisted.is_none()
     }
 
@@ -178,7 +179,7 @@ impl NodeObservation {
         }
         let node = self.slurm.as_ref()?;
         let who = node.reason_by.as_deref();
-        let outlived = self.is_off_and_drained_by_daemons();
+        let outlived = self.is_off_and_drained_for_instance();
         let reason = node.reason.as_deref().unwrap_or("no reason given");
         let kilns = self.is_drained_for_pause() || self.lost_reason().is_some();
         if node.state.is_drained() && !kilns && !outlived {

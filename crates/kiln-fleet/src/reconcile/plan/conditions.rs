@@ -81,7 +81,7 @@ pub fn left_reason(o: &NodeObservation) -> Option<Diagnosis> {
 }
 
 pub fn outlived_drain(o: &NodeObservation) -> Option<Diagnosis> {
-    let text = || format!("Slurm drained it for something on an instance that is gone: {}", o.reason());
+    let text = || format!("it was drained for something on an instance that is gone: {}", o.reason());
     o.has_outlived_drain().then(|| diagnosis(text(), vec![Action::Resume, Action::PowerDown]))
 }
 

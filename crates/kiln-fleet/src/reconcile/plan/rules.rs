@@ -170,7 +170,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "outlived-drain",
-        when: "Slurm's own daemons drained a node of an elastic group (`Kill task failed`, `Epilog error` and the like), and the instance that it was about is gone",
+        when: "Slurm's own daemons drained a node of an elastic group (`Kill task failed`, `Epilog error` and the like), or its health check did, and the instance that it was about is gone",
         grace: Grace::Look,
         does: "made available again. A drain of anybody else stays",
         check: Check::Node(conditions::outlived_drain),

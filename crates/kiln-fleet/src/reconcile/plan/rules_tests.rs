@@ -116,6 +116,7 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
     let rebooted = "DOWN Reason=Node unexpectedly rebooted [slurm@2026-01-01T00:00:00]";
     let forgotten = "DOWN+DRAIN Reason=Node unexpectedly rebooted [slurm@2026-01-01T00:00:00]";
     let killed = |state: &str| format!("{state} Reason=Kill task failed [root@2026-01-01T00:00:00]");
+    let unhealthy = "Reason=kiln: health: /home is not mounted [root@2026-01-01T00:00:00]";
     let gone = "DOWN Reason=kiln: its instance is gone; kiln apply recreates it [slurm@2026-01-01T00:00:00]";
     let shut_off = "DOWN Reason=kiln: its instance is shut off [slurm@2026-01-01T00:00:00]";
     let leaving =
@@ -145,6 +146,9 @@ fn rows() -> Vec<(NodeObservation, &'static str)> {
         (elastic(&killed("IDLE+CLOUD+DRAIN+POWERED_DOWN")).with(Active), "left-running: delete i-1"),
         (elastic(&killed("IDLE+CLOUD+DRAIN+POWERED_DOWN")).but(unlisted), "-"),
         (elastic(&killed("IDLE+CLOUD+DRAIN")), "-"),
+        (elastic(&format!("IDLE+CLOUD+DRAIN+POWERED_DOWN {unhealthy}")), "outlived-drain: resume power-down"),
+        (elastic(&format!("IDLE+CLOUD+DRAIN {unhealthy}")).with(Active), "-"),
+        (node(&format!("IDLE+DRAIN {unhealthy}")).with(Active), "-"),
         (elastic(&killed("IDLE+CLOUD+DRAIN+POWERING_DOWN")), "-"),
         (node(&killed("IDLE+DRAIN+POWERED_DOWN")), "-"),
         // What Kiln drained keeps its reason, also when Slurm has dropped it; what others drained is theirs.

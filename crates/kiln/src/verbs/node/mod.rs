@@ -3,6 +3,7 @@
 mod apply;
 pub mod backup;
 mod boot;
+mod check;
 mod checkup;
 mod install_units;
 mod publish;
@@ -20,6 +21,7 @@ use crate::exit::Exit;
 pub enum Node {
     Apply(apply::Apply),
     Boot(boot::Boot),
+    Check(check::Check),
     Status(status::Status),
     #[command(subcommand)]
     Backup(backup::Backup),
@@ -44,6 +46,7 @@ impl Node {
         match self {
             Node::Apply(verb) => verb.run(context),
             Node::Boot(verb) => verb.run(context),
+            Node::Check(verb) => verb.run(context),
             Node::Status(verb) => verb.run(context),
             Node::Backup(verb) => verb.run(context),
             Node::Checkup(verb) => verb.run(context),

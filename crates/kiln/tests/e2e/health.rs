@@ -1,0 +1,74 @@
+//! The health check of compute nodes, run by real slurmds.
+
+use crate::cluster_dir::printed;
+use crate::lab::{Lab, wait};
+
+const HOOK: &str = "/usr/local/libexec/kiln/kiln-health";
+
+fn record(lab: &Lab, node: &str) -> String {
+    lab.on("control", &["scontrol", "show", "node", "--oneliner", node])
+}
+
+fn verdict(lab: &Lab, node: &str) -> String {
+    let report: serde_json::Value =
+        serde_json::from_slice(&lab.try_kiln(&["--json", "status"]).stdout).expect("JSON");
+    let found = report["nodes"].as_array().into_iter().flatten().find(|n| n["node"] == node);
+    found.and_then(|n| n["verdict"].as_str()).unwrap_or_default().to_string()
+}
+
+/// What the check finds drains a node, and what it no longer finds brings it back; other drains stay.
+pub fn drains_and_returns(lab: &mut Lab) {
+    let file = lab.read_file();
+    let command = "test ! -e /run/broken || { echo no link on ib0; exit 1; }";
+    lab.write_file(&format!("{file}\n[health]\nevery = \"1s\"\ncommands = [\"{command}\"]\n"));
+    lab.kiln(&["configure"]);
+    let update = |words: &[&str]| {
+        lab.on("control", &[&["scontrol", "update", "nodename=extra-1"], words].concat());
+    };
+    update(&["state=drain", "reason=bad fan"]);
+    for node in ["standard-0", "extra-1"] {
+        lab.on(node, &["touch", "/run/broken"]);
+    }
+    let home = ["systemctl", "stop", "home.mount"];
+    lab.on("standard-1", &home);
+
+    let drained = |node: &str, why: &str| {
+        wait(&format!("{node} is drained: {why}"), || {
+            let record = record(lab, node);
+            record.contains("+DRAIN") && record.contains("Reason=kiln: health: ") && record.contains(why)
+        });
+    };
+    drained("standard-0", "no link on ib0");
+    drained("standard-1", "/home is not mounted");
+    assert!(verdict(lab, "standard-0").starts_with("unhealthy: `test ! -e /run/broken"));
+    assert_eq!(verdict(lab, "standard-1"), "unhealthy: /home is not mounted");
+    let said = lab.try_kiln(&["doctor"]);
+    assert!(printed(&said).contains("standard-1: unhealthy: /home is not mounted"), "{}", printed(&said));
+    let found = lab.try_on("standard-0", &["kiln", "node", "check"]);
+    assert_eq!(found.status.code(), Some(1), "{}", printed(&found));
+    assert!(printed(&found).contains("no link on ib0"), "{}", printed(&found));
+
+    for node in ["standard-0", "extra-1"] {
+        lab.on(node, &["rm", "/run/broken"]);
+    }
+    lab.on("standard-1", &["systemctl", "start", "home.mount"]);
+    for node in ["standard-0", "standard-1"] {
+        wait(&format!("{node} is back"), || record(lab, node).contains(" State=IDLE "));
+    }
+    assert!(record(lab, "extra-1").contains("Reason=bad fan"), "an administrator's drain");
+    update(&["state=resume"]);
+    assert_eq!(lab.on("standard-0", &["kiln", "node", "check"]), "healthy");
+    is_quick(lab);
+    lab.write_file(&file);
+    lab.kiln(&["configure"]);
+}
+
+/// Other nodes of this machine are at work as well: once is enough.
+fn is_quick(lab: &Lab) {
+    let script = format!("TIMEFORMAT=%3R; for n in $(seq 10); do time {HOOK}; done 2>&1");
+    let times = lab.on("standard-0", &["bash", "-c", &script]);
+    let seconds: Vec<f64> = times.lines().filter_map(|line| line.parse().ok()).collect();
+    println!("health check: {} s", seconds.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
+    assert_eq!(seconds.len(), 10, "{times}");
+    assert!(seconds.iter().any(|seconds| *seconds < 0.050), "{times}");
+}

@@ -1,0 +1,95 @@
+//! File systems and settings of the site. Memory and another directory stand in for file servers, which this machine's kernel
+//! cannot mount from.
+
+use crate::change;
+use crate::cluster_dir::printed;
+use crate::lab::Lab;
+
+const SITE: &str = r#"
+[[mount]]
+source = "tmpfs"
+path = "/fast"
+type = "tmpfs"
+options = ["size=16m"]
+
+[[mount]]
+source = "/usr/share/misc"
+path = "/software"
+type = "none"
+options = ["bind", "ro"]
+roles = ["compute"]
+required = true
+
+[[mount]]
+source = "/no/such/server"
+path = "/gone"
+type = "none"
+options = ["bind"]
+roles = ["compute"]
+
+[system]
+proxy = "http://proxy.example.org:3128"
+certificates = ["site-ca.pem"]
+
+[time]
+zone = "Etc/GMT-5"
+"#;
+
+/// They reach the nodes of their roles; one that cannot be mounted costs only itself, unless jobs need it; and all is there
+/// again after a reboot.
+pub fn of_the_site(lab: &mut Lab) {
+    let file = lab.read_file();
+    make_authority(lab);
+    lab.write_file(&format!("{file}{SITE}"));
+    lab.kiln(&["configure"]);
+    for node in ["login-0", "standard-0"] {
+        assert_eq!(lab.on(node, &["findmnt", "-no", "FSTYPE", "/fast"]), "tmpfs", "{node}");
+        assert_eq!(lab.on(node, &["date", "+%z"]), "+0500", "{node}");
+        let proxy = lab.on(node, &["bash", "-lc", "echo $https_proxy $no_proxy"]);
+        assert_eq!(
+            proxy, "http://proxy.example.org:3128 localhost,127.0.0.1,control,.e2e.internal",
+            "{node}"
+        );
+        let trusted = ["openssl", "verify", "-CApath", "/etc/ssl/certs"];
+        let certificate = "/usr/local/share/ca-certificates/kiln-site-ca.crt";
+        lab.on(node, &[&trusted[..], &[certificate]].concat());
+    }
+    assert!(!lab.try_on("control", &["test", "-e", "/fast"]).status.success(), "not on control");
+    let options = lab.on("standard-0", &["findmnt", "-no", "OPTIONS", "/software"]);
+    assert!(options.starts_with("ro,nosuid,nodev"), "{options}");
+    assert!(!lab.try_on("standard-0", &["mountpoint", "--quiet", "/gone"]).status.success());
+
+    // Jobs need it: slurmd does not start without it.
+    lab.on("extra-0", &["systemctl", "stop", "slurmd.service", "software.mount"]);
+    let broken = SITE.replace("/usr/share/misc", "/no/such/directory");
+    lab.write_file(&format!("{file}{broken}"));
+    let refused = lab.try_kiln(&["configure"]);
+    let words = printed(&refused);
+    assert!(!refused.status.success() && words.contains("mount:/software"), "{words}");
+    let slurmd = lab.try_on("extra-0", &["systemctl", "is-active", "slurmd.service"]);
+    assert_eq!(String::from_utf8_lossy(&slurmd.stdout).trim(), "inactive");
+    lab.write_file(&format!("{file}{SITE}"));
+    lab.kiln(&["configure"]);
+    lab.on("extra-0", &["systemctl", "is-active", "slurmd.service"]);
+
+    change::reboot(lab);
+    for path in ["/fast", "/software"] {
+        lab.on("standard-1", &["mountpoint", "--quiet", path]);
+    }
+    lab.write_file(&file);
+    lab.kiln(&["configure"]);
+    let table = lab.on("standard-0", &["cat", "/etc/fstab"]);
+    assert!(!table.contains("/fast"), "{table}");
+    assert_eq!(lab.on("standard-0", &["date", "+%z"]), "+0000");
+}
+
+fn make_authority(lab: &Lab) {
+    let (key, certificate) = (lab.path("site-ca.key"), lab.path("site-ca.pem"));
+    let words = ["req", "-x509", "-newkey", "ed25519", "-nodes", "-days", "2", "-subj", "/CN=A site"];
+    let made = std::process::Command::new("openssl")
+        .args(words)
+        .args(["-keyout".as_ref(), key.as_os_str(), "-out".as_ref(), certificate.as_os_str()])
+        .output()
+        .expect("openssl runs");
+    assert!(made.status.success(), "{}", printed(&made));
+}
