@@ -7,8 +7,8 @@ use crate::Role;
 use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
-    AccountTable, AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File,
-    MergedGroup, MergedImage, MergedPartition, MergedRebuild, PulpTable, QosTable, ReconcileTable,
+    AccountTable, AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, DirectoryTable, Disk,
+    File, MergedGroup, MergedImage, MergedPartition, MergedRebuild, PulpTable, QosTable, ReconcileTable,
     RolesTable, SlurmTable, SoftwareTable, SourceTable, UserGroupTable, UserTable, image, limits, partition,
     rebuild, volumes,
 };
@@ -38,6 +38,7 @@ pub(crate) struct Merged {
     pub slurm: SlurmTable,
     pub users: Named<UserTable>,
     pub user_groups: Named<UserGroupTable>,
+    pub directory: Option<DirectoryTable>,
     pub roles: RolesTable,
     pub reconcile: ReconcileTable,
 }
@@ -108,6 +109,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         slurm: file.slurm.unwrap_or_default(),
         users: file.user.unwrap_or_default(),
         user_groups: file.user_group.unwrap_or_default(),
+        directory: file.directory,
         roles: file.role.unwrap_or_default(),
         reconcile: file.reconcile.unwrap_or_default(),
     }

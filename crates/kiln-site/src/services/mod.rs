@@ -6,6 +6,7 @@ mod service;
 pub mod accounting;
 mod backup;
 mod base;
+pub mod directory;
 mod hooks;
 mod hosts;
 mod job_access;
@@ -56,6 +57,10 @@ const CONTROL: &[&Service] = &[
     // Before the users, who must not find the metadata open.
     &metadata::METADATA,
     &users::USERS,
+    // Before Slurm, which asks for users.
+    &directory::SERVER,
+    &directory::SITE_PASSWORD,
+    &directory::CLIENT,
     &sshd::SSHD,
     // Before accounting: sacctmgr asks slurm.conf where slurmdbd is.
     &slurm::SLURM,
@@ -84,6 +89,8 @@ const LOGIN: &[&Service] = &[
     // Before the users, who must not find the metadata open.
     &metadata::METADATA,
     &users::USERS,
+    &directory::SITE_PASSWORD,
+    &directory::CLIENT,
     &sshd::SSHD,
     &limits::LIMITS,
     &slurm::SLURM,
@@ -102,6 +109,8 @@ const COMPUTE: &[&Service] = &[
     // Before the users, who must not find the metadata open.
     &metadata::METADATA,
     &users::USERS,
+    &directory::SITE_PASSWORD,
+    &directory::CLIENT,
     &job_access::JOB_ACCESS,
     &job_access::JOB_ADOPTION,
     &sshd::SSHD,
@@ -140,7 +149,7 @@ pub fn packages(spec: &Spec, family: &Family, roles: &[Role], present: &[Role]) 
     roles
         .iter()
         .flat_map(|role| services(*role).map(move |service| (*role, *service)))
-        .filter(|(role, service)| !present.contains(role) || service.wanted.is_some())
+        .filter(|(role, service)| !present.contains(role) || !service.is_everywhere())
         .flat_map(|(role, service)| (service.software)(role))
         .flat_map(|software| family.packages(software))
         .collect()
@@ -206,9 +215,10 @@ pub fn ports(open_to: OpenTo) -> Vec<u16> {
 }
 
 /// The secrets that a site gives to the cluster. They are never made here.
-pub fn given_secrets(spec: &Spec) -> &'static [&'static str] {
+pub fn given_secrets(spec: &Spec) -> Vec<&'static str> {
     // slurmdbd and slurmctld know each other by it.
-    if spec.accounting.is_some() { &[munge::MUNGE_KEY.name] } else { &[] }
+    let munge = spec.accounting.as_ref().map(|_| munge::MUNGE_KEY.name);
+    munge.into_iter().chain([directory::BIND_PASSWORD.name]).collect()
 }
 
 /// The secrets of all services, in the order of the services on control.

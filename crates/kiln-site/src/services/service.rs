@@ -18,6 +18,8 @@ pub struct Service {
     pub name: &'static str,
     /// Whether a cluster has it; `None`: every cluster does.
     pub wanted: Option<fn(&Spec) -> bool>,
+    /// Whether the file asks for it; `None`: every cluster has it. Only images of files that do have its software.
+    pub asked_for: Option<fn(&Spec) -> bool>,
     /// What the image of a node of this role must have.
     pub software: fn(Role) -> &'static [&'static str],
     /// Whom its units run as. They do not start where the image has them with other numbers.
@@ -110,6 +112,7 @@ impl Service {
     pub const EMPTY: Service = Service {
         name: "",
         wanted: None,
+        asked_for: None,
         software: |_| &[],
         users: &[],
         units: &[],
@@ -122,7 +125,13 @@ impl Service {
     };
 
     pub fn is_wanted(&self, spec: &Spec) -> bool {
-        self.wanted.is_none_or(|wanted| wanted(spec))
+        let is_so = |condition: Option<fn(&Spec) -> bool>| condition.is_none_or(|holds| holds(spec));
+        is_so(self.wanted) && is_so(self.asked_for)
+    }
+
+    /// Whether every cluster has it, whatever its cloud and its file.
+    pub(super) fn is_everywhere(&self) -> bool {
+        self.wanted.is_none() && self.asked_for.is_none()
     }
 
     pub(crate) fn bundle_part(&self, context: &Context<'_>) -> Vec<Resource> {

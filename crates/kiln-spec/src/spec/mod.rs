@@ -2,6 +2,7 @@
 //! hostlist is expanded. Nothing behind this type needs to ask whether the file was right.
 
 mod accounts;
+mod directory;
 mod images;
 mod nodes;
 mod partitions;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use crate::CloudSpec;
 
 pub use accounts::*;
+pub use directory::*;
 pub use images::*;
 pub use nodes::*;
 pub use partitions::*;
@@ -57,6 +59,8 @@ pub struct Spec {
     pub users: Vec<User>,
     /// Every group that the file names, but those of its system and the own groups of users.
     pub user_groups: Vec<UserGroup>,
+    /// Where further users come from.
+    pub directory: Option<Directory>,
     pub roles: Roles,
     /// At most this many cloud or SSH operations at a time.
     pub concurrency: usize,
