@@ -18,6 +18,8 @@ pub fn raise(lab: &mut Lab) {
     let example = lab.example();
     let (before, after) = (example.find("[compute.standard]"), example.find("[slurm.config]"));
     let (before, after) = (&example[..before.expect("groups")], &example[after.expect("settings")..]);
+    // The site's server will run on the login node.
+    let before = before.replace("commands = [", "software = [\"directory\"]\ncommands = [");
     lab.write_file(&format!(
         "{before}[compute.burst]\nnodes = \"burst-[0-1]\"\nimage = \"default\"\nelastic = {{ idle = \"20s\" }}\n\n{after}\n\
          [account.astro]\nmembers = [\"demo\"]\nlimits = {{ MaxJobs = 1 }}\n\n{OWN}"

@@ -77,6 +77,13 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         Resource::Service(service(UNIT, &[&format!("file:{CONFIG}"), &format!("file:{CA_FILE}")])),
         Resource::Command(command("homes are made at the first login", home.command).unless(home.done)),
     ]);
+    if context.role == Role::Control && !has_server(spec) {
+        // One that the file had before. What it has stays on the state volume.
+        let stop =
+            command("no directory server", &["systemctl", "disable", "--now", "--quiet", server::UNIT]);
+        let is_off = format!("! systemctl --quiet is-active {}", server::UNIT);
+        resources.push(Resource::Command(stop.unless(&["sh", "-c", &is_off])));
+    }
     if context.role == Role::Control {
         // It asks for the numbers of all users who have an account.
         let after = "# Written by Kiln.\n[Unit]\nAfter=sssd.service\n";

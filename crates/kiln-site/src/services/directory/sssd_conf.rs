@@ -12,12 +12,14 @@ const GOOD_FOR: u32 = 300;
 /// `password`: of the nodes, for a directory of the site.
 pub(super) fn sssd_conf(spec: &Spec, ca_file: &str, password: Option<&str>) -> String {
     let Some(directory) = &spec.directory else { return String::new() };
-    let mut text = String::from(
-        "# Written by Kiln.\n[sssd]\ndomains = directory\nservices = nss, pam, ssh, sudo\n\n\
+    // Users of one are not known as users of the other, whatever a node has kept.
+    let domain = if directory.is_server() { "cluster" } else { "site" };
+    let mut text = format!(
+        "# Written by Kiln.\n[sssd]\ndomains = {domain}\nservices = nss, pam, ssh, sudo\n\n\
          # A user who is added is there a second later, even if somebody has asked before.\n\
          [nss]\nentry_negative_timeout = 1\nfallback_homedir = /home/%u\ndefault_shell = /bin/bash\n\n\
          # Logins ask the directory again.\n[pam]\npam_id_timeout = 1\n\n\
-         [domain/directory]\nid_provider = ldap\nauth_provider = none\nchpass_provider = none\nautofs_provider = none\n\
+         [domain/{domain}]\nid_provider = ldap\nauth_provider = none\nchpass_provider = none\nautofs_provider = none\n\
          # Numbers below are the system's.\nmin_id = 1000\n",
     );
     let mut set = |key: &str, value: &str| {
