@@ -218,7 +218,8 @@ pub fn ports(open_to: OpenTo) -> Vec<u16> {
 pub fn given_secrets(spec: &Spec) -> Vec<&'static str> {
     // slurmdbd and slurmctld know each other by it.
     let munge = spec.accounting.as_ref().map(|_| munge::MUNGE_KEY.name);
-    munge.into_iter().chain([directory::BIND_PASSWORD.name]).collect()
+    let directory = spec.directory.as_ref().and_then(kiln_spec::Directory::bind_dn);
+    munge.into_iter().chain(directory.map(|_| directory::BIND_PASSWORD.name)).collect()
 }
 
 /// The secrets of all services, in the order of the services on control.

@@ -128,8 +128,9 @@ fn a_slurmdbd_of_the_site_needs_no_other_image_and_is_asked_from_control() {
     let asked = checks.iter().find(|check| check.service == "external accounting").expect("the service");
     assert_eq!(asked.units, [""; 0]);
     assert_eq!(asked.questions[0].otherwise, "slurmdbd at dbd.example.org:6819 does not answer");
-    assert!(given_secrets(&external()).contains(&"munge-key"));
-    assert!(!given_secrets(&spec(LOCAL)).contains(&"munge-key"));
+    assert_eq!(given_secrets(&external()), ["munge-key"]);
+    assert_eq!(given_secrets(&spec(LOCAL)), [""; 0]);
+    assert_eq!(given_secrets(&with_directory(SITE_DIRECTORY)), ["directory-bind-password"]);
 }
 
 #[test]

@@ -70,11 +70,13 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
     let is_off = "for unit; do ! systemctl --quiet is-enabled \"$unit\" 2>/dev/null || exit 1; done";
     let are_off = [&["sh", "-c", is_off, "sh"], &SOCKETS[..]].concat();
     let home = &context.family.home_at_login;
+    let mut sssd = service(UNIT, &[&format!("file:{CONFIG}")]);
+    sssd.restart_on.extend(ca.map(|_| format!("file:{CA_FILE}")));
     resources.extend([
         Resource::File(config),
         Resource::File(after(context.role, spec)),
         Resource::Command(command("sssd starts its own services", &no_sockets).unless(&are_off)),
-        Resource::Service(service(UNIT, &[&format!("file:{CONFIG}"), &format!("file:{CA_FILE}")])),
+        Resource::Service(sssd),
         Resource::Command(command("homes are made at the first login", home.command).unless(home.done)),
     ]);
     if context.role == Role::Control && !has_server(spec) {
