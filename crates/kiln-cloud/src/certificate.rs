@@ -1,6 +1,8 @@
 //! Until when a certificate is good: the one field of X.509 that Kiln reads itself. Whether a certificate is to be believed is
 //! for the TLS library to say.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -10,6 +12,14 @@ const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
+
+/// Of the first certificate of a text in PEM; `None`: it has none.
+pub fn certificate_end(pem: &str) -> Option<Timestamp> {
+    let (_, rest) = pem.split_once("-----BEGIN CERTIFICATE-----")?;
+    let (encoded, _) = rest.split_once("-----END CERTIFICATE-----")?;
+    let encoded: String = encoded.split_whitespace().collect();
+    not_after(&STANDARD.decode(encoded).ok()?)
+}
 
 /// Of a certificate in DER; `None`: it is not one.
 pub fn not_after(der: &[u8]) -> Option<Timestamp> {

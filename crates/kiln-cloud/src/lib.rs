@@ -21,6 +21,7 @@ mod rights;
 pub mod testing;
 mod types;
 
+pub use certificate::certificate_end;
 pub use cloud::{Access, Cloud};
 pub use error::{Class, Error, Result};
 pub use limits::Limit;

@@ -120,7 +120,11 @@ pub enum Error {
     RotationPending(&'static str),
     #[error("the site's {name} is missing: {}", path.display())]
     SecretNotGiven { name: &'static str, path: PathBuf },
-    #[error("this cluster has no {0}: the site's slurmdbd keeps its accounts")]
+    #[error("the file has no [directory] with users that Kiln could change")]
+    NoDirectory,
+    #[error("the directory is the site's own: its users are changed there")]
+    DirectoryOfSite,
+    #[error("this cluster has no {0}")]
     SecretNotUsed(&'static str),
     #[error("{name} is the site's: Kiln does not make a new one")]
     SecretOfSite { name: &'static str, path: PathBuf },
@@ -306,11 +310,19 @@ impl Error {
                  one that {control} reaches; then `kiln configure` again"
             )),
             Error::RotationPending(_) => Some("`kiln configure` distributes it; then rotate again".into()),
+            Error::SecretNotGiven { name, path } if *name == services::directory::BIND_PASSWORD.name => {
+                Some(format!("put the password of `bind_dn` of [directory] into {}, mode 600", path.display()))
+            }
             Error::SecretNotGiven { path, .. } => Some(format!(
                 "with `host` in [accounting] all clusters of its slurmdbd have one MUNGE key; on the site's host: \
                  `base64 /etc/munge/munge.key`, into {} here, mode 600",
                 path.display()
             )),
+            Error::NoDirectory => Some(
+                "write [directory] with kind = \"server\" into it, then `kiln up`; or write users into it as [user.NAME], then \
+                 `kiln configure`"
+                    .into(),
+            ),
             Error::SecretOfSite { path, .. } => {
                 Some(format!("put the site's new one into {}, then `kiln configure`", path.display()))
             }

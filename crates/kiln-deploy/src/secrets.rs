@@ -9,17 +9,21 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use kiln_site::services::directory::CLUSTER_CA;
 use kiln_site::{Form, Secret, services};
 use kiln_spec::Spec;
 use kiln_wire::SecretText;
 use rand::RngExt as _;
 use ssh_key::{LineEnding, PrivateKey};
 
+use crate::certificates::{self, Subject};
 use crate::error::{Error, Result};
 
-fn generate(form: Form) -> Result<SecretText> {
+/// `None`: the site gives it, or others are needed to make it.
+fn generate(form: Form) -> Result<Option<SecretText>> {
     let mut rng = rand::rng();
-    Ok(match form {
+    Ok(Some(match form {
         Form::Hex => hex::encode(rng.random::<[u8; 32]>()).into(),
         Form::Base64(length) => {
             let mut bytes = vec![0; length];
@@ -31,7 +35,8 @@ fn generate(form: Form) -> Result<SecretText> {
             let key = PrivateKey::new(pair.into(), "kiln").map_err(|e| Error::Key(e.to_string()))?;
             key.to_openssh(LineEnding::LF).map_err(|e| Error::Key(e.to_string()))?.as_str().into()
         }
-    })
+        Form::Authority | Form::Certificate | Form::Text => return Ok(None),
+    }))
 }
 
 /// The name of its file.
@@ -43,13 +48,15 @@ pub struct SecretStore {
     /// Those that the cluster needs.
     pub secrets: Vec<&'static Secret>,
     /// Names of those that the site gives. They are never made here.
-    given: &'static [&'static str],
+    given: Vec<&'static str>,
+    /// Whom certificates are made for.
+    subject: Subject,
 }
 
 impl SecretStore {
     pub fn new(dir: impl Into<PathBuf>, spec: &Spec) -> Self {
         let (secrets, given) = (services::secrets_of(spec), services::given_secrets(spec));
-        SecretStore { dir: dir.into(), secrets, given }
+        SecretStore { dir: dir.into(), secrets, given, subject: Subject::of(spec) }
     }
 
     /// Whether the site gives it.
@@ -71,9 +78,37 @@ impl SecretStore {
         self.make_dir()?;
         self.check_given()?;
         for secret in self.secrets.iter().filter(|secret| !self.is_given(secret)) {
-            self.make_missing(secret.name, || generate(secret.form))?;
+            self.make_missing(secret.name, || self.generate(secret.form))?;
         }
+        self.renew_certificates()?;
         self.make_missing(CLUSTER_ID, || Ok(hex::encode(rand::rng().random::<[u8; 8]>()).into()))
+    }
+
+    /// An authority comes before what it signs.
+    fn generate(&self, form: Form) -> Result<SecretText> {
+        match form {
+            Form::Authority => certificates::authority(&self.subject),
+            Form::Certificate => certificates::certificate(&self.subject, &self.read(&CLUSTER_CA)?),
+            other => generate(other)?.ok_or_else(|| Error::Key("it is the site's".into())),
+        }
+    }
+
+    /// Replaces certificates that end soon, or are no longer those of the authority.
+    fn renew_certificates(&self) -> Result<()> {
+        for secret in self.secrets.iter().filter(|secret| secret.form == Form::Certificate) {
+            let authority = self.read(&CLUSTER_CA)?;
+            if !certificates::is_good(&self.subject, &authority, &self.read(secret)?, Timestamp::now()) {
+                let temporary =
+                    self.write_temporary(secret.name, self.generate(secret.form)?.expose_secret())?;
+                let path = self.path(secret);
+                fs::rename(temporary, &path).map_err(|source| Error::File {
+                    path,
+                    did: "written",
+                    source,
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// What the site gives must be there.
@@ -138,7 +173,7 @@ impl SecretStore {
         if previous.exists() {
             return Err(Error::RotationPending(secret.name));
         }
-        let temporary = self.write_temporary(secret.name, generate(secret.form)?.expose_secret())?;
+        let temporary = self.write_temporary(secret.name, self.generate(secret.form)?.expose_secret())?;
         let path = self.path(secret);
         let failed = |path: &Path, source| Error::File { path: path.to_path_buf(), did: "written", source };
         fs::hard_link(&path, &previous).map_err(|e| failed(&previous, e))?;
@@ -170,6 +205,9 @@ impl SecretStore {
             let text: String = text.split_whitespace().collect();
             let bytes = STANDARD.decode(&text).map_err(|_| not_base64(&path))?;
             return if (32..=1024).contains(&bytes.len()) { Ok(text.into()) } else { Err(not_base64(&path)) };
+        }
+        if secret.form == Form::Text && text.trim().contains(char::is_control) {
+            return Err(Error::Damaged { path, why: "it has more than one line".into() });
         }
         Ok(text.into())
     }
@@ -231,9 +269,9 @@ mod tests {
     #[test]
     fn secrets_are_made_once_and_rotated_one_by_one() {
         let dir = tempfile::tempdir().unwrap();
-        let store = store(&dir.path().join("secrets"), "");
+        let store = store(&dir.path().join("secrets"), "[directory]\nkind = \"server\"\n");
         store.ensure().unwrap();
-        let all = || services::secrets().into_iter().map(|secret| store.read(secret).unwrap());
+        let all = || store.secrets.iter().map(|secret| store.read(secret).unwrap());
         let before: Vec<SecretText> = all().collect();
         store.ensure().unwrap();
         assert_eq!(before, all().collect::<Vec<_>>());
@@ -249,7 +287,7 @@ mod tests {
         assert!(matches!(refused, Error::RotationPending("cloud-token")), "{refused}");
         assert_eq!(store.read_previous(&CLOUD_TOKEN).as_ref(), Some(&token));
 
-        for secret in services::secrets() {
+        for secret in &store.secrets {
             let mode = fs::metadata(store.path(secret)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{}", secret.name);
         }
@@ -293,6 +331,36 @@ mod tests {
         assert_eq!(store.read(munge).unwrap().expose_secret(), encoded);
         assert!(matches!(store.rotate(munge), Err(Error::SecretOfSite { .. })));
         assert_eq!(store.read(munge).unwrap().expose_secret(), encoded);
+    }
+
+    #[test]
+    fn a_certificate_follows_its_authority() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = store(dir.path(), "[directory]\nkind = \"server\"\n");
+        store.ensure().unwrap();
+        let read = || store.read(&services::directory::CERTIFICATE).unwrap();
+        let before = read();
+        store.rotate(&CLUSTER_CA).unwrap();
+        store.ensure().unwrap();
+        let after = read();
+        assert!(before != after, "the certificate of an authority that is gone was kept");
+        store.ensure().unwrap();
+        assert!(after == read(), "a good certificate was replaced");
+    }
+
+    #[test]
+    fn the_password_of_a_sites_directory_is_the_sites() {
+        let dir = tempfile::tempdir().unwrap();
+        let table =
+            "[directory]\nkind = \"ldap\"\nuri = [\"ldaps://a\"]\nbase = \"dc=a\"\nbind_dn = \"cn=k,dc=a\"\n";
+        let store = store(dir.path(), table);
+        let password = &services::directory::BIND_PASSWORD;
+        assert!(matches!(store.ensure(), Err(Error::SecretNotGiven { name: "directory-bind-password", .. })));
+        fs::write(store.path(password), "two\nlines\n").unwrap();
+        assert!(matches!(store.read(password), Err(Error::Damaged { .. })));
+        fs::write(store.path(password), "s3cret\n").unwrap();
+        store.ensure().unwrap();
+        assert!(matches!(store.rotate(password), Err(Error::SecretOfSite { .. })));
     }
 
     #[test]

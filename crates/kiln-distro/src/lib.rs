@@ -31,6 +31,8 @@ pub struct Family {
     pub pam_sshd_with_job: &'static str,
     /// The same, where a login becomes part of the user's job.
     pub pam_sshd_in_job: &'static str,
+    /// How homes of users from a directory come to be.
+    pub home_at_login: HomeAtLogin,
     pub sources: Sources,
     pub steps: Steps,
     /// `None`: Kiln cannot read which they are.
@@ -60,6 +62,14 @@ pub struct Paths {
     pub pam_sshd: &'static str,
     /// Patterns of the places where the library of PMIx can be, for a shell.
     pub pmix: &'static str,
+}
+
+/// Sets PAM up to make a home at the first login.
+#[derive(Debug)]
+pub struct HomeAtLogin {
+    pub command: &'static [&'static str],
+    /// Ends with 0 where it is set up.
+    pub done: &'static [&'static str],
 }
 
 /// How the package manager is told of repositories.

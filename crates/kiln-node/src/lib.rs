@@ -10,6 +10,7 @@ pub mod backup;
 pub mod boot;
 mod checkup;
 mod diff;
+pub mod directory;
 pub mod epilog;
 pub mod health;
 mod http;

@@ -18,4 +18,10 @@ pub enum Form {
     Base64(usize),
     /// An OpenSSH private key.
     SshKey,
+    /// A certificate authority of the cluster's own: its key and its certificate, in PEM.
+    Authority,
+    /// A certificate for the control node by that authority: its key, itself, and the authority's, in PEM.
+    Certificate,
+    /// A line of text, which is the site's.
+    Text,
 }

@@ -18,14 +18,19 @@ fn set(software: Software) -> Set {
         Software::Apptainer => Set { software: &["apptainer"], units: &[] },
         // Of the service that has it; where nodes have a clock of their own, it runs.
         Software::Chrony => Set { software: services::software_of("time", Role::Compute), units: &[] },
-        Software::Directory => Set { software: &["openldap-server"], units: &["slapd.service"] },
+        // No image has an instance of it that could start.
+        Software::Directory => {
+            Set { software: services::software_of("directory server", Role::Control), units: &[] }
+        }
         Software::Monitoring => Set {
             software: &["node-exporter", "prometheus"],
             units: &["node-exporter.service", "prometheus.service"],
         },
         Software::Mpi => Set { software: &["openmpi", "pmix"], units: &[] },
         Software::Nvidia => Set { software: &["nvidia-driver"], units: &["nvidia-persistenced.service"] },
-        Software::Sssd => Set { software: &["sssd"], units: &["sssd.service"] },
+        Software::Sssd => {
+            Set { software: services::software_of("directory", Role::Compute), units: &["sssd.service"] }
+        }
     }
 }
 

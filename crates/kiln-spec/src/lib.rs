@@ -37,5 +37,7 @@ pub use snapshots::{SNAPSHOTS_FILE, Snapshots};
 pub use software::Software;
 pub use spec::*;
 pub use system::System;
+pub use tables::user::user_name_fault;
 pub use template::template;
 pub use units::duration;
+pub use validate::ssh_keys::fault as ssh_key_fault;

@@ -7,9 +7,9 @@ use crate::Role;
 use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
-    AccountTable, AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File,
-    HealthTable, MergedGroup, MergedImage, MergedPartition, MergedRebuild, MountTable, PulpTable, QosTable,
-    ReconcileTable, RolesTable, SlurmTable, SoftwareTable, SourceTable, SystemTable, TimeTable,
+    AccountTable, AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, DirectoryTable, Disk,
+    File, HealthTable, MergedGroup, MergedImage, MergedPartition, MergedRebuild, MountTable, PulpTable,
+    QosTable, ReconcileTable, RolesTable, SlurmTable, SoftwareTable, SourceTable, SystemTable, TimeTable,
     UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
 };
 use crate::written::{At, List, Named, Text};
@@ -38,6 +38,7 @@ pub(crate) struct Merged {
     pub slurm: SlurmTable,
     pub users: Named<UserTable>,
     pub user_groups: Named<UserGroupTable>,
+    pub directory: Option<DirectoryTable>,
     pub roles: RolesTable,
     pub reconcile: ReconcileTable,
     pub health: HealthTable,
@@ -112,6 +113,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         slurm: file.slurm.unwrap_or_default(),
         users: file.user.unwrap_or_default(),
         user_groups: file.user_group.unwrap_or_default(),
+        directory: file.directory,
         roles: file.role.unwrap_or_default(),
         reconcile: file.reconcile.unwrap_or_default(),
         health: file.health.unwrap_or_default(),

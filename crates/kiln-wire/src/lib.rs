@@ -11,6 +11,7 @@ pub mod bundle_tag;
 pub mod checkup;
 mod cloud_access;
 pub mod dashboard;
+pub mod directory;
 mod event;
 mod fleet_file;
 mod format;

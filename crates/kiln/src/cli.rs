@@ -89,6 +89,8 @@ pub enum Verb {
     #[command(subcommand)]
     Image(verbs::image::Image),
     #[command(subcommand)]
+    User(verbs::user::User),
+    #[command(subcommand)]
     Secrets(verbs::secrets::Secrets),
     Inventory(verbs::inventory::Inventory),
     Limits(verbs::limits::Limits),

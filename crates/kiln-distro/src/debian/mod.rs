@@ -9,24 +9,26 @@ pub use ubuntu::UBUNTU;
 
 use kiln_slurm::Release;
 
-use crate::{Bootstrap, Family, ListedPackage, PackageFormat, Packages, Paths, Sources, Step, Steps};
+use crate::{
+    Bootstrap, Family, HomeAtLogin, ListedPackage, PackageFormat, Packages, Paths, Sources, Step, Steps,
+};
 
 pub const DEBIAN: Family = Family {
     name: "debian",
     like: None,
     packages: &[
+        ("389-ds", &["389-ds-base"]),
         ("mariadb", &["mariadb-server"]),
         ("nfs-client", &["nfs-common"]),
         ("nfs-server", &["nfs-kernel-server"]),
         ("node-exporter", &["prometheus-node-exporter"]),
         ("nvidia-driver", &["nvidia-driver", "nvidia-smi", "libcuda1"]),
-        ("openldap-server", &["slapd", "ldap-utils"]),
         ("openmpi", &["openmpi-bin", "libopenmpi-dev"]),
         ("pmix", &["libpmix2"]),
         ("slurm-pam", &["libpam-slurm"]),
         ("slurm-pam-adopt", &["libpam-slurm-adopt"]),
         ("slurmdbd", &["slurmdbd", "slurm-wlm-mysql-plugin"]),
-        ("sssd", &["sssd-ldap", "sssd-tools", "libnss-sss", "libpam-sss"]),
+        ("sssd", &["sssd-ldap", "sssd-tools", "libnss-sss", "libpam-sss", "libsss-sudo", "ldap-utils"]),
     ],
     units: &[
         ("chronyd.service", "chrony.service"),
@@ -64,6 +66,10 @@ pub const DEBIAN: Family = Family {
     },
     pam_sshd_with_job: include_str!("pam-sshd-with-job"),
     pam_sshd_in_job: include_str!("pam-sshd-in-job"),
+    home_at_login: HomeAtLogin {
+        command: &["pam-auth-update", "--package", "--enable", "mkhomedir"],
+        done: &["grep", "-q", "pam_mkhomedir", "/etc/pam.d/common-session"],
+    },
     sources: Sources {
         settle: Step { says: "setting package sources", script: include_str!("settle-sources.sh") },
         files: sources::files,

@@ -4,17 +4,17 @@
 mod sources;
 mod version;
 
-use crate::{Ask, Family, ListedPackage, PackageFormat, Packages, Paths, Sources, Step, Steps};
+use crate::{Ask, Family, HomeAtLogin, ListedPackage, PackageFormat, Packages, Paths, Sources, Step, Steps};
 
 pub const EL: Family = Family {
     name: "el",
     like: None,
     packages: &[
+        ("389-ds", &["389-ds-base"]),
         ("iproute2", &["iproute"]),
         ("mariadb", &["mariadb-server"]),
         ("nfs-client", &["nfs-utils"]),
         ("nfs-server", &["nfs-utils"]),
-        ("openldap-server", &["openldap-servers", "openldap-clients"]),
         ("openmpi", &["openmpi", "openmpi-devel"]),
         ("procps", &["procps-ng"]),
         ("slurm-client", &["slurm"]),
@@ -23,7 +23,18 @@ pub const EL: Family = Family {
         ("slurmctld", &["slurm-slurmctld"]),
         ("slurmd", &["slurm-slurmd"]),
         ("slurmdbd", &["slurm-slurmdbd"]),
-        ("sssd", &["sssd-ldap", "sssd-tools", "sssd-client"]),
+        (
+            "sssd",
+            &[
+                "sssd-ldap",
+                "sssd-tools",
+                "sssd-client",
+                "libsss_sudo",
+                "openldap-clients",
+                "authselect",
+                "oddjob-mkhomedir",
+            ],
+        ),
     ],
     // All units have the names of their authors.
     units: &[],
@@ -64,6 +75,14 @@ pub const EL: Family = Family {
     },
     pam_sshd_with_job: include_str!("pam-sshd-with-job"),
     pam_sshd_in_job: include_str!("pam-sshd-in-job"),
+    home_at_login: HomeAtLogin {
+        command: &[
+            "sh",
+            "-c",
+            "authselect select sssd with-mkhomedir with-sudo --force && systemctl enable --now oddjobd.service",
+        ],
+        done: &["grep", "-q", "mkhomedir", "/etc/pam.d/password-auth"],
+    },
     sources: Sources {
         settle: Step { says: "setting package sources", script: include_str!("settle-sources.sh") },
         files: sources::files,

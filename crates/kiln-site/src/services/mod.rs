@@ -7,6 +7,7 @@ pub mod accounting;
 mod backup;
 mod base;
 mod certificates;
+pub mod directory;
 mod health_check;
 mod hooks;
 mod hosts;
@@ -66,6 +67,10 @@ const CONTROL: &[&Service] = &[
     // Before the users, who must not find the metadata open.
     &metadata::METADATA,
     &users::USERS,
+    // Before Slurm, which asks for users.
+    &directory::SERVER,
+    &directory::SITE_PASSWORD,
+    &directory::CLIENT,
     &sshd::SSHD,
     // Before accounting: sacctmgr asks slurm.conf where slurmdbd is.
     &slurm::SLURM,
@@ -100,6 +105,8 @@ const LOGIN: &[&Service] = &[
     // Before the users, who must not find the metadata open.
     &metadata::METADATA,
     &users::USERS,
+    &directory::SITE_PASSWORD,
+    &directory::CLIENT,
     &sshd::SSHD,
     &limits::LIMITS,
     &slurm::SLURM,
@@ -124,6 +131,8 @@ const COMPUTE: &[&Service] = &[
     // Before the users, who must not find the metadata open.
     &metadata::METADATA,
     &users::USERS,
+    &directory::SITE_PASSWORD,
+    &directory::CLIENT,
     &job_access::JOB_ACCESS,
     &job_access::JOB_ADOPTION,
     &sshd::SSHD,
@@ -232,9 +241,11 @@ pub fn ports(open_to: OpenTo) -> Vec<u16> {
 }
 
 /// The secrets that a site gives to the cluster. They are never made here.
-pub fn given_secrets(spec: &Spec) -> &'static [&'static str] {
+pub fn given_secrets(spec: &Spec) -> Vec<&'static str> {
     // slurmdbd and slurmctld know each other by it.
-    if spec.accounting.is_some() { &[munge::MUNGE_KEY.name] } else { &[] }
+    let munge = spec.accounting.as_ref().map(|_| munge::MUNGE_KEY.name);
+    let directory = spec.directory.as_ref().and_then(kiln_spec::Directory::bind_dn);
+    munge.into_iter().chain(directory.map(|_| directory::BIND_PASSWORD.name)).collect()
 }
 
 /// The secrets of all services, in the order of the services on control.

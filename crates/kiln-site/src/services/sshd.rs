@@ -61,8 +61,10 @@ fn config(context: &Context<'_>) -> String {
             format!("# Users of the cluster log in to login nodes.\nAllowUsers {allowed}\n"),
         )
     } else {
-        (".ssh/authorized_keys /etc/ssh/kiln-keys/%u", String::new())
+        (".ssh/authorized_keys /etc/ssh/kiln-keys/%u", directory_keys(context))
     };
+    let root_alone =
+        if allowed.starts_with("AuthorizedKeysCommand") { "    AuthorizedKeysCommand none\n" } else { "" };
     format!(
         "# Written by Kiln.\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
          PermitRootLogin prohibit-password\nUsePAM yes\n\
@@ -72,8 +74,19 @@ fn config(context: &Context<'_>) -> String {
          # Kiln reaches all nodes at once, where need be through one of them.\n\
          MaxStartups 300:30:600\n\
          # Root's keys are Kiln's alone, so that a rotated one is really gone.\n\
-         Match User root\n    AuthorizedKeysFile /etc/ssh/kiln-keys/root\n"
+         Match User root\n    AuthorizedKeysFile /etc/ssh/kiln-keys/root\n{root_alone}"
     )
+}
+
+/// Of users of a directory. On control none of them log in.
+fn directory_keys(context: &Context<'_>) -> String {
+    match context.spec.directory {
+        Some(_) => {
+            "AuthorizedKeysCommand /usr/bin/sss_ssh_authorizedkeys %u\nAuthorizedKeysCommandUser nobody\n"
+                .into()
+        }
+        None => String::new(),
+    }
 }
 
 /// A session that is open says nothing of the next one.

@@ -130,6 +130,7 @@ fn a_slurmdbd_of_the_site_needs_no_other_image_and_is_asked_from_control() {
     assert_eq!(asked.questions[0].otherwise, "slurmdbd at dbd.example.org:6819 does not answer");
     assert_eq!(given_secrets(&external()), ["munge-key"]);
     assert_eq!(given_secrets(&spec(LOCAL)), [""; 0]);
+    assert_eq!(given_secrets(&with_directory(SITE_DIRECTORY)), ["directory-bind-password"]);
 }
 
 #[test]
@@ -171,6 +172,55 @@ fn a_node_is_asked_for_what_its_role_has() {
     let exports = exports.iter().find(|check| check.service == "nfs server").expect("the service");
     let shown: Vec<&str> = exports.questions.iter().map(|q| q.shows.as_str()).collect();
     assert_eq!(shown, ["/home ", "/srv/kiln/share "]);
+}
+
+/// With a directory on control, and with one of the site.
+fn with_directory(table: &str) -> Spec {
+    spec(&format!("{LOCAL}\n[directory]\n{table}"))
+}
+
+const SITE_DIRECTORY: &str =
+    "kind = \"ldap\"\nuri = [\"ldaps://a\"]\nbase = \"dc=a\"\nbind_dn = \"cn=kiln,dc=a\"";
+
+#[test]
+fn only_images_of_files_that_ask_for_a_directory_have_its_software() {
+    let (plain, own, site) =
+        (spec(LOCAL), with_directory("kind = \"server\""), with_directory(SITE_DIRECTORY));
+    let of = |spec: &Spec, role| list(packages(spec, debian(), &[role], &Role::ALL));
+    let client = "ldap-utils libnss-sss libpam-sss libsss-sudo sssd-ldap sssd-tools";
+    assert_eq!(of(&plain, Role::Control), "");
+    assert_eq!(of(&own, Role::Control), format!("389-ds-base {client}"));
+    assert_eq!(of(&own, Role::Compute), client);
+    assert_eq!(of(&site, Role::Control), client);
+    assert!(!list(packages_of_clouds(debian(), &Role::ALL)).contains("sss"));
+    let secrets = |spec: &Spec| {
+        let all = secrets_of(spec).into_iter().map(|secret| secret.name);
+        all.filter(|name| name.starts_with("directory") || *name == "cluster-ca").collect::<Vec<_>>()
+    };
+    assert_eq!(secrets(&plain), [""; 0]);
+    assert_eq!(secrets(&own), ["cluster-ca", "directory-certificate", "directory-password"]);
+    assert_eq!(secrets(&site), ["directory-bind-password"]);
+}
+
+#[test]
+fn every_node_is_asked_whether_it_reaches_the_directory() {
+    let asked = |spec: &Spec, role| {
+        let checks = checks(spec, role, debian());
+        let check = checks.into_iter().find(|check| check.service == "directory").expect("the service");
+        assert_eq!(check.units, ["sssd.service"]);
+        check.questions[0].command.join(" ")
+    };
+    let own = asked(&with_directory("kind = \"server\""), Role::Compute);
+    assert_eq!(
+        own,
+        "env LDAPTLS_REQCERT=demand LDAPTLS_CACERT=/etc/kiln/directory-ca.pem ldapsearch -x -LLL -o nettimeout=5 \
+         -H ldaps://control.demo.internal -s base -b dc=demo,dc=internal 1.1"
+    );
+    let site = asked(&with_directory(SITE_DIRECTORY), Role::Login);
+    assert!(
+        site.contains("-D cn=kiln,dc=a -y /etc/kiln/directory-password") && !site.contains("CACERT"),
+        "{site}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! hostlist is expanded. Nothing behind this type needs to ask whether the file was right.
 
 mod accounts;
+mod directory;
 mod health;
 mod images;
 mod mounts;
@@ -22,6 +23,7 @@ use serde::Serialize;
 use crate::CloudSpec;
 
 pub use accounts::*;
+pub use directory::*;
 pub use health::*;
 pub use images::*;
 pub use mounts::*;
@@ -65,6 +67,8 @@ pub struct Spec {
     pub users: Vec<User>,
     /// Every group that the file names, but those of its system and the own groups of users.
     pub user_groups: Vec<UserGroup>,
+    /// Where further users come from.
+    pub directory: Option<Directory>,
     pub roles: Roles,
     /// At most this many cloud or SSH operations at a time.
     pub concurrency: usize,

@@ -7,6 +7,7 @@ pub(crate) mod backup;
 pub(crate) mod cluster;
 pub(crate) mod compute;
 mod control;
+pub(crate) mod directory;
 pub(crate) mod health;
 pub(crate) mod image;
 mod image_build;
@@ -35,6 +36,7 @@ pub(crate) use backup::BackupTable;
 pub(crate) use cluster::ClusterTable;
 pub(crate) use compute::{ComputeOverrideTable, ComputeTable, ElasticTable, MergedGroup};
 pub(crate) use control::ControlTable;
+pub(crate) use directory::DirectoryTable;
 pub(crate) use health::HealthTable;
 pub(crate) use image::{ImageTable, MergedImage};
 pub(crate) use limits::LimitTable;
@@ -99,6 +101,8 @@ table! {
         "slurm" => slurm: SlurmTable;
         /// Users of the cluster, by name.
         "user" => user: Named<UserTable>;
+        /// Users and groups from a directory server, besides those of the file.
+        "directory" => directory: DirectoryTable, otherwise "users and groups are those of the file";
         /// Groups that users are in, by name. Only those whose gid is to be chosen need a table.
         "user_group" => user_group: Named<UserGroupTable>;
         /// What the site adds to the nodes of a role.

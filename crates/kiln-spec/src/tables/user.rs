@@ -93,6 +93,17 @@ pub(crate) fn validate(written: &Named<UserTable>, findings: &mut Findings<'_>) 
     users
 }
 
+/// What keeps a name from being that of a new user, if anything.
+pub fn user_name_fault(name: &str) -> Option<&'static str> {
+    if SYSTEM_USERS.contains(&name) {
+        Some("it is a system account")
+    } else if !is_unix_name(name) {
+        Some("a name is a lower-case letter, then lower-case letters, digits, `_` or `-`, at most 31")
+    } else {
+        None
+    }
+}
+
 fn check_name(name: &Text, findings: &mut Findings<'_>) {
     if SYSTEM_USERS.contains(&name.value.as_str()) {
         (findings.error(

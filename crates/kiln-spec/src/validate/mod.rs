@@ -14,8 +14,8 @@ use crate::diagnostic::Findings;
 use crate::merge::Merged;
 use crate::parse::Files;
 use crate::tables::{
-    accounting, backup, cluster, health, image, mount, partition, pulp, rebuild, reconcile, role, slurm,
-    software, source, system, time, user, user_group, volumes,
+    accounting, backup, cluster, directory, health, image, mount, partition, pulp, rebuild, reconcile, role,
+    slurm, software, source, system, time, user, user_group, volumes,
 };
 use crate::{ControlSpec, Spec, System, Volumes};
 
@@ -62,6 +62,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
     let slurm = slurm::validate(&merged.slurm, !rebuild.is_empty(), &partitions, findings);
     let users = user::validate(&merged.users, findings);
     let user_groups = user_group::validate(&merged.user_groups, &merged.users, findings);
+    let directory = directory::validate(merged.directory.as_ref(), merged.domain.as_ref(), files, findings);
     let reconcile = reconcile::validate(&merged.reconcile, findings);
     let health = health::validate(&merged.health, findings);
     let mounts = mount::validate(&merged, findings);
@@ -102,6 +103,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
         slurm,
         users,
         user_groups,
+        directory,
         roles,
         concurrency,
         health,

@@ -28,7 +28,7 @@ pub(crate) fn check(key: &Text, findings: &mut Findings<'_>) {
 }
 
 /// What is wrong with a public key, if anything. The message never repeats the key: it might be a private one.
-fn fault(line: &str) -> Option<String> {
+pub fn fault(line: &str) -> Option<String> {
     let line = line.trim();
     if line.contains("PRIVATE KEY") {
         return Some("this is a private key; it must not be in this file".to_owned());

@@ -33,6 +33,7 @@ pub mod status;
 pub mod stop;
 pub mod up;
 pub mod upgrade;
+pub mod user;
 pub mod validate;
 
 use crate::cli::Verb;
@@ -49,6 +50,7 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Apply(verb) => verb.run(context),
         Verb::Configure(verb) => verb.run(context),
         Verb::Up(verb) => verb.run(context),
+        Verb::User(verb) => verb.run(context),
         Verb::Destroy(verb) => verb.run(context),
         Verb::Status(verb) => verb.run(context),
         Verb::Events(verb) => verb.run(context),

@@ -253,14 +253,14 @@ pub fn software(lab: &mut Lab) {
          [[software.tools.file]]\npath = \"/etc/kiln-test.conf\"\ncontent = \"of the set\\n\"\nmode = \"0640\"\n\
          group = \"slurm\"\n\
          [image.bottom]\nsource = \"{suite}\"\nroles = [\"login\"]\n\
-         [image.middle]\nsource = \"bottom\"\nsoftware = [\"compute\", \"tools\", \"directory\"]\n\
+         [image.middle]\nsource = \"bottom\"\nsoftware = [\"compute\", \"tools\", \"sssd\"]\n\
          [image.top]\nsource = \"middle\"\nroles = [\"control\"]\nsoftware = [\"chrony\"]\n\
          commands = [\"test -x /usr/sbin/slurmd && test -e /etc/kiln-test.copy\", \"apt-get --simulate install {}\"]\n",
         repository.address,
         packages_of_debian(suite).join(" ")
     );
     // A word that is no set's is told before anything is done.
-    with_tables(lab, &tables.replace("\"tools\", \"dir", "\"tols\", \"dir"));
+    with_tables(lab, &tables.replace("\"tools\", \"sss", "\"tols\", \"sss"));
     let refused = printed(&lab.try_kiln(&["image", "build", "top"]));
     assert!(refused.contains("there is no software `tols`") && refused.contains("`tools`?"), "{refused}");
 
@@ -271,12 +271,12 @@ pub fn software(lab: &mut Lab) {
     let (bottom, _) = build(lab, &repository, "bottom");
     let has = |image: &str, packages: &[&str]| packages.iter().all(|p| installed(lab, image, p).is_some());
     assert!(has(&bottom, &["less", "slurm-client"]) && !has(&bottom, &["slurmd"]), "{bottom}");
-    assert!(has(&middle, &["slurmd", TOOL.name, "slapd"]), "{middle}");
+    assert!(has(&middle, &["slurmd", TOOL.name, "sssd-ldap"]), "{middle}");
     let of_control = ["slurmctld", "slurmdbd", "mariadb-server"];
     for added in of_control.iter().chain(&["chrony"]) {
         assert!(!has(&middle, &[added]) && has(&top, &[added]), "{added}");
     }
-    assert!(has(&top, &["less", "slurmd", TOOL.name, "slapd"]), "{top}");
+    assert!(has(&top, &["less", "slurmd", TOOL.name, "sssd-ldap"]), "{top}");
     assert_eq!(faults(lab, &top, Some(0)), Vec::<String>::new());
     // What clusters are raised from has the software of every role.
     assert!(has("default", &["less", "slurmd", "slurmctld", "slurmdbd"]));
@@ -288,11 +288,11 @@ pub fn software(lab: &mut Lab) {
     assert_eq!(about.mode() & 0o7777, 0o640);
     let groups = read(&layers_top(&bottom).join("etc/group"));
     assert!(groups.contains(&format!("slurm:x:{}:", about.gid())), "{} in {groups}", about.gid());
-    // A server that nobody has configured does not start.
-    let starts = |name: &str| name.ends_with("slapd") && name.starts_with('S') || name == "slapd.service";
+    // A daemon that nobody has configured does not start.
+    let starts = |name: &str| name.ends_with("sssd") && name.starts_with('S') || name == "sssd.service";
     let systemd = layer.join("etc/systemd/system/multi-user.target.wants");
     // systemd passes over a script of old that has a unit.
-    let has_unit = layer.join("usr/lib/systemd/system/slapd.service").exists();
+    let has_unit = layer.join("usr/lib/systemd/system/sssd.service").exists();
     let scripts = [layer.join("etc/rc2.d"), layer.join("etc/rc3.d")];
     for dir in scripts.into_iter().filter(|_| !has_unit).chain([systemd]) {
         let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());

@@ -19,6 +19,7 @@ mod control;
 mod cut;
 mod daemon;
 mod dashboard;
+mod directory;
 mod disk;
 mod documents;
 mod el;
@@ -203,6 +204,19 @@ const BACKUP_LOST: &[Scenario] = &[
     ("control is lost with its state volume", backup::state_volume_lost),
 ];
 
+/// Users who are not in the file.
+const DIRECTORY: &[Scenario] = &[
+    ("a cluster with a directory", directory::raise),
+    ("a user of the directory comes, works and goes", directory::comes_and_goes),
+    ("keys and rights of a user of the directory", directory::keys_and_rights),
+    ("up again changes nothing", raise::up_again),
+    ("logins go on while the directory is away", directory::away),
+    ("the directory outlives its control node", directory::control_lost),
+    ("secrets of the directory", directory::secrets),
+    ("a directory of the site", directory::of_the_site),
+    ("up again changes nothing", raise::up_again),
+];
+
 /// Without a cluster.
 const IMAGE_BUILDS: &[Scenario] = &[
     ("packages from a site's own repository", image_builds::sources),
@@ -372,6 +386,7 @@ const SUITES: &[Suite] = &[
             ("back to the Slurm before a maintenance upgrade", maintenance::back),
         ]],
     },
+    Suite { name: "directory", debian: "bookworm", lane: "elastic", scenarios: &[DIRECTORY] },
     Suite { name: "oracle", debian: "bookworm", lane: "elastic", scenarios: &[ORACLE] },
     Suite { name: "readme", debian: "bookworm", lane: "mixed", scenarios: &[DOCUMENTS] },
     Suite { name: "backup", debian: "bookworm", lane: "mixed", scenarios: &[BACKUP] },

@@ -5,6 +5,7 @@ pub mod backup;
 mod boot;
 mod check;
 mod checkup;
+mod directory;
 mod install_units;
 mod publish;
 pub mod report;
@@ -28,6 +29,8 @@ pub enum Node {
     #[command(hide = true)]
     Checkup(checkup::Checkup),
     #[command(hide = true)]
+    Directory(directory::Directory),
+    #[command(hide = true)]
     Identity(boot::Identity),
     #[command(hide = true)]
     KeepMetadata(boot::KeepMetadata),
@@ -50,6 +53,7 @@ impl Node {
             Node::Status(verb) => verb.run(context),
             Node::Backup(verb) => verb.run(context),
             Node::Checkup(verb) => verb.run(context),
+            Node::Directory(verb) => verb.run(context),
             Node::Identity(verb) => verb.run(context),
             Node::KeepMetadata(verb) => verb.run(context),
             Node::InstallUnits(verb) => verb.run(context),
