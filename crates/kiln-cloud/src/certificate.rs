@@ -1,6 +1,8 @@
 //! Until when a certificate is good: the one field of X.509 that Kiln reads itself. Whether a certificate is to be believed is
 //! for the TLS library to say.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -26,6 +28,14 @@ pub fn not_after(der: &[u8]) -> Option<Timestamp> {
     let (_, _, after) = element(validity)?;
     let (tag, text, _) = element(after)?;
     time(tag, std::str::from_utf8(text).ok()?)
+}
+
+/// Of the first certificate of a file in PEM; `None`: there is none.
+pub fn end_of_pem(text: &str) -> Option<Timestamp> {
+    let (_, rest) = text.split_once("-----BEGIN CERTIFICATE-----")?;
+    let (body, _) = rest.split_once("-----END CERTIFICATE-----")?;
+    let body: String = body.split_whitespace().collect();
+    not_after(&STANDARD.decode(body).ok()?)
 }
 
 /// `YYMMDDHHMMSSZ` up to 2049, `YYYYMMDDHHMMSSZ` behind.

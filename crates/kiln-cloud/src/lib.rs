@@ -2,7 +2,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod certificate;
+pub mod certificate;
 mod cloud;
 mod driver;
 mod error;
@@ -11,6 +11,7 @@ mod limits;
 pub mod local;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
+pub mod meter;
 pub mod oci;
 pub mod openstack;
 pub mod rate;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use kiln_cloud::Instance;
 use kiln_image::built_as;
-use kiln_site::services::CLOUD_TOKEN;
-use kiln_site::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
+use kiln_site::services::{CLOUD_TOKEN, METRICS_TOKEN};
+use kiln_site::{Exports, Given, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_spec::{Group, Node, Role, Spec};
 use kiln_wire::{
-    CloudAccess, ElasticGroup, FleetFile, FleetNode, InstanceDefaults, LaunchOption, SecretText, Timing,
-    Version,
+    CloudAccess, ElasticGroup, FleetFile, FleetMonitoring, FleetNode, InstanceDefaults, LaunchOption,
+    SecretText, Timing, Version,
 };
 
 use crate::addresses::reserved_addresses;
@@ -22,7 +22,7 @@ use crate::memory::usable_share;
 use crate::observe::Observed;
 use crate::plan::removal::has_its_flavor;
 use crate::plan::{self, attachments, security_groups_of, share};
-use crate::targets::targets;
+use crate::targets::{credentials, targets};
 
 /// The images of compute nodes, by node, where those of the file are too new for the control node.
 pub type KeptImages = BTreeMap<String, String>;
@@ -75,7 +75,30 @@ impl Deployment<'_> {
         let fleet_file = self.fleet_file_with(observed, images).await?;
         let secrets =
             Secrets::read(self.spec, |secret| self.secrets.read(secret), fleet_file, self.ssh_public_key()?)?;
-        Ok((inventory, secrets))
+        Ok((inventory, secrets.with_given(self.given_secrets()?)))
+    }
+
+    /// The secrets that the cluster file refers to.
+    fn given_secrets(&self) -> Result<BTreeMap<Given, SecretText>> {
+        let read = |(which, place)| {
+            let value = credentials(place, self.file_dir()).map_err(Error::AlertCredentials)?;
+            Ok((which, value))
+        };
+        Given::of(self.spec).into_iter().map(read).collect()
+    }
+
+    /// What kilnd does for Prometheus.
+    fn fleet_monitoring(&self) -> Result<Option<FleetMonitoring>> {
+        let Some(monitoring) = &self.spec.monitoring else { return Ok(None) };
+        let token = self.secrets.read(&METRICS_TOKEN)?.expose_secret().trim().into();
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the file's prices are in range"
+        )]
+        let millionths = |price: f64| (price * 1e6).round() as u64;
+        let prices = monitoring.prices.iter().map(|(flavor, price)| (flavor.clone(), millionths(*price)));
+        Ok(Some(FleetMonitoring { token, prices: prices.collect(), certificates: BTreeMap::new() }))
     }
 
     /// Where only one node can have a volume, the control node shares them with the others.
@@ -134,6 +157,7 @@ impl Deployment<'_> {
             elastic: self.spec.compute.iter().filter_map(elastic_group).collect(),
             timing: self.timing(),
             nodes,
+            monitoring: self.fleet_monitoring()?,
         };
         file.to_text().map_err(|e| Error::NotReady(e.to_string()))
     }

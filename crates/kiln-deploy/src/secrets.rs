@@ -233,7 +233,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = store(&dir.path().join("secrets"), "");
         store.ensure().unwrap();
-        let all = || services::secrets().into_iter().map(|secret| store.read(secret).unwrap());
+        let all = || store.secrets.iter().map(|secret| store.read(secret).unwrap());
         let before: Vec<SecretText> = all().collect();
         store.ensure().unwrap();
         assert_eq!(before, all().collect::<Vec<_>>());
@@ -249,7 +249,7 @@ mod tests {
         assert!(matches!(refused, Error::RotationPending("cloud-token")), "{refused}");
         assert_eq!(store.read_previous(&CLOUD_TOKEN).as_ref(), Some(&token));
 
-        for secret in services::secrets() {
+        for secret in &store.secrets {
             let mode = fs::metadata(store.path(secret)).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{}", secret.name);
         }

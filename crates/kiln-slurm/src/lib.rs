@@ -13,6 +13,7 @@ pub mod pending;
 mod queue;
 mod release;
 pub mod resume_file;
+mod statistics;
 
 pub use command::{LicenseUse, Slurm, Submission};
 pub use error::{Error, Result};
@@ -20,3 +21,4 @@ pub use job::{Job, JobOnNodes, JobState, parse_sacct, parse_squeue};
 pub use node::{BOOT_TIME_ROUNDING, Base, Flag, Flags, LEAVES, Node, REASON, State, parse_node, parse_nodes};
 pub use queue::QueuedJob;
 pub use release::{ParseReleaseError, RebootHook, Release};
+pub use statistics::{Section, Statistics};

@@ -15,6 +15,7 @@ pub const DEBIAN: Family = Family {
     name: "debian",
     like: None,
     packages: &[
+        ("alertmanager", &["prometheus-alertmanager"]),
         ("mariadb", &["mariadb-server"]),
         ("nfs-client", &["nfs-common"]),
         ("nfs-server", &["nfs-kernel-server"]),
@@ -29,6 +30,7 @@ pub const DEBIAN: Family = Family {
         ("sssd", &["sssd-ldap", "sssd-tools", "libnss-sss", "libpam-sss"]),
     ],
     units: &[
+        ("alertmanager.service", "prometheus-alertmanager.service"),
         ("chronyd.service", "chrony.service"),
         ("node-exporter.service", "prometheus-node-exporter.service"),
         ("sshd.service", "ssh.service"),

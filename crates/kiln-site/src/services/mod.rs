@@ -13,6 +13,7 @@ mod journal;
 mod kilnd;
 mod limits;
 mod metadata;
+pub mod monitoring;
 mod munge;
 mod nfs_client;
 mod nfs_server;
@@ -37,6 +38,7 @@ use crate::secret::Secret;
 
 pub use base::NODE_SEED;
 pub use kilnd::CLOUD_TOKEN;
+pub use monitoring::METRICS_TOKEN;
 pub(crate) use site_files::site_file;
 pub use sshd::SSH_KEY;
 
@@ -69,6 +71,10 @@ const CONTROL: &[&Service] = &[
     &slurm_accounts::TRACKED_RESOURCES,
     &kilnd::KILND,
     &backup::BACKUP,
+    &monitoring::NODE_EXPORTER,
+    &monitoring::ALERTMANAGER,
+    // Behind kilnd and Alertmanager, which it asks and tells.
+    &monitoring::PROMETHEUS,
     &site_files::SITE_FILES,
 ];
 
@@ -87,6 +93,7 @@ const LOGIN: &[&Service] = &[
     &sshd::SSHD,
     &limits::LIMITS,
     &slurm::SLURM,
+    &monitoring::NODE_EXPORTER,
     &site_files::SITE_FILES,
 ];
 
@@ -107,6 +114,7 @@ const COMPUTE: &[&Service] = &[
     &sshd::SSHD,
     &limits::LIMITS,
     &slurm::SLURM,
+    &monitoring::NODE_EXPORTER,
     &site_files::SITE_FILES,
     // Last: a node that could not be configured must not take jobs.
     &slurmd::SLURMD,
@@ -148,7 +156,8 @@ pub fn packages(spec: &Spec, family: &Family, roles: &[Role], present: &[Role]) 
 
 /// The packages that nodes of these roles need on some clouds, whichever.
 pub fn packages_of_clouds(family: &Family, roles: &[Role]) -> BTreeSet<&'static str> {
-    let some_clouds = |role: &Role| of(*role).iter().filter(|service| service.wanted.is_some());
+    let some_clouds =
+        |role: &Role| of(*role).iter().filter(|service| service.wanted.is_some() && !service.asked_for);
     roles
         .iter()
         .flat_map(|role| some_clouds(role).flat_map(|service| (service.software)(*role)))

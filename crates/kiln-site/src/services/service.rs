@@ -18,6 +18,8 @@ pub struct Service {
     pub name: &'static str,
     /// Whether a cluster has it; `None`: every cluster does.
     pub wanted: Option<fn(&Spec) -> bool>,
+    /// It is the file that asks for it, not the cloud: other clusters have no use for its software.
+    pub asked_for: bool,
     /// What the image of a node of this role must have.
     pub software: fn(Role) -> &'static [&'static str],
     /// Whom its units run as. They do not start where the image has them with other numbers.
@@ -110,6 +112,7 @@ impl Service {
     pub const EMPTY: Service = Service {
         name: "",
         wanted: None,
+        asked_for: false,
         software: |_| &[],
         users: &[],
         units: &[],

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod images;
+mod monitoring;
 mod nodes;
 mod partitions;
 mod reconcile;
@@ -19,6 +20,7 @@ use crate::CloudSpec;
 
 pub use accounts::*;
 pub use images::*;
+pub use monitoring::*;
 pub use nodes::*;
 pub use partitions::*;
 pub use reconcile::*;
@@ -51,6 +53,8 @@ pub struct Spec {
     /// `None`: slurmdbd and its database run on the control node.
     pub accounting: Option<ExternalSlurmdbd>,
     pub accounts: Accounts,
+    /// `None`: nothing is monitored.
+    pub monitoring: Option<Monitoring>,
     pub partitions: Vec<Partition>,
     pub rebuild: Vec<RebuildPartition>,
     pub slurm: SlurmSpec,

@@ -11,6 +11,7 @@ pub(crate) mod image;
 mod image_build;
 pub(crate) mod limits;
 mod login;
+pub(crate) mod monitoring;
 pub(crate) mod partition;
 pub(crate) mod pulp;
 pub(crate) mod qos;
@@ -34,6 +35,7 @@ pub(crate) use control::ControlTable;
 pub(crate) use image::{ImageTable, MergedImage};
 pub(crate) use limits::LimitTable;
 pub(crate) use login::LoginTable;
+pub(crate) use monitoring::MonitoringTable;
 pub(crate) use partition::{MergedPartition, PartitionTable};
 pub(crate) use pulp::PulpTable;
 pub(crate) use qos::QosTable;
@@ -83,6 +85,8 @@ table! {
         "account" => account: Named<AccountTable>;
         /// Slurm's qualities of service, by name.
         "qos" => qos: Named<QosTable>;
+        /// Prometheus on the control node, and whom its alerts are sent to.
+        "monitoring" => monitoring: MonitoringTable, otherwise "nothing is monitored";
         /// Slurm partitions, by name.
         "partition" => partition: Named<PartitionTable>, otherwise "one per compute group; the first is Slurm's default partition";
         /// Hidden partitions, for root only, through which compute nodes get new images, by name.
