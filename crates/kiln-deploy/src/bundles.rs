@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kiln_cloud::Instance;
 use kiln_image::built_as;
-use kiln_site::services::{CLOUD_TOKEN, METRICS_TOKEN};
+use kiln_site::services::{CLOUD_TOKEN, METRICS_TOKEN, rest};
 use kiln_site::{Exports, Given, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_spec::{Group, Node, Role, Spec};
 use kiln_wire::{
@@ -98,7 +98,13 @@ impl Deployment<'_> {
         )]
         let millionths = |price: f64| (price * 1e6).round() as u64;
         let prices = monitoring.prices.iter().map(|(flavor, price)| (flavor.clone(), millionths(*price)));
-        Ok(Some(FleetMonitoring { token, prices: prices.collect(), certificates: BTreeMap::new() }))
+        let rest =
+            rest::is_on(self.spec).then(|| ("slurm-rest".to_string(), rest::PUBLIC_CERTIFICATE.into()));
+        Ok(Some(FleetMonitoring {
+            token,
+            prices: prices.collect(),
+            certificates: rest.into_iter().collect(),
+        }))
     }
 
     /// Where only one node can have a volume, the control node shares them with the others.

@@ -6,6 +6,7 @@ mod addresses;
 mod apply;
 mod backup;
 mod bundles;
+mod certificate;
 mod checkup;
 mod configure;
 mod control;

@@ -15,9 +15,11 @@ use kiln_wire::SecretText;
 use rand::RngExt as _;
 use ssh_key::{LineEnding, PrivateKey};
 
+use crate::certificate;
 use crate::error::{Error, Result};
 
-fn generate(form: Form) -> Result<SecretText> {
+/// `names`: of the control node.
+fn generate(form: Form, names: &[String]) -> Result<SecretText> {
     let mut rng = rand::rng();
     Ok(match form {
         Form::Hex => hex::encode(rng.random::<[u8; 32]>()).into(),
@@ -31,6 +33,7 @@ fn generate(form: Form) -> Result<SecretText> {
             let key = PrivateKey::new(pair.into(), "kiln").map_err(|e| Error::Key(e.to_string()))?;
             key.to_openssh(LineEnding::LF).map_err(|e| Error::Key(e.to_string()))?.as_str().into()
         }
+        Form::Certificate => certificate::own(names)?,
     })
 }
 
@@ -44,12 +47,16 @@ pub struct SecretStore {
     pub secrets: Vec<&'static Secret>,
     /// Names of those that the site gives. They are never made here.
     given: &'static [&'static str],
+    /// Of the control node.
+    names: Vec<String>,
 }
 
 impl SecretStore {
     pub fn new(dir: impl Into<PathBuf>, spec: &Spec) -> Self {
         let (secrets, given) = (services::secrets_of(spec), services::given_secrets(spec));
-        SecretStore { dir: dir.into(), secrets, given }
+        let control = &spec.control.node;
+        let names = vec![control.clone(), format!("{control}.{}", spec.domain), "localhost".to_string()];
+        SecretStore { dir: dir.into(), secrets, given, names }
     }
 
     /// Whether the site gives it.
@@ -71,7 +78,7 @@ impl SecretStore {
         self.make_dir()?;
         self.check_given()?;
         for secret in self.secrets.iter().filter(|secret| !self.is_given(secret)) {
-            self.make_missing(secret.name, || generate(secret.form))?;
+            self.make_missing(secret.name, || generate(secret.form, &self.names))?;
         }
         self.make_missing(CLUSTER_ID, || Ok(hex::encode(rand::rng().random::<[u8; 8]>()).into()))
     }
@@ -138,7 +145,8 @@ impl SecretStore {
         if previous.exists() {
             return Err(Error::RotationPending(secret.name));
         }
-        let temporary = self.write_temporary(secret.name, generate(secret.form)?.expose_secret())?;
+        let temporary =
+            self.write_temporary(secret.name, generate(secret.form, &self.names)?.expose_secret())?;
         let path = self.path(secret);
         let failed = |path: &Path, source| Error::File { path: path.to_path_buf(), did: "written", source };
         fs::hard_link(&path, &previous).map_err(|e| failed(&previous, e))?;

@@ -18,4 +18,6 @@ pub enum Form {
     Base64(usize),
     /// An OpenSSH private key.
     SshKey,
+    /// A key and a certificate for it, signed with the key itself, in PEM. It is good for the control node's names.
+    Certificate,
 }

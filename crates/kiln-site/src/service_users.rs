@@ -19,10 +19,11 @@ pub const SLURM: ServiceUser = ServiceUser { name: "slurm", id: 64_030 };
 pub const MUNGE: ServiceUser = ServiceUser { name: "munge", id: 64_831 };
 pub const KILND: ServiceUser = ServiceUser { name: "kilnd", id: 64_832 };
 pub const PROMETHEUS: ServiceUser = ServiceUser { name: "prometheus", id: 64_833 };
+pub const SLURMRESTD: ServiceUser = ServiceUser { name: "slurmrestd", id: 64_834 };
 
 impl ServiceUser {
     /// Every one of them: an image has them all, whatever its roles.
-    pub const ALL: [ServiceUser; 5] = [MYSQL, SLURM, MUNGE, KILND, PROMETHEUS];
+    pub const ALL: [ServiceUser; 6] = [MYSQL, SLURM, MUNGE, KILND, PROMETHEUS, SLURMRESTD];
 
     /// What others name in `needs`.
     pub fn resource_id(self) -> String {

@@ -23,6 +23,7 @@ pub const EL: Family = Family {
         ("slurmctld", &["slurm-slurmctld"]),
         ("slurmd", &["slurm-slurmd"]),
         ("slurmdbd", &["slurm-slurmdbd"]),
+        ("slurmrestd", &["slurm-slurmrestd"]),
         ("sssd", &["sssd-ldap", "sssd-tools", "sssd-client"]),
     ],
     // All units have the names of their authors.

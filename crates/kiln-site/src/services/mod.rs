@@ -17,6 +17,7 @@ pub mod monitoring;
 mod munge;
 mod nfs_client;
 mod nfs_server;
+pub mod rest;
 mod site_files;
 mod slurm;
 pub mod slurm_accounts;
@@ -61,6 +62,8 @@ const CONTROL: &[&Service] = &[
     &sshd::SSHD,
     // Before accounting: sacctmgr asks slurm.conf where slurmdbd is.
     &slurm::SLURM,
+    // Before those who check tokens.
+    &rest::TOKENS,
     &accounting::SOFTWARE,
     &accounting::ACCOUNTING,
     &accounting::EXTERNAL,
@@ -69,6 +72,7 @@ const CONTROL: &[&Service] = &[
     &hooks::HOOKS,
     &slurmctld::SLURMCTLD,
     &slurm_accounts::TRACKED_RESOURCES,
+    &rest::REST,
     &kilnd::KILND,
     &backup::BACKUP,
     &monitoring::NODE_EXPORTER,
@@ -93,6 +97,7 @@ const LOGIN: &[&Service] = &[
     &sshd::SSHD,
     &limits::LIMITS,
     &slurm::SLURM,
+    &rest::REST_TRUST,
     &monitoring::NODE_EXPORTER,
     &site_files::SITE_FILES,
 ];
@@ -114,6 +119,7 @@ const COMPUTE: &[&Service] = &[
     &sshd::SSHD,
     &limits::LIMITS,
     &slurm::SLURM,
+    &rest::REST_TRUST,
     &monitoring::NODE_EXPORTER,
     &site_files::SITE_FILES,
     // Last: a node that could not be configured must not take jobs.
