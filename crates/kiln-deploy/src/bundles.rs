@@ -7,7 +7,7 @@ use kiln_cloud::Instance;
 use kiln_image::built_as;
 use kiln_site::services::{CLOUD_TOKEN, METRICS_TOKEN, rest};
 use kiln_site::{Exports, Given, Inventory, NodeFacts, NodeKeys, Secrets};
-use kiln_spec::{Group, Node, Role, Spec};
+use kiln_spec::{Credentials, Group, Node, Role, Spec};
 use kiln_wire::{
     CloudAccess, ElasticGroup, FleetFile, FleetMonitoring, FleetNode, InstanceDefaults, LaunchOption,
     SecretText, Timing, Version,
@@ -78,11 +78,17 @@ impl Deployment<'_> {
         Ok((inventory, secrets.with_given(self.given_secrets()?)))
     }
 
+    /// That all secrets are there, before anything is made.
+    pub fn check_secrets(&self) -> Result<()> {
+        self.secrets.ensure()?;
+        self.given_secrets().map(drop)
+    }
+
     /// The secrets that the cluster file refers to.
     fn given_secrets(&self) -> Result<BTreeMap<Given, SecretText>> {
-        let read = |(which, place)| {
-            let value = credentials(place, self.file_dir()).map_err(Error::AlertCredentials)?;
-            Ok((which, value))
+        let read = |(which, place): (Given, &Credentials)| {
+            let value = credentials(place, self.file_dir()).and_then(|value| check_given(&which, value));
+            Ok((which, value.map_err(Error::AlertCredentials)?))
         };
         Given::of(self.spec).into_iter().map(read).collect()
     }
@@ -191,6 +197,22 @@ impl Deployment<'_> {
     }
 }
 
+/// What is wrong is told without the value.
+fn check_given(which: &Given, value: SecretText) -> std::result::Result<SecretText, String> {
+    let text = value.expose_secret().trim();
+    let is_one_line = !text.is_empty() && !text.contains(char::is_control);
+    let (is_right, otherwise) = match which {
+        Given::Mail => {
+            (text.contains(':'), "the login of [monitoring.mail] is not `USER:PASSWORD`".to_string())
+        }
+        Given::Webhook(name) => (
+            text.starts_with("http://") || text.starts_with("https://"),
+            format!("the address of [monitoring.webhook.{name}] is not a URL"),
+        ),
+    };
+    if is_one_line && is_right { Ok(value) } else { Err(otherwise) }
+}
+
 /// What a node that comes and goes gets while its image is not built: what it had before. Others keep what they have.
 fn former_image(node: &Node<'_>, observed: &Observed, cluster_id: &str) -> Option<String> {
     let mut built = built_as(&observed.images, node.image, cluster_id).into_iter().filter(|_| node.elastic);
@@ -230,6 +252,19 @@ mod tests {
     use kiln_wire::labels::image as property;
 
     use super::*;
+
+    #[test]
+    fn what_the_file_refers_to_is_checked_and_not_shown() {
+        let check = |which: Given, text: &str| check_given(&which, text.into()).map(drop);
+        let webhook = || Given::Webhook("a".into());
+        assert_eq!(check(Given::Mail, "me:word\n"), Ok(()));
+        assert_eq!(check(webhook(), "https://x/s3cret\n"), Ok(()));
+        for (which, text) in [(Given::Mail, "s3cret"), (webhook(), "s3cret"), (webhook(), "http://x\ns3cret")]
+        {
+            let said = check(which, text).unwrap_err();
+            assert!(said.contains("[monitoring.") && !said.contains("s3cret"), "{said}");
+        }
+    }
 
     #[test]
     fn a_node_has_what_each_of_its_flavors_has() {

@@ -79,6 +79,7 @@ const CONTROL: &[&Service] = &[
     &monitoring::ALERTMANAGER,
     // Behind kilnd and Alertmanager, which it asks and tells.
     &monitoring::PROMETHEUS,
+    &monitoring::GRAFANA,
     &site_files::SITE_FILES,
 ];
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
 mod bundles;
+mod monitoring;
 mod order;
 mod slurm_conf;
 

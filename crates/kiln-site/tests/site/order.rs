@@ -5,23 +5,27 @@ use super::*;
 #[test]
 fn ids_are_unique_and_watched_ids_exist() {
     for node in ["control", "login-0", "standard-0"] {
-        let bundle = bundle(node);
-        let ids: Vec<String> = bundle.resources.iter().map(Resource::id).collect();
-        let mut unique = ids.clone();
-        unique.sort();
-        unique.dedup();
-        assert_eq!(unique.len(), ids.len(), "{node}: {ids:?}");
-        for (at, resource) in bundle.resources.iter().enumerate() {
-            let watched: Vec<&String> = match resource {
-                Resource::Service(s) => s.restart_on.iter().chain(&s.reload_on).chain(&s.needs).collect(),
-                Resource::Command(c) => c.when_changed.iter().chain(&c.needs).collect(),
-                Resource::File(f) => f.needs.iter().collect(),
-                _ => continue,
-            };
-            for id in watched.into_iter().filter(|id| *id != EVERYTHING) {
-                let found = ids.iter().position(|i| i == id);
-                assert!(found.is_some_and(|found| found < at), "{node}: {} watches {id}", resource.id());
-            }
+        assert_ordered(&bundle(node));
+    }
+}
+
+pub fn assert_ordered(bundle: &Bundle) {
+    let node = &bundle.node;
+    let ids: Vec<String> = bundle.resources.iter().map(Resource::id).collect();
+    let mut unique = ids.clone();
+    unique.sort();
+    unique.dedup();
+    assert_eq!(unique.len(), ids.len(), "{node}: {ids:?}");
+    for (at, resource) in bundle.resources.iter().enumerate() {
+        let watched: Vec<&String> = match resource {
+            Resource::Service(s) => s.restart_on.iter().chain(&s.reload_on).chain(&s.needs).collect(),
+            Resource::Command(c) => c.when_changed.iter().chain(&c.needs).collect(),
+            Resource::File(f) => f.needs.iter().collect(),
+            _ => continue,
+        };
+        for id in watched.into_iter().filter(|id| *id != EVERYTHING) {
+            let found = ids.iter().position(|i| i == id);
+            assert!(found.is_some_and(|found| found < at), "{node}: {} watches {id}", resource.id());
         }
     }
 }

@@ -1,10 +1,12 @@
-//! Monitoring: Prometheus and Alertmanager on control, a node exporter everywhere.
+//! Monitoring: Prometheus, Alertmanager and perhaps Grafana on control, a node exporter everywhere.
 
 mod alertmanager;
+mod grafana;
 mod node_exporter;
 mod prometheus;
 
 pub use alertmanager::ALERTMANAGER;
+pub use grafana::{DASHBOARDS, GRAFANA};
 pub use node_exporter::NODE_EXPORTER;
 pub use prometheus::{METRICS_TOKEN, PROMETHEUS, alert_rules};
 

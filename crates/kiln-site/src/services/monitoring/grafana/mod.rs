@@ -56,7 +56,16 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
     // Grafana reads the password when it makes its database, and never again.
     let mut reset = command(
         "password of Grafana",
-        &["grafana-cli", "--homepath=/usr/share/grafana", "admin", "reset-admin-password", "--password-from-stdin"],
+        &[
+            "runuser",
+            "--user=grafana",
+            "--",
+            "grafana-cli",
+            "--homepath=/usr/share/grafana",
+            "admin",
+            "reset-admin-password",
+            "--password-from-stdin",
+        ],
     );
     reset.stdin = Some(format!("{password}\n"));
     let reset = reset.when_changed(&[&format!("file:{ENVIRONMENT}")]).retry(30);
@@ -69,7 +78,8 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
     let watched: Vec<&str> = watched.iter().map(String::as_str).collect();
     let mut resources = vec![directory(DASHBOARD_DIRECTORY, "root", 0o755)];
     resources.extend(
-        DASHBOARDS.map(|(name, content)| Resource::File(file(format!("{DASHBOARD_DIRECTORY}/{name}"), content))),
+        DASHBOARDS
+            .map(|(name, content)| Resource::File(file(format!("{DASHBOARD_DIRECTORY}/{name}"), content))),
     );
     resources.extend([
         Resource::File(file(ENVIRONMENT, environment).owned_by("root", 0o600).secret()),
