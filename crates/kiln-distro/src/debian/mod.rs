@@ -24,6 +24,7 @@ pub const DEBIAN: Family = Family {
         ("openldap-server", &["slapd", "ldap-utils"]),
         ("openmpi", &["openmpi-bin", "libopenmpi-dev"]),
         ("pmix", &["libpmix2"]),
+        ("slurm-jwt", &["slurm-wlm-jwt-plugin"]),
         ("slurm-pam", &["libpam-slurm"]),
         ("slurm-pam-adopt", &["libpam-slurm-adopt"]),
         ("slurmdbd", &["slurmdbd", "slurm-wlm-mysql-plugin"]),

@@ -18,6 +18,7 @@ pub const EL: Family = Family {
         ("openmpi", &["openmpi", "openmpi-devel"]),
         ("procps", &["procps-ng"]),
         ("slurm-client", &["slurm"]),
+        ("slurm-jwt", &["slurm"]),
         ("slurm-pam", &["slurm-pam_slurm"]),
         ("slurm-pam-adopt", &["slurm-pam_slurm"]),
         ("slurmctld", &["slurm-slurmctld"]),

@@ -18,6 +18,7 @@ pub const TOKENS: Service = Service {
     name: "tokens",
     wanted: Some(is_on),
     asked_for: true,
+    software: |_| &["slurm-jwt"],
     users: &[SLURM],
     secrets: &[JWT_KEY],
     resources: |context| {

@@ -81,7 +81,7 @@ fn what_the_file_asks_for_is_in_images_of_such_clusters_alone() {
     let on_top = |spec: &Spec, role| list(packages(spec, debian(), &[role], &Role::ALL));
     assert_eq!(
         on_top(&asking, Role::Control),
-        "nginx prometheus prometheus-alertmanager prometheus-node-exporter slurmrestd"
+        "nginx prometheus prometheus-alertmanager prometheus-node-exporter slurm-wlm-jwt-plugin slurmrestd"
     );
     assert_eq!(on_top(&asking, Role::Login), "prometheus-node-exporter");
     let of_clouds = list(packages_of_clouds(debian(), &Role::ALL));
