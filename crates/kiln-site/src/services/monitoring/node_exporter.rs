@@ -31,6 +31,9 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
     if context.role == Role::Control {
         options.push("--collector.systemd".into());
         options.push(format!("--collector.systemd.unit-include={UNITS_OF_CONTROL}"));
+    } else {
+        // Debian's asks for all units of every node.
+        options.push("--no-collector.systemd".into());
     }
     let unit = context.family.unit(UNIT);
     let options = arguments(context.family, UNIT, &options);
