@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::driver::Driver;
 #[cfg(any(test, feature = "testing"))]
 use crate::memory;
+use crate::meter::{self, Answer as _};
 use crate::{
     AddressRange, Error, Expiry, Flavor, Image, Instance, InstanceStatus, Kind, Labels, Layers, Limit,
     Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, Right,
@@ -89,7 +90,10 @@ macro_rules! calls {
         impl Cloud {
             $($(#[$doc])*
             pub async fn $name(&self, $($argument: $type),*) -> $answer {
-                each!(self, driver => Driver::$name(driver, $($argument),*).await)
+                let asked = std::time::Instant::now();
+                let answer = each!(self, driver => Driver::$name(driver, $($argument),*).await);
+                meter::note(stringify!($name), answer.is_failed(), asked.elapsed());
+                answer
             })*
         }
     };

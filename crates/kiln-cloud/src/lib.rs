@@ -11,6 +11,7 @@ mod limits;
 pub mod local;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
+pub mod meter;
 pub mod oci;
 pub mod openstack;
 pub mod rate;

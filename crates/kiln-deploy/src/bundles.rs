@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use kiln_cloud::Instance;
 use kiln_image::built_as;
-use kiln_site::services::CLOUD_TOKEN;
-use kiln_site::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
-use kiln_spec::{Group, Node, Role, Spec};
+use kiln_site::services::{CLOUD_TOKEN, METRICS_TOKEN, rest};
+use kiln_site::{Exports, Given, Inventory, NodeFacts, NodeKeys, Secrets};
+use kiln_spec::{Credentials, Group, Node, Role, Spec};
 use kiln_wire::{
-    CloudAccess, ElasticGroup, FleetFile, FleetNode, InstanceDefaults, LaunchOption, SecretText, Timing,
-    Version,
+    CloudAccess, ElasticGroup, FleetFile, FleetMonitoring, FleetNode, InstanceDefaults, LaunchOption,
+    SecretText, Timing, Version,
 };
 
 use crate::addresses::reserved_addresses;
@@ -22,7 +22,7 @@ use crate::memory::usable_share;
 use crate::observe::Observed;
 use crate::plan::removal::has_its_flavor;
 use crate::plan::{self, attachments, security_groups_of, share};
-use crate::targets::targets;
+use crate::targets::{credentials, targets};
 
 /// The images of compute nodes, by node, where those of the file are too new for the control node.
 pub type KeptImages = BTreeMap<String, String>;
@@ -75,7 +75,41 @@ impl Deployment<'_> {
         let fleet_file = self.fleet_file_with(observed, images).await?;
         let secrets =
             Secrets::read(self.spec, |secret| self.secrets.read(secret), fleet_file, self.ssh_public_key()?)?;
-        Ok((inventory, secrets))
+        Ok((inventory, secrets.with_given(self.given_secrets()?)))
+    }
+
+    /// That all secrets are there, before anything is made.
+    pub fn check_secrets(&self) -> Result<()> {
+        self.secrets.ensure()?;
+        self.given_secrets().map(drop)
+    }
+
+    /// The secrets that the cluster file refers to.
+    fn given_secrets(&self) -> Result<BTreeMap<Given, SecretText>> {
+        let read = |(which, place): (Given, &Credentials)| {
+            let value = credentials(place, self.file_dir()).and_then(|value| check_given(&which, value));
+            Ok((which, value.map_err(Error::AlertCredentials)?))
+        };
+        Given::of(self.spec).into_iter().map(read).collect()
+    }
+
+    /// What kilnd does for Prometheus.
+    fn fleet_monitoring(&self) -> Result<Option<FleetMonitoring>> {
+        let Some(monitoring) = &self.spec.monitoring else { return Ok(None) };
+        let token = self.secrets.read(&METRICS_TOKEN)?.expose_secret().trim().into();
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the file's prices are in range"
+        )]
+        let millionths = |price: f64| (price * 1e6).round() as u64;
+        let prices = monitoring.prices.iter().map(|(flavor, price)| (flavor.clone(), millionths(*price)));
+        let rest = rest::is_on(self.spec).then(|| ("slurm-rest".to_string(), rest::AUTHORITY_FILE.into()));
+        Ok(Some(FleetMonitoring {
+            token,
+            prices: prices.collect(),
+            certificates: rest.into_iter().collect(),
+        }))
     }
 
     /// Where only one node can have a volume, the control node shares them with the others.
@@ -134,6 +168,7 @@ impl Deployment<'_> {
             elastic: self.spec.compute.iter().filter_map(elastic_group).collect(),
             timing: self.timing(),
             nodes,
+            monitoring: self.fleet_monitoring()?,
         };
         file.to_text().map_err(|e| Error::NotReady(e.to_string()))
     }
@@ -159,6 +194,22 @@ impl Deployment<'_> {
             failures: reconcile.failures,
         }
     }
+}
+
+/// What is wrong is told without the value.
+fn check_given(which: &Given, value: SecretText) -> std::result::Result<SecretText, String> {
+    let text = value.expose_secret().trim();
+    let is_one_line = !text.is_empty() && !text.contains(char::is_control);
+    let (is_right, otherwise) = match which {
+        Given::Mail => {
+            (text.contains(':'), "the login of [monitoring.mail] is not `USER:PASSWORD`".to_string())
+        }
+        Given::Webhook(name) => (
+            text.starts_with("http://") || text.starts_with("https://"),
+            format!("the address of [monitoring.webhook.{name}] is not a URL"),
+        ),
+    };
+    if is_one_line && is_right { Ok(value) } else { Err(otherwise) }
 }
 
 /// What a node that comes and goes gets while its image is not built: what it had before. Others keep what they have.
@@ -200,6 +251,19 @@ mod tests {
     use kiln_wire::labels::image as property;
 
     use super::*;
+
+    #[test]
+    fn what_the_file_refers_to_is_checked_and_not_shown() {
+        let check = |which: Given, text: &str| check_given(&which, text.into()).map(drop);
+        let webhook = || Given::Webhook("a".into());
+        assert_eq!(check(Given::Mail, "me:word\n"), Ok(()));
+        assert_eq!(check(webhook(), "https://x/s3cret\n"), Ok(()));
+        for (which, text) in [(Given::Mail, "s3cret"), (webhook(), "s3cret"), (webhook(), "http://x\ns3cret")]
+        {
+            let said = check(which, text).unwrap_err();
+            assert!(said.contains("[monitoring.") && !said.contains("s3cret"), "{said}");
+        }
+    }
 
     #[test]
     fn a_node_has_what_each_of_its_flavors_has() {

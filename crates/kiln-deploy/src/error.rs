@@ -184,6 +184,8 @@ pub enum Error {
     NoSecuritySuite(String),
     #[error("the list {url} cannot be read: {why}")]
     SecurityList { url: String, why: String },
+    #[error("what [monitoring] refers to cannot be used: {0}")]
+    AlertCredentials(String),
     #[error("the credentials of the Pulp server cannot be used: {0}")]
     PulpCredentials(String),
     #[error(transparent)]
@@ -384,6 +386,10 @@ impl Error {
             }),
             Error::FixedSnapshot(_) => Some("take `snapshot` out of its table to let `kiln image sync` choose".into()),
             Error::NoSnapshot(name) => Some(format!("`kiln image sync {name}` chooses one")),
+            Error::AlertCredentials(_) => Some(
+                "`credentials` of [monitoring.mail] and `address` of [monitoring.webhook.NAME] say where they are: \"env:NAME\" or \"file:PATH\""
+                    .into(),
+            ),
             Error::PulpCredentials(_) => {
                 Some("`credentials` of [pulp] says where they are: \"env:NAME\" or \"file:PATH\"".into())
             }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use kiln_site::services::directory::CLUSTER_CA;
+use kiln_site::services::CLUSTER_CA;
 use kiln_site::{Form, Secret, services};
 use kiln_spec::Spec;
 use kiln_wire::SecretText;

@@ -20,6 +20,7 @@ use crate::reboot::Reboots;
 use crate::reconcile::Reconciler;
 use crate::rollout::Rollouts;
 use crate::store::Store;
+use crate::usage::Usage;
 use crate::window::Window;
 
 #[derive(Debug, Clone)]
@@ -82,6 +83,7 @@ pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> 
     let (fleet_sender, fleet_receiver) = watch::channel(None);
     let control_loop = || ControlLoop { fleet: fleet_receiver.clone(), stop: stop.clone() };
     let slurm = || config.slurm.clone();
+    let usage = Arc::new(Usage::default());
     let mut loops = JoinSet::new();
     loops.spawn(fleet::publish(config.fleet.clone(), config.poll, fleet_sender, stop.clone()));
     loops.spawn(upkeep::keep(store.clone(), spools, config.poll, stop.clone()));
@@ -99,9 +101,16 @@ pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> 
         share: config.share.clone(),
         fleet: fleet_receiver.clone(),
         past: Mutex::default(),
+        usage: usage.clone(),
     };
     loops.spawn(kiln_web::serve(Arc::new(window), config.port, stop.clone()));
-    loops.spawn(control_loop().run(Reconciler::new(store, slurm(), config.share.clone(), stop.clone())));
+    loops.spawn(control_loop().run(Reconciler::new(
+        store,
+        slurm(),
+        config.share.clone(),
+        stop.clone(),
+        usage,
+    )));
     while let Some(ended) = loops.join_next().await {
         // A daemon without one of its controllers would look alive; systemd starts one that has ended.
         if let Err(error) = ended

@@ -19,6 +19,7 @@ mod reboot;
 pub mod reconcile;
 mod rollout;
 pub mod store;
+mod usage;
 pub mod window;
 
 pub use daemon::{DaemonConfig, run};

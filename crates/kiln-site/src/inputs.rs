@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use kiln_slurm::Release;
-use kiln_spec::Spec;
+use kiln_spec::{Credentials, Spec, WebhookAddress};
 use kiln_wire::SecretText;
 
 use crate::secret::Secret;
@@ -51,11 +51,35 @@ pub struct NodeFacts {
     pub ssh_host_public: String,
 }
 
+/// A secret of the site that the cluster file refers to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Given {
+    /// `USER:PASSWORD` for the mail server of alerts.
+    Mail,
+    /// The address of the webhook of this name.
+    Webhook(String),
+}
+
+impl Given {
+    /// Those of the file, and where each is.
+    pub fn of(spec: &Spec) -> Vec<(Given, &Credentials)> {
+        let Some(monitoring) = &spec.monitoring else { return Vec::new() };
+        let mail = monitoring.mail.iter().filter_map(|mail| Some((Given::Mail, mail.credentials.as_ref()?)));
+        let webhooks = monitoring.webhooks.iter().filter_map(|webhook| match &webhook.address {
+            WebhookAddress::Plain(_) => None,
+            WebhookAddress::Secret(place) => Some((Given::Webhook(webhook.name.clone()), place)),
+        });
+        mail.chain(webhooks).collect()
+    }
+}
+
 /// The secrets that end up on nodes.
 #[derive(Debug, Clone)]
 pub struct Secrets {
     /// By name.
     values: BTreeMap<&'static str, SecretText>,
+    /// What the file names, and does not have itself.
+    given: BTreeMap<Given, SecretText>,
     /// What kilnd is told of the fleet: the cloud's address and token, each compute node's target and user data.
     pub fleet_file: SecretText,
     /// Kiln's own key for root; public.
@@ -72,7 +96,18 @@ impl Secrets {
     ) -> Result<Self, E> {
         let on_nodes = services::secrets_of(spec).into_iter().filter(|secret| secret.on_nodes);
         let values = on_nodes.map(|secret| Ok((secret.name, value(secret)?))).collect::<Result<_, E>>()?;
-        Ok(Secrets { values, fleet_file, ssh_public_key })
+        Ok(Secrets { values, given: BTreeMap::new(), fleet_file, ssh_public_key })
+    }
+
+    /// With those of [`Given::of`].
+    #[must_use]
+    pub fn with_given(mut self, given: BTreeMap<Given, SecretText>) -> Self {
+        self.given = given;
+        self
+    }
+
+    pub(crate) fn given(&self, which: &Given) -> &str {
+        self.given.get(which).map_or("", SecretText::expose_secret)
     }
 
     /// The value of a secret that is on nodes.

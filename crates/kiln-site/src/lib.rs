@@ -15,7 +15,7 @@ use std::collections::hash_map::Entry;
 use kiln_distro::Family;
 use kiln_spec::Spec;
 
-pub use inputs::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
+pub use inputs::{Exports, Given, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_wire::{Bundle, Resource};
 pub use secret::{Form, Secret};
 pub use service_users::ServiceUser;

@@ -10,7 +10,8 @@ use kiln_wire::make::{command, directory};
 pub struct ServiceUser {
     pub name: &'static str,
     /// uid and gid. Neither adduser, which counts upwards from 100, nor useradd, which counts downwards from 999, nor a
-    /// user of the file, up to 60000, gets there. Where Debian reserves a number for the name, it is that one.
+    /// user of the file, up to 60000, gets there. Where Debian reserves a number for the name, it is that one. Packages that ask
+    /// adduser without a look at who is there need one that adduser takes for a system user's.
     pub id: u32,
 }
 
@@ -18,10 +19,12 @@ pub const MYSQL: ServiceUser = ServiceUser { name: "mysql", id: 64_001 };
 pub const SLURM: ServiceUser = ServiceUser { name: "slurm", id: 64_030 };
 pub const MUNGE: ServiceUser = ServiceUser { name: "munge", id: 64_831 };
 pub const KILND: ServiceUser = ServiceUser { name: "kilnd", id: 64_832 };
+pub const PROMETHEUS: ServiceUser = ServiceUser { name: "prometheus", id: 600 };
+pub const SLURMRESTD: ServiceUser = ServiceUser { name: "slurmrestd", id: 64_833 };
 
 impl ServiceUser {
     /// Every one of them: an image has them all, whatever its roles.
-    pub const ALL: [ServiceUser; 4] = [MYSQL, SLURM, MUNGE, KILND];
+    pub const ALL: [ServiceUser; 6] = [MYSQL, SLURM, MUNGE, KILND, PROMETHEUS, SLURMRESTD];
 
     /// What others name in `needs`.
     pub fn resource_id(self) -> String {
@@ -68,6 +71,7 @@ mod tests {
         let mut ids = ServiceUser::ALL.map(|user| user.id);
         ids.sort_unstable();
         assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
-        assert!(ids.iter().all(|id| (60_001..65_520).contains(id)), "{ids:?}");
+        let of_system = 400..800;
+        assert!(ids.iter().all(|id| (60_001..65_520).contains(id) || of_system.contains(id)), "{ids:?}");
     }
 }

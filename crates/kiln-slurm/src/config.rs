@@ -15,13 +15,15 @@ pub enum Takes {
 use Takes::{AllRestart, SlurmctldRestart};
 
 /// Parameters that `scontrol reconfigure` does not apply.
-const RESTARTS: [(&str, Takes); 34] = [
+const RESTARTS: [(&str, Takes); 36] = [
     ("AccountingStorageBackupHost", SlurmctldRestart),
     ("AccountingStorageEnforce", SlurmctldRestart),
     ("AccountingStorageHost", SlurmctldRestart),
     ("AccountingStoragePort", SlurmctldRestart),
     ("AccountingStorageTRES", SlurmctldRestart),
     ("AccountingStorageType", SlurmctldRestart),
+    ("AuthAltParameters", SlurmctldRestart),
+    ("AuthAltTypes", SlurmctldRestart),
     ("AuthInfo", SlurmctldRestart),
     ("AuthType", AllRestart),
     ("CoreSpecPlugin", AllRestart),

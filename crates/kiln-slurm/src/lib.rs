@@ -13,6 +13,7 @@ pub mod pending;
 mod queue;
 mod release;
 pub mod resume_file;
+mod statistics;
 
 pub use command::{LicenseUse, Slurm, Submission};
 pub use error::{Error, Result};
@@ -23,3 +24,4 @@ pub use node::{
 };
 pub use queue::QueuedJob;
 pub use release::{ParseReleaseError, RebootHook, Release};
+pub use statistics::{Section, Statistics};

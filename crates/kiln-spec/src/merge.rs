@@ -8,9 +8,9 @@ use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
     AccountTable, AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, DirectoryTable, Disk,
-    File, HealthTable, MergedGroup, MergedImage, MergedPartition, MergedRebuild, MountTable, PulpTable,
-    QosTable, ReconcileTable, RolesTable, SlurmTable, SoftwareTable, SourceTable, SystemTable, TimeTable,
-    UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
+    File, HealthTable, MergedGroup, MergedImage, MergedPartition, MergedRebuild, MonitoringTable, MountTable,
+    PulpTable, QosTable, ReconcileTable, RolesTable, SlurmTable, SoftwareTable, SourceTable, SystemTable,
+    TimeTable, UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
 };
 use crate::written::{At, List, Named, Text};
 
@@ -33,6 +33,7 @@ pub(crate) struct Merged {
     pub accounting: AccountingTable,
     pub accounts: Named<AccountTable>,
     pub qos: Named<QosTable>,
+    pub monitoring: Option<MonitoringTable>,
     pub partitions: Vec<MergedPartition>,
     pub rebuild: Vec<MergedRebuild>,
     pub slurm: SlurmTable,
@@ -107,6 +108,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         accounting: file.accounting.unwrap_or_default(),
         accounts: file.account.unwrap_or_default(),
         qos: file.qos.unwrap_or_default(),
+        monitoring: file.monitoring,
         partitions: partition::merge(file.partition, &compute),
         rebuild: rebuild::merge(file.rebuild, &compute),
         compute,

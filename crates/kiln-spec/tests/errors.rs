@@ -95,6 +95,10 @@ tables! {
         limits = { MaxJobs = 1 }\n[qos.\"a,b\"]\n[user.ada]\nuid = 2001\naccount = \"a\"\n[user.ben]\nuid = 2002\naccount = \"none\"\n";
     accounts_of_partitions: "[partition.p]\ngroups = [\"standard\"]\nqos = \"lon\"\nallow_accounts = []\nallow_qos = [\"normal\"]\nconfig = { AllowQos = \"x\", qos = \"y\" }\n[qos.long]\n";
     backup_beside_state: "[backup]\npath = \"/var/lib/state/backup/\"\n";
+    monitoring_settings: "[monitoring]\nretention = \"1m\"\nsize = \"2 GB\"\ninterval = \"0s\"\nprices = { small = -1, large = \"x\" }\n\
+        [monitoring.mail]\nto = [\"ops\"]\nfrom = \"kiln@example.org\"\nserver = \"mail\"\ncredentials = \"me:word\"\n\
+        [monitoring.webhook.a]\naddress = \"alerts.example.org\"\n[monitoring.webhook.b]\naddress = \"https://me:word@x\"\n[monitoring.webhook.c]\n[monitoring.webhook.\"D e\"]\naddress = \"env:9\"\n";
+    rest_keys: "[slurm]\nrest = true\n[slurm.config]\nAuthAltTypes = \"auth/jwt\"\n[slurm.slurmdbd_config]\nauthaltparameters = \"jwt_key=/x\"\n";
     limits_out_of_range: "[limits.\"VM.Standard2.1\"]\nzones = { ad1 = 10000, ad2 = -1 }\n[limits.small]\n";
     unknown_table: "[partitions.standard]\ngroups = [\"standard\"]\n";
     unknown_key: "[login.login]\nnodez = \"login-0\"\n";

@@ -5,6 +5,7 @@ use kiln_wire::health::NodeDossier;
 
 use crate::auth::{Key, KeyKind};
 use crate::describe::described;
+use crate::figures::Figures;
 use crate::view::{Event, Finding, Job, Node, Rollout, RolloutDetail, RolloutNode};
 
 /// Why an answer cannot be given.
@@ -68,17 +69,6 @@ pub struct EventQuery {
     pub most: u32,
 }
 
-/// A figure for `/metrics`: its labels and its value.
-pub type Figure = (Vec<(&'static str, String)>, u64);
-
-/// Requests of Slurm's hooks and records of events, as the store counts them.
-#[derive(Debug, Clone, Default)]
-pub struct Figures {
-    /// By kind and state.
-    pub requests: Vec<Figure>,
-    pub events: u64,
-}
-
 pub trait Cluster: Send + Sync + 'static {
     fn name(&self) -> String;
 
@@ -98,7 +88,8 @@ pub trait Cluster: Send + Sync + 'static {
     /// Newest first.
     fn events(&self, query: &EventQuery) -> Result<Vec<Event>, Problem>;
 
-    fn figures(&self) -> Result<Figures, Problem>;
+    /// For `/metrics`, beside those of what is shown; may take seconds.
+    fn figures(&self) -> impl Future<Output = Result<Vec<Figures>, Problem>> + Send;
 
     /// Leaves an event that is about no node.
     fn log(&self, what: &str, why: &str, outcome: &str) -> Result<(), Problem>;

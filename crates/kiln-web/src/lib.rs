@@ -19,6 +19,7 @@ mod describe;
 #[path = "../tests/lab/fake.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod fake;
+pub mod figures;
 mod hub;
 mod metrics;
 mod openapi;
@@ -31,7 +32,8 @@ mod server;
 mod stream;
 pub mod view;
 
-pub use cluster::{Cluster, EventQuery, Figures, Look, Order, Problem, Records};
+pub use cluster::{Cluster, EventQuery, Look, Order, Problem, Records};
+pub use figures::Figures;
 pub use openapi::{markdown, openapi};
 pub use reading::{blind, finding, node_kind, rollout, rollout_nodes, waiting_job};
 pub use routes::{App, router};

@@ -1,117 +1,127 @@
-//! Figures in Prometheus' text format.
+//! What Prometheus asks for: the figures of what is shown, and those that the cluster has beside it; and which nodes that come and
+//! go are there.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 
 use crate::answers::Refusal;
-use crate::cluster::{Cluster, Figures};
+use crate::cluster::Cluster;
+use crate::figures::{self, Figure, Figures, counted, one};
 use crate::picture::Picture;
 use crate::routes::App;
-use crate::view::{NodeKind, Severity};
+use crate::view::{Node, NodeKind, Severity, Target, TargetLabels};
 
 pub async fn answer<C: Cluster>(State(app): State<Arc<App<C>>>) -> Result<Response, Refusal> {
-    let picture = app.hub.picture().await?;
-    let text = text(&picture, &app.cluster.figures()?);
+    let (picture, more) = tokio::join!(app.hub.picture(), app.cluster.figures());
+    let mut all = of_picture(&*picture?);
+    all.extend(more?);
+    let text = figures::text(&all);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 
-/// Labels and a value each.
-type Samples = Vec<(Vec<(&'static str, String)>, u64)>;
+pub async fn targets<C: Cluster>(State(app): State<Arc<App<C>>>) -> Result<Json<Vec<Target>>, Refusal> {
+    let picture = app.hub.picture().await?;
+    Ok(Json(picture.nodes.values().filter(|node| is_expected(node)).map(target).collect()))
+}
 
-fn text(picture: &Picture, figures: &Figures) -> String {
-    let mut text = Page::default();
-    text.family("kiln_nodes", "gauge", "Compute nodes by what they do.", nodes(picture));
-    text.family("kiln_jobs", "gauge", "Jobs that wait or run.", jobs(picture));
+/// Where a node's exporter listens.
+const EXPORTER: u16 = 9100;
+
+fn target(node: &Node) -> Target {
+    Target {
+        targets: vec![format!("{}:{EXPORTER}", node.name)],
+        labels: TargetLabels {
+            instance: node.name.clone(),
+            role: "compute".into(),
+            group: node.group.clone(),
+        },
+    }
+}
+
+/// A node that comes and goes, and should answer now. One that Slurm believes in is expected even when its instance is gone:
+/// that it does not answer has to be seen.
+fn is_expected(node: &Node) -> bool {
+    let is_there = match node.kind {
+        NodeKind::Off | NodeKind::Booting => false,
+        NodeKind::Unknown | NodeKind::Down => node.instance.as_deref() == Some("active"),
+        _ => true,
+    };
+    node.elastic && is_there
+}
+
+fn of_picture(picture: &Picture) -> Vec<Figures> {
     let overview = &picture.overview;
-    text.family("kiln_cores", "gauge", "Cores of nodes that are not off.", one(overview.cpus));
-    text.family("kiln_cores_allocated", "gauge", "Cores that jobs have.", one(overview.cpus_allocated));
     let findings = Severity::ALL.iter().map(|severity| {
         let count = overview.findings.iter().filter(|f| f.severity == *severity).count();
-        (vec![("severity", severity.word().to_string())], count as u64)
+        (vec![("severity", severity.word().to_string())], number(count))
     });
-    text.family("kiln_findings", "gauge", "What is not as it should be.", findings.collect());
+    let blind = overview.findings.iter().filter(|finding| finding.subject == "kilnd").count();
     let open = picture.rollouts.values().filter(|rollout| rollout.is_open);
     let open = counted(open.map(|rollout| vec![("state", rollout.state.clone())]));
-    text.family("kiln_rollouts", "gauge", "Rollouts that are not over.", open);
+    let newest = picture.rollouts.values().next_back();
+    let newest = newest.map(|rollout| (vec![("state", rollout.state.clone())], 1.0));
     let steps = picture
         .rollout_nodes
         .values()
         .filter(|node| picture.rollouts.get(&node.rollout).is_some_and(|rollout| rollout.is_open));
     let steps = counted(steps.map(|node| vec![("step", node.step.clone())]));
-    text.family("kiln_rollout_nodes", "gauge", "Nodes of rollouts that are not over.", steps);
-    text.family(
-        "kiln_requests",
-        "gauge",
-        "What Slurm asked of Kiln, as far as it is kept.",
-        figures.requests.clone(),
-    );
-    text.family("kiln_events_total", "counter", "Events since the store was made.", one(figures.events));
-    let checked = overview.last_check.map(|at| u64::try_from(at.as_second()).unwrap_or(0));
-    let checked = checked.map(one).unwrap_or_default();
-    text.family(
-        "kiln_last_check_timestamp_seconds",
-        "gauge",
-        "When kilnd last compared Slurm with the cloud.",
-        checked,
-    );
-    text.0
+    #[allow(clippy::cast_precision_loss, reason = "seconds have less than sixteen digits")]
+    let checked = overview.last_check.map(|at| one(at.as_second() as f64)).unwrap_or_default();
+    vec![
+        Figures::gauge("kiln_nodes", "Compute nodes by what they do.", nodes(picture)),
+        Figures::gauge("kiln_jobs", "Jobs that wait or run.", jobs(picture)),
+        Figures::gauge("kiln_cores", "Cores of nodes that are not off.", one(wide(overview.cpus))),
+        Figures::gauge("kiln_cores_allocated", "Cores that jobs have.", one(wide(overview.cpus_allocated))),
+        Figures::gauge("kiln_findings", "What is not as it should be.", findings.collect()),
+        Figures::gauge("kiln_blind", "What kilnd needs to see and cannot.", one(number(blind))),
+        Figures::gauge("kiln_rollouts", "Rollouts that are not over.", open),
+        Figures::gauge(
+            "kiln_newest_rollout",
+            "The state of the newest rollout.",
+            newest.into_iter().collect(),
+        ),
+        Figures::gauge("kiln_rollout_nodes", "Nodes of rollouts that are not over.", steps),
+        Figures::gauge(
+            "kiln_last_check_timestamp_seconds",
+            "When kilnd last compared Slurm with the cloud.",
+            checked,
+        ),
+    ]
 }
 
-fn nodes(picture: &Picture) -> Samples {
+fn nodes(picture: &Picture) -> Vec<Figure> {
     let mut samples = Vec::new();
     for group in &picture.overview.groups {
         // All kinds, so that one that has gone is seen as gone.
         for kind in NodeKind::ALL {
             let count = group.nodes.get(kind.word()).copied().unwrap_or(0);
             let labels = vec![("group", group.name.clone()), ("state", kind.word().to_string())];
-            samples.push((labels, count as u64));
+            samples.push((labels, number(count)));
         }
     }
     samples
 }
 
-fn jobs(picture: &Picture) -> Samples {
+fn jobs(picture: &Picture) -> Vec<Figure> {
     let labels = |job: &crate::view::Job| {
-        vec![("partition", job.partition.clone()), ("state", job.state.to_lowercase())]
+        let (partition, account) = (job.partition.clone(), job.account.clone());
+        vec![("partition", partition), ("account", account), ("state", job.state.to_lowercase())]
     };
     counted(picture.jobs.values().map(labels))
 }
 
-fn one(value: u64) -> Samples {
-    vec![(Vec::new(), value)]
+#[allow(clippy::cast_precision_loss, reason = "nobody has so many nodes")]
+fn number(count: usize) -> f64 {
+    count as f64
 }
 
-fn counted(all: impl Iterator<Item = Vec<(&'static str, String)>>) -> Samples {
-    let mut counts: BTreeMap<Vec<(&'static str, String)>, u64> = BTreeMap::new();
-    for labels in all {
-        *counts.entry(labels).or_default() += 1;
-    }
-    counts.into_iter().collect()
-}
-
-#[derive(Default)]
-struct Page(String);
-
-impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str, samples: Samples) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        for (labels, value) in samples {
-            let labels: Vec<String> =
-                labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
-            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            let _ = writeln!(self.0, "{name}{labels} {value}");
-        }
-    }
-}
-
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+#[allow(clippy::cast_precision_loss, reason = "nobody has so many cores")]
+fn wide(count: u64) -> f64 {
+    count as f64
 }
 
 #[cfg(test)]
@@ -120,14 +130,11 @@ mod tests {
     use crate::fake::Fake;
 
     #[test]
-    fn figures_are_written_as_prometheus_reads_them() {
+    fn all_nodes_are_counted_once() {
         let (look, records) = Fake::new(20).seen();
-        let picture = Picture::new("demo", &look, records);
-        let requests = vec![(vec![("kind", "resume".to_string()), ("state", "done".to_string())], 3)];
-        let text = text(&picture, &Figures { requests, events: 7 });
+        let text = figures::text(&of_picture(&Picture::new("demo", &look, records)));
         assert!(text.contains("# TYPE kiln_nodes gauge\n"), "{text}");
-        assert!(text.contains("kiln_requests{kind=\"resume\",state=\"done\"} 3\n"), "{text}");
-        assert!(text.contains("kiln_events_total 7\n"), "{text}");
+        assert!(text.contains("kiln_newest_rollout{state=\"running\"} 1\n"), "{text}");
         let nodes: u64 = text
             .lines()
             .filter(|line| line.starts_with("kiln_nodes{"))
@@ -137,7 +144,31 @@ mod tests {
     }
 
     #[test]
-    fn labels_stay_within_their_quotes() {
-        assert_eq!(escaped("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
+    fn a_node_is_asked_while_it_should_answer() {
+        let (look, _) = Fake::new(1).seen();
+        let node = |elastic: bool, kind: NodeKind, instance: Option<&str>| Node {
+            elastic,
+            kind,
+            instance: instance.map(String::from),
+            ..look.nodes[0].clone()
+        };
+        for (elastic, kind, instance, expected) in [
+            (true, NodeKind::Idle, Some("active"), true),
+            (true, NodeKind::Idle, None, true),
+            (true, NodeKind::Draining, Some("active"), true),
+            (true, NodeKind::Down, None, false),
+            (true, NodeKind::Off, None, false),
+            (true, NodeKind::Booting, Some("active"), false),
+            (true, NodeKind::Unknown, Some("active"), true),
+            (true, NodeKind::Unknown, None, false),
+            // In the file of those that are always there.
+            (false, NodeKind::Idle, Some("active"), false),
+        ] {
+            assert_eq!(
+                is_expected(&node(elastic, kind, instance)),
+                expected,
+                "{elastic} {kind:?} {instance:?}"
+            );
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::describe::{Described, Schemas};
 use crate::hub::Hub;
 use crate::metrics;
 use crate::view::{
-    Change, Event, Failure, Job, Login, Node, NodeDetail, Overview, Rollout, RolloutDetail, Session,
+    Change, Event, Failure, Job, Login, Node, NodeDetail, Overview, Rollout, RolloutDetail, Session, Target,
 };
 
 /// What every answer is made from.
@@ -142,6 +142,13 @@ pub const QUESTIONS: &[Question] = &[
             "Server-sent events: `picture` with everything, then `change` with what differs, `problem` while nothing can be seen",
         )
     },
+    ask(
+        Method::Get,
+        "/api/v1/targets",
+        VIEWER,
+        "Nodes of elastic groups that are there now, as Prometheus discovers them (`http_sd_configs`)",
+    )
+    .json(Vec::<Target>::schema),
     ask(Method::Get, "/api/v1/openapi.json", VIEWER, "This description, for programs").json(any),
     Question {
         answer: Answer::Text,
@@ -190,6 +197,7 @@ fn handler<C: Cluster>(question: &Question) -> Option<Handler<C>> {
         "/api/v1/events" => get(answers::events::<C>),
         "/api/v1/stream" => get(answers::stream::<C>),
         "/api/v1/openapi.json" => get(answers::openapi),
+        "/api/v1/targets" => get(metrics::targets::<C>),
         "/metrics" => get(metrics::answer::<C>),
         _ => return None,
     })

@@ -317,3 +317,22 @@ described! {
         pub error: String,
     }
 }
+
+described! {
+    /// A node that Prometheus is to ask.
+    pub struct Target {
+        /// Where it listens.
+        pub targets: Vec<String>,
+        pub labels: TargetLabels,
+    }
+}
+
+described! {
+    /// The labels of a node's series.
+    pub struct TargetLabels {
+        /// The node.
+        pub instance: String,
+        pub role: String,
+        pub group: String,
+    }
+}

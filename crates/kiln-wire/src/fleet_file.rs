@@ -40,6 +40,22 @@ pub struct FleetFile {
     #[serde(rename = "patience", default)]
     pub timing: Timing,
     pub nodes: BTreeMap<String, FleetNode>,
+    /// `None`: nothing is monitored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monitoring: Option<FleetMonitoring>,
+}
+
+/// What monitoring asks of kilnd.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetMonitoring {
+    /// Whoever has it may read, as Prometheus does.
+    pub token: SecretText,
+    /// Of an hour of an instance, by flavor, in millionths.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prices: BTreeMap<String, u64>,
+    /// Files on control with a certificate whose end is to be known, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub certificates: BTreeMap<String, PathBuf>,
 }
 
 /// What all instances that kilnd makes have in common.
@@ -187,6 +203,11 @@ mod tests {
             }),
             elastic: [("e".into(), ElasticGroup { launch_options, always_up: vec!["e-0".into()] })].into(),
             timing: Timing { grace: 7, ..Timing::default() },
+            monitoring: Some(FleetMonitoring {
+                token: "t0ken".into(),
+                prices: [("big".into(), 50_000)].into(),
+                certificates: [("rest".into(), "/etc/x.pem".into())].into(),
+            }),
             ..FleetFile::from_json(TEXT.as_bytes()).unwrap()
         };
         assert!(FleetFile::from_json(file.to_text().unwrap().expose_secret().as_bytes()).unwrap() == file);

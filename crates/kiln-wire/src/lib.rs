@@ -35,7 +35,8 @@ pub use bundle::{Bundle, Resource};
 pub use cloud_access::{CloudAccess, CloudAccessError};
 pub use event::{Event, EventList};
 pub use fleet_file::{
-    Attachment, ElasticGroup, FleetFile, FleetFileError, FleetNode, InstanceDefaults, LaunchOption, Timing,
+    Attachment, ElasticGroup, FleetFile, FleetFileError, FleetMonitoring, FleetNode, InstanceDefaults,
+    LaunchOption, Timing,
 };
 pub use format::{Format, ReadError, Version};
 pub use identity::{Identity, UserData};

@@ -18,6 +18,7 @@ pub const DEBIAN: Family = Family {
     like: None,
     packages: &[
         ("389-ds", &["389-ds-base"]),
+        ("alertmanager", &["prometheus-alertmanager"]),
         ("mariadb", &["mariadb-server"]),
         ("nfs-client", &["nfs-common"]),
         ("nfs-server", &["nfs-kernel-server"]),
@@ -25,12 +26,14 @@ pub const DEBIAN: Family = Family {
         ("nvidia-driver", &["nvidia-driver", "nvidia-smi", "libcuda1"]),
         ("openmpi", &["openmpi-bin", "libopenmpi-dev"]),
         ("pmix", &["libpmix2"]),
+        ("slurm-jwt", &["slurm-wlm-jwt-plugin"]),
         ("slurm-pam", &["libpam-slurm"]),
         ("slurm-pam-adopt", &["libpam-slurm-adopt"]),
         ("slurmdbd", &["slurmdbd", "slurm-wlm-mysql-plugin"]),
         ("sssd", &["sssd-ldap", "sssd-tools", "libnss-sss", "libpam-sss", "libsss-sudo", "ldap-utils"]),
     ],
     units: &[
+        ("alertmanager.service", "prometheus-alertmanager.service"),
         ("chronyd.service", "chrony.service"),
         ("node-exporter.service", "prometheus-node-exporter.service"),
         ("sshd.service", "ssh.service"),

@@ -18,11 +18,13 @@ pub const EL: Family = Family {
         ("openmpi", &["openmpi", "openmpi-devel"]),
         ("procps", &["procps-ng"]),
         ("slurm-client", &["slurm"]),
+        ("slurm-jwt", &["slurm"]),
         ("slurm-pam", &["slurm-pam_slurm"]),
         ("slurm-pam-adopt", &["slurm-pam_slurm"]),
         ("slurmctld", &["slurm-slurmctld"]),
         ("slurmd", &["slurm-slurmd"]),
         ("slurmdbd", &["slurm-slurmdbd"]),
+        ("slurmrestd", &["slurm-slurmrestd"]),
         (
             "sssd",
             &[

@@ -7,10 +7,10 @@ mod execute;
 mod observe;
 mod plan;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use kiln_slurm::Slurm;
@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::group_pause;
 use crate::store::{FindingRecord, Store, now};
+use crate::usage::Usage;
 
 use execute::Subject;
 pub use observe::node::{NodeObservation, Pause, Stray};
@@ -45,12 +46,19 @@ pub struct Reconciler {
     tasks: Tasks,
     /// Why the last round could not observe both sides.
     problem: Option<String>,
+    usage: Arc<Usage>,
 }
 
 impl Reconciler {
-    pub fn new(store: Arc<Store>, slurm: Slurm, share: PathBuf, stop: CancellationToken) -> Self {
+    pub fn new(
+        store: Arc<Store>,
+        slurm: Slurm,
+        share: PathBuf,
+        stop: CancellationToken,
+        usage: Arc<Usage>,
+    ) -> Self {
         let (settled, tasks) = (store.settled(), Tasks::new("cannot reconcile"));
-        Reconciler { store, slurm, share, stop, settled, tasks, problem: None }
+        Reconciler { store, slurm, share, stop, settled, tasks, problem: None, usage }
     }
 }
 
@@ -89,9 +97,18 @@ impl Reconciler {
         Ok(())
     }
 
+    fn count_instances(&self, observation: &Observation, fleet: &Fleet) {
+        let none = BTreeMap::new();
+        let prices = fleet.file.monitoring.as_ref().map_or(&none, |monitoring| &monitoring.prices);
+        let nodes = observation.nodes.iter();
+        let seen = nodes.flat_map(|o| o.instances.iter().map(|instance| (o.group.as_str(), instance)));
+        self.usage.note(Instant::now(), seen, prices);
+    }
+
     /// One round. Actions that take time do not keep the next round from other nodes.
     async fn reconcile(&mut self, fleet: &Arc<Fleet>) -> Result<()> {
         let observation = Observation::read(&self.store, &self.slurm, fleet, &self.share).await?;
+        self.count_instances(&observation, fleet);
         self.clear_ended_failures(&observation)?;
         self.store.note_drains(observation.nodes.iter().filter_map(|node| node.slurm.as_ref()))?;
         let before = self.store.findings()?;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kiln_web::auth::{self, Key, KeyKind, LOGIN_LIFE};
-use kiln_wire::Version;
 use kiln_wire::dashboard::{Admission, PORT, Role, TokenReport, check_name};
+use kiln_wire::{FleetMonitoring, Version};
 
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -46,6 +46,12 @@ pub fn remove_token(store: &Store, name: &str) -> Result<()> {
     store.log("", "dashboard", "asked by an administrator", &format!("the token of {name} was removed"))
 }
 
+/// The cluster's own Prometheus, whose token is a secret of the cluster.
+pub(super) fn prometheus(monitoring: &FleetMonitoring, kind: KeyKind, hash: &str) -> Option<Key> {
+    let is_it = kind == KeyKind::Token && auth::hash(monitoring.token.expose_secret()) == hash;
+    is_it.then(|| Key::new(KeyKind::Token, "prometheus", Role::Viewer, LOGIN_LIFE))
+}
+
 fn checked(name: &str) -> Result<&str> {
     check_name(name).map(|()| name).map_err(Error::Refused)
 }
@@ -81,6 +87,19 @@ mod tests {
         let events = store.events(None, 10).unwrap();
         let outcomes: Vec<&str> = events.iter().map(|event| event.outcome.as_str()).collect();
         assert_eq!(outcomes, ["scraper was given a token", "the token of scraper was removed"]);
+    }
+
+    #[test]
+    fn the_clusters_own_prometheus_may_look_and_no_more() {
+        let monitoring = FleetMonitoring {
+            token: "t0ken".into(),
+            prices: std::collections::BTreeMap::new(),
+            certificates: std::collections::BTreeMap::new(),
+        };
+        let key = |kind, token: &str| prometheus(&monitoring, kind, &auth::hash(token));
+        assert_eq!(key(KeyKind::Token, "t0ken").map(|key| key.role), Some(Role::Viewer));
+        assert_eq!(key(KeyKind::Token, "other"), None);
+        assert_eq!(key(KeyKind::Session, "t0ken"), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! kilnd as the dashboard and the API show it: what Slurm and the cloud say now, and what the store has.
 
 mod admission;
+mod figures;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use crate::health::Sources;
 use crate::reconcile::{NodeObservation, inspect};
 use crate::rollout;
 use crate::store::Store;
+use crate::usage::Usage;
 
 pub use admission::{add_token, login, remove_token, tokens};
 
@@ -38,6 +40,7 @@ pub struct Window {
     pub fleet: watch::Receiver<Option<Arc<Fleet>>>,
     /// Rollouts that are over, and change no more.
     pub past: Mutex<HashMap<RolloutId, Arc<RolloutReport>>>,
+    pub usage: Arc<Usage>,
 }
 
 impl From<Error> for Problem {
@@ -219,10 +222,15 @@ impl Cluster for Window {
         Ok(events.into_iter().map(event).collect())
     }
 
-    fn figures(&self) -> std::result::Result<Figures, Problem> {
-        let requests = self.store.count_requests()?.into_iter();
-        let requests = requests.map(|(kind, state, count)| (vec![("kind", kind), ("state", state)], count));
-        Ok(Figures { requests: requests.collect(), events: self.store.last_event()? })
+    async fn figures(&self) -> std::result::Result<Vec<Figures>, Problem> {
+        let fleet = self.fleet.borrow().clone();
+        let monitoring = fleet.as_ref().and_then(|fleet| fleet.file.monitoring.as_ref());
+        let mut all = figures::of_store(&self.store, fleet.as_deref())?;
+        all.extend(figures::of_slurm(&self.slurm).await);
+        all.extend(figures::of_cloud());
+        all.extend(figures::of_usage(&self.usage, monitoring));
+        all.extend(figures::of_certificates(monitoring));
+        Ok(all)
     }
 
     fn log(&self, what: &str, why: &str, outcome: &str) -> std::result::Result<(), Problem> {
@@ -234,6 +242,11 @@ impl Cluster for Window {
     }
 
     fn key(&self, kind: KeyKind, hash: &str) -> std::result::Result<Option<Key>, Problem> {
+        let fleet = self.fleet.borrow().clone();
+        let monitoring = fleet.as_ref().and_then(|fleet| fleet.file.monitoring.as_ref());
+        if let Some(key) = monitoring.and_then(|monitoring| admission::prometheus(monitoring, kind, hash)) {
+            return Ok(Some(key));
+        }
         Ok(self.store.key(kind, hash)?)
     }
 

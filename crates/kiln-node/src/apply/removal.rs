@@ -1,5 +1,6 @@
 //! Takes away what an earlier bundle put here and this one no longer has: files, links, and lines of the
-//! mount table. Users that Kiln made are locked. Other users, directories and services are left alone.
+//! mount table. Services that Kiln had arranged are stopped, and users that it made are locked. Other users, directories and services
+//! are left alone.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -9,6 +10,8 @@ use rustix::fs::FileType;
 
 use super::session::{Session, owned_paths};
 use super::{ApplyError, Reports, account, failure, mount};
+use crate::process;
+use crate::systemd;
 use crate::tree::kind;
 use crate::verdict::Verdict;
 
@@ -29,6 +32,9 @@ pub(super) fn apply(session: &mut Session, bundle: &Bundle, reports: &mut Report
         }
     }
     let gone: Vec<String> = session.manifest.paths.difference(&wanted).cloned().collect();
+    if session.live {
+        stop_units(session, bundle, &gone, reports);
+    }
     for path in gone {
         let start = Instant::now();
         match remove(session, &path) {
@@ -49,6 +55,35 @@ pub(super) fn apply(session: &mut Session, bundle: &Bundle, reports: &mut Report
         lock_users(session, bundle, reports);
         forget_mounts(session, &targets, reports);
     }
+}
+
+/// Before its file goes: systemd would start it at the next boot in the way of its package.
+fn stop_units(session: &mut Session, bundle: &Bundle, gone: &[String], reports: &mut Reports) {
+    let is_listed =
+        |unit: &str| bundle.resources.iter().any(|r| matches!(r, Resource::Service(s) if s.unit == unit));
+    for unit in gone.iter().filter_map(|path| own_unit(path)).filter(|unit| !is_listed(unit)) {
+        let start = Instant::now();
+        let verdict = match session.dry_run {
+            true => Verdict::changed("stopped, disabled"),
+            false => match process::call(&["systemctl", "disable", "--now", unit]) {
+                Ok(_) => Verdict::changed("stopped, disabled"),
+                Err(error) => failure(&error.into()),
+            },
+        };
+        session.units.forget();
+        reports.add(format!("service:{unit}"), start, verdict);
+    }
+}
+
+/// The unit that a file of Kiln's own is, or changes. Files of the site's have other names.
+fn own_unit(path: &str) -> Option<&str> {
+    let name = path.strip_prefix("/etc/systemd/system/")?;
+    let unit = match name.split_once('/') {
+        Some((folder, "kiln.conf")) => folder.strip_suffix(".d")?,
+        Some(_) => return None,
+        None => Some(name).filter(|name| name.starts_with("kiln"))?,
+    };
+    systemd::is_valid_unit(unit).then_some(unit)
 }
 
 fn remove(session: &Session, path: &str) -> Result<bool, ApplyError> {
@@ -98,5 +133,27 @@ fn forget_mounts(session: &mut Session, targets: &BTreeSet<String>, reports: &mu
             }
         }
         Err(error) => reports.add("file:/etc/fstab".into(), start, failure(&error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_known_by_kilns_files() {
+        let rows = [
+            ("/etc/systemd/system/prometheus.service.d/kiln.conf", Some("prometheus.service")),
+            ("/etc/systemd/system/kiln-rest.service", Some("kiln-rest.service")),
+            ("/etc/systemd/system/kilnd.service", Some("kilnd.service")),
+            // The site's.
+            ("/etc/systemd/system/prometheus.service.d/site.conf", None),
+            ("/etc/systemd/system/site.service", None),
+            ("/etc/systemd/journald.conf.d/kiln.conf", None),
+            ("/etc/kiln/fleet.json", None),
+        ];
+        for (path, unit) in rows {
+            assert_eq!(own_unit(path), unit, "{path}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use kiln_wire::checkup::Question;
 use kiln_wire::make::{command, file, service};
 
 use super::slurm::SLURM_CONF;
-use super::{Context, OpenTo, Port, Service, Unit, munge};
+use super::{Context, OpenTo, Port, Service, Unit, munge, rest};
 use crate::secret::{Form, Secret};
 use crate::service_users::{MYSQL, SLURM};
 use crate::volumes::{Purpose, not_half_restored, only_when_mounted};
@@ -136,6 +136,9 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
          StorageType=accounting_storage/mysql\nStorageHost=localhost\nStorageUser=slurm\nStoragePass={password}\n\
          StorageLoc={DATABASE}\n"
     );
+    for (key, value) in rest::parameters(context.spec) {
+        let _ = writeln!(settings, "{key}={value}");
+    }
     for (key, value) in &context.spec.slurm.slurmdbd_config {
         let _ = writeln!(settings, "{key}={value}");
     }
@@ -177,6 +180,8 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
     ];
     let mut slurmdbd_waits = only_when_mounted(SLURMDBD);
     slurmdbd_waits.content += &not_half_restored();
+    let mut dbd = service(SLURMDBD, &["file:/etc/slurm/slurmdbd.conf", munge::KEY_ID]);
+    dbd.restart_on.extend(rest::key_id(context.spec));
     resources.extend(MYSQL.tree(DATA, 0o700));
     resources.extend([
         Resource::File(only_when_mounted(family.unit(MARIADB))),
@@ -184,7 +189,7 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         Resource::Command(grant),
         Resource::File(slurmdbd.owned_by("slurm", 0o600).secret()),
         Resource::File(slurmdbd_waits),
-        Resource::Service(service(SLURMDBD, &["file:/etc/slurm/slurmdbd.conf", munge::KEY_ID])),
+        Resource::Service(dbd),
         slurmdbd_answers(),
     ]);
     resources

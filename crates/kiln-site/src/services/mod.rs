@@ -4,6 +4,7 @@
 mod service;
 
 pub mod accounting;
+mod authority;
 mod backup;
 mod base;
 mod certificates;
@@ -16,10 +17,12 @@ mod journal;
 mod kilnd;
 mod limits;
 mod metadata;
+pub mod monitoring;
 mod mounts;
 mod munge;
 mod nfs_client;
 mod nfs_server;
+pub mod rest;
 mod settings;
 mod site_files;
 mod slurm;
@@ -41,8 +44,10 @@ pub use service::{Context, OpenTo, Port, Service, Starts, Unit};
 
 use crate::secret::Secret;
 
+pub use authority::CLUSTER_CA;
 pub use base::NODE_SEED;
 pub use kilnd::CLOUD_TOKEN;
+pub use monitoring::METRICS_TOKEN;
 pub(crate) use site_files::site_file;
 pub use sshd::SSH_KEY;
 
@@ -74,6 +79,8 @@ const CONTROL: &[&Service] = &[
     &sshd::SSHD,
     // Before accounting: sacctmgr asks slurm.conf where slurmdbd is.
     &slurm::SLURM,
+    // Before those who check tokens.
+    &rest::TOKENS,
     &accounting::SOFTWARE,
     &accounting::ACCOUNTING,
     &accounting::EXTERNAL,
@@ -82,8 +89,14 @@ const CONTROL: &[&Service] = &[
     &hooks::HOOKS,
     &slurmctld::SLURMCTLD,
     &slurm_accounts::TRACKED_RESOURCES,
+    &rest::REST,
     &kilnd::KILND,
     &backup::BACKUP,
+    &monitoring::NODE_EXPORTER,
+    &monitoring::ALERTMANAGER,
+    // Behind kilnd and Alertmanager, which it asks and tells.
+    &monitoring::PROMETHEUS,
+    &monitoring::GRAFANA,
     &site_files::SITE_FILES,
     &mounts::MOUNTS,
 ];
@@ -110,6 +123,8 @@ const LOGIN: &[&Service] = &[
     &sshd::SSHD,
     &limits::LIMITS,
     &slurm::SLURM,
+    &rest::REST_TRUST,
+    &monitoring::NODE_EXPORTER,
     &site_files::SITE_FILES,
     &mounts::MOUNTS,
 ];
@@ -138,6 +153,8 @@ const COMPUTE: &[&Service] = &[
     &sshd::SSHD,
     &limits::LIMITS,
     &slurm::SLURM,
+    &rest::REST_TRUST,
+    &monitoring::NODE_EXPORTER,
     &site_files::SITE_FILES,
     &mounts::MOUNTS,
     &health_check::HEALTH_CHECK,
@@ -250,12 +267,19 @@ pub fn given_secrets(spec: &Spec) -> Vec<&'static str> {
 
 /// The secrets of all services, in the order of the services on control.
 pub fn secrets() -> Vec<&'static Secret> {
-    all().into_iter().flat_map(|service| service.secrets).collect()
+    secrets_among(all())
 }
 
 /// Those of the services that a cluster has.
 pub fn secrets_of(spec: &Spec) -> Vec<&'static Secret> {
-    all().into_iter().filter(|service| service.is_wanted(spec)).flat_map(|service| service.secrets).collect()
+    secrets_among(all().into_iter().filter(|service| service.is_wanted(spec)))
+}
+
+/// Several services may need the same one.
+fn secrets_among(services: impl IntoIterator<Item = &'static Service>) -> Vec<&'static Secret> {
+    let mut names = BTreeSet::new();
+    let secrets = services.into_iter().flat_map(|service| service.secrets);
+    secrets.filter(|secret| names.insert(secret.name)).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use kiln_wire::checkup::Question;
 use kiln_wire::make::{command, file, service};
 
 use super::slurm::{CGROUP_CONF, SLURM_CONF};
-use super::{Context, OpenTo, Port, Service, Unit, munge, slurm_accounts};
+use super::{Context, OpenTo, Port, Service, Unit, munge, rest, slurm_accounts};
 use crate::service_users::SLURM;
 use crate::slurm_conf::{SLURMCTLD_PORT, STATE, other_files};
 use crate::volumes::{Purpose, not_half_restored};
@@ -32,6 +32,7 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
     let spec = context.spec;
     let mut slurmctld = service(UNIT, &["file:/etc/kiln/slurmctld-restart", munge::KEY_ID]).needs(SLURM_CONF);
     slurmctld.restart_on.extend(other_files::restart_ids(spec));
+    slurmctld.restart_on.extend(rest::key_id(spec));
     // Tells every slurmd of the new files as well.
     let mut reconfigured = command("slurm reconfigured", &["scontrol", "reconfigure"])
         .when_changed(&[SLURM_CONF, CGROUP_CONF])

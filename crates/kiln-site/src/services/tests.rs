@@ -72,6 +72,25 @@ fn what_only_some_clouds_need_is_installed_there_alone() {
     assert_eq!(of_clouds(&[]), "");
 }
 
+/// An image, and a disk that is made from it for any cloud.
+#[test]
+fn what_the_file_asks_for_is_in_images_of_such_clusters_alone() {
+    let asking = spec(&format!(
+        "{LOCAL}\n[slurm]\nrest = true\n[monitoring]\n[monitoring.webhook.a]\naddress = \"http://a\""
+    ));
+    let on_top = |spec: &Spec, role| list(packages(spec, debian(), &[role], &Role::ALL));
+    assert_eq!(
+        on_top(&asking, Role::Control),
+        "nginx prometheus prometheus-alertmanager prometheus-node-exporter slurm-wlm-jwt-plugin slurmrestd"
+    );
+    assert_eq!(on_top(&asking, Role::Login), "prometheus-node-exporter");
+    let of_clouds = list(packages_of_clouds(debian(), &Role::ALL));
+    assert!(!of_clouds.contains("prometheus") && !of_clouds.contains("slurmrestd"), "{of_clouds}");
+    // Nobody is told of alerts.
+    let quiet = on_top(&spec(&format!("{LOCAL}\n[monitoring]")), Role::Control);
+    assert_eq!(quiet, "prometheus prometheus-node-exporter");
+}
+
 #[test]
 fn nodes_with_clocks_keep_them_in_step() {
     let check = |cloud: &str, role| {
@@ -92,15 +111,22 @@ fn an_image_starts_nothing_but_sshd() {
     assert_eq!(
         disabled,
         [
+            "grafana-server.service",
             "kiln-backup.timer",
+            "kiln-rest.service",
             "kilnd.service",
             "mariadb.service",
             "munge.service",
             "nfs-server.service",
             "nftables.service",
+            "nginx.service",
+            "prometheus-alertmanager.service",
+            "prometheus-node-exporter.service",
+            "prometheus.service",
             "slurmctld.service",
             "slurmd.service",
             "slurmdbd.service",
+            "slurmrestd.service",
         ]
     );
 }

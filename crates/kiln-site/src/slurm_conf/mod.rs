@@ -15,6 +15,7 @@ use kiln_wire::paths::hook;
 pub use timeouts::{longest_resume_timeout, resume_timeout};
 
 use crate::inputs::Inventory;
+use crate::services::rest;
 
 pub const STATE: &str = kiln_wire::paths::SLURMCTLD_STATE;
 /// The default of Slurm from 23.11 on, and not before.
@@ -132,6 +133,7 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         own.extend(dbd.backup_host.iter().map(|host| ("AccountingStorageBackupHost", host.clone())));
     }
     own.extend(accounts::parameters(spec));
+    own.extend(rest::parameters(spec));
     own.extend([("JobAcctGatherType", "jobacct_gather/linux".to_string()), ("MpiDefault", "none".into())]);
     if !spec.rebuild.is_empty() {
         let concurrency = spec.concurrency;

@@ -34,7 +34,7 @@ fn content<'a>(bundle: &'a Bundle, path: &str) -> &'a str {
 fn what_a_resource_waits_for_comes_before_it() {
     for table in ["kind = \"server\"\n", SITE] {
         for node in ["control", "login-0", "standard-0"] {
-            order::check(node, &bundle_with(table, node));
+            order::assert_ordered(&bundle_with(table, node));
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod bundles;
 mod directory;
+mod monitoring;
 mod order;
 mod slurm_conf;
 

@@ -5,11 +5,12 @@ use super::*;
 #[test]
 fn ids_are_unique_and_watched_ids_exist() {
     for node in ["control", "login-0", "standard-0"] {
-        check(node, &bundle(node));
+        assert_ordered(&bundle(node));
     }
 }
 
-pub fn check(node: &str, bundle: &Bundle) {
+pub fn assert_ordered(bundle: &Bundle) {
+    let node = &bundle.node;
     let ids: Vec<String> = bundle.resources.iter().map(Resource::id).collect();
     let mut unique = ids.clone();
     unique.sort();

@@ -3,6 +3,7 @@
 mod jobs;
 mod licenses;
 mod nodes;
+mod statistics;
 
 use std::path::PathBuf;
 use std::process::Stdio;

@@ -5,6 +5,7 @@ mod accounts;
 mod directory;
 mod health;
 mod images;
+mod monitoring;
 mod mounts;
 mod nodes;
 mod partitions;
@@ -26,6 +27,7 @@ pub use accounts::*;
 pub use directory::*;
 pub use health::*;
 pub use images::*;
+pub use monitoring::*;
 pub use mounts::*;
 pub use nodes::*;
 pub use partitions::*;
@@ -61,6 +63,8 @@ pub struct Spec {
     /// `None`: slurmdbd and its database run on the control node.
     pub accounting: Option<ExternalSlurmdbd>,
     pub accounts: Accounts,
+    /// `None`: nothing is monitored.
+    pub monitoring: Option<Monitoring>,
     pub partitions: Vec<Partition>,
     pub rebuild: Vec<RebuildPartition>,
     pub slurm: SlurmSpec,

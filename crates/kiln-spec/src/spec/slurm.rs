@@ -10,6 +10,8 @@ pub struct SlurmSpec {
     pub config: BTreeMap<String, ConfigValue>,
     /// Parameters for slurmdbd.conf beside Kiln's own.
     pub slurmdbd_config: BTreeMap<String, String>,
+    /// slurmrestd runs on the control node.
+    pub rest: bool,
 }
 
 impl SlurmSpec {

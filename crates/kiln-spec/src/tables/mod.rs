@@ -13,6 +13,7 @@ pub(crate) mod image;
 mod image_build;
 pub(crate) mod limits;
 mod login;
+pub(crate) mod monitoring;
 pub(crate) mod mount;
 pub(crate) mod partition;
 pub(crate) mod pulp;
@@ -41,6 +42,7 @@ pub(crate) use health::HealthTable;
 pub(crate) use image::{ImageTable, MergedImage};
 pub(crate) use limits::LimitTable;
 pub(crate) use login::LoginTable;
+pub(crate) use monitoring::MonitoringTable;
 pub(crate) use mount::MountTable;
 pub(crate) use partition::{MergedPartition, PartitionTable};
 pub(crate) use pulp::PulpTable;
@@ -93,6 +95,8 @@ table! {
         "account" => account: Named<AccountTable>;
         /// Slurm's qualities of service, by name.
         "qos" => qos: Named<QosTable>;
+        /// Prometheus on the control node, and whom its alerts are sent to.
+        "monitoring" => monitoring: MonitoringTable, otherwise "nothing is monitored";
         /// Slurm partitions, by name.
         "partition" => partition: Named<PartitionTable>, otherwise "one per compute group; the first is Slurm's default partition";
         /// Hidden partitions, for root only, through which compute nodes get new images, by name.

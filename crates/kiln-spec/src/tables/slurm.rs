@@ -17,6 +17,8 @@ table! {
         "config" => config: Named<At<ConfigValue>>, empty;
         /// Parameters of slurmdbd.conf, such as what is purged and archived: `{ PurgeJobAfter = "12months" }`. How slurmdbd reaches its database is set by Kiln.
         "slurmdbd_config" => slurmdbd_config: Named<Scalar>, empty;
+        /// Runs slurmrestd on the control node, behind TLS on port 6843, for users with a token of `scontrol token`.
+        "rest" => rest: At<bool>, default false;
     }
 }
 
@@ -54,6 +56,12 @@ const FILE_KEYS: &[Owned] = &[
     ("ResumeProgram", "it is reserved for Kiln"),
     ("ResumeFailProgram", "it is reserved for Kiln"),
     ("SuspendProgram", "it is reserved for Kiln"),
+];
+
+/// With `rest`.
+const REST_KEYS: &[Owned] = &[
+    ("AuthAltTypes", "`rest = true` sets it"),
+    ("AuthAltParameters", "`rest = true` sets it, and the key is a secret of the cluster"),
 ];
 
 const SLURMDBD_KEYS: &[Owned] = &[
@@ -200,6 +208,10 @@ pub(crate) fn validate(
         warn_if_unknown(key, findings);
     }
     check_keys(entries.iter().map(|(key, _)| key), FILE_KEYS, findings);
+    if written.rest.value {
+        let of_slurmdbd = written.slurmdbd_config.iter().map(|(key, _)| key);
+        check_owned(entries.iter().map(|(key, _)| key).chain(of_slurmdbd), REST_KEYS, findings);
+    }
     for (key, At { value, span }) in entries {
         let texts: &[String] = match value {
             ConfigValue::Set(text) => std::slice::from_ref(text),
@@ -217,6 +229,7 @@ pub(crate) fn validate(
     let spec = SlurmSpec {
         slurmdbd_config: line_config(&written.slurmdbd_config, SLURMDBD_KEYS, findings),
         config: entries.iter().map(|(key, value)| (key.value.clone(), value.value.clone())).collect(),
+        rest: written.rest.value,
     };
     if rebuilds {
         warn_preemption(written, &spec, partitions, findings);
@@ -262,15 +275,21 @@ fn check_keys<'a>(keys: impl Iterator<Item = &'a Text>, owned: &[Owned], finding
             (findings.error("bad-name", key.span.clone(), format!("`{name}` is not a parameter of Slurm")))
                 .expected("letters, digits and `_`");
         }
-        if let Some((word, why)) = owned.iter().find(|(word, _)| word.eq_ignore_ascii_case(name)) {
-            (findings.error("owned-key", key.span.clone(), format!("{word} cannot be set here: {why}")))
-                .expected("another parameter");
-        }
+        check_owned(std::iter::once(key), owned, findings);
         if let Some(first) = seen.insert(name.to_ascii_lowercase(), key) {
             let message = format!("`{}` and `{name}` are the same parameter to Slurm", first.value);
             (findings.error("duplicate-key", key.span.clone(), message))
                 .expected("each parameter once")
                 .related(first.span.clone(), "first here");
+        }
+    }
+}
+
+fn check_owned<'a>(keys: impl Iterator<Item = &'a Text>, owned: &[Owned], findings: &mut Findings<'_>) {
+    for key in keys {
+        if let Some((word, why)) = owned.iter().find(|(word, _)| word.eq_ignore_ascii_case(&key.value)) {
+            (findings.error("owned-key", key.span.clone(), format!("{word} cannot be set here: {why}")))
+                .expected("another parameter");
         }
     }
 }

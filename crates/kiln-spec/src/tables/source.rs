@@ -201,12 +201,20 @@ fn address(written: &Text, snapshot: Option<&str>, findings: &mut Findings<'_>) 
 pub(crate) enum Place {
     Source,
     Pulp,
+    Webhook,
 }
 
 pub(crate) fn check_url(written: &Text, of: Place, findings: &mut Findings<'_>) {
     let (whose, what, example) = match of {
         Place::Source => ("a source's", "repository", "http://mirror.example.org/debian"),
         Place::Pulp => ("a server's", "Pulp server", "https://pulp.example.org"),
+        Place::Webhook => ("a webhook's", "webhook", "https://alerts.example.org/kiln"),
+    };
+    let elsewhere = match of {
+        Place::Source | Place::Pulp => {
+            "`credentials = \"env:NAME\"` names an environment variable that has them"
+        }
+        Place::Webhook => "`address = \"env:NAME\"` names an environment variable that has the whole URL",
     };
     let text = &written.value;
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
@@ -216,7 +224,7 @@ pub(crate) fn check_url(written: &Text, of: Place, findings: &mut Findings<'_>) 
         let message = format!("{whose} address cannot have a user or password");
         (findings.error("bad-url", written.span.clone(), message))
             .expected("the address without them")
-            .hint("`credentials = \"env:NAME\"` names an environment variable that has them");
+            .hint(elsewhere);
     } else if !right {
         (findings.error("bad-url", written.span.clone(), format!("`{text}` is not the URL of a {what}")))
             .expected(format!("a URL such as \"{example}\""));

@@ -54,6 +54,7 @@ pub(super) const SYSTEM_USERS: &[&str] = &[
     "systemd-timesync",
     "slurm",
     "slurmdbd",
+    "slurmrestd",
     "munge",
     "mysql",
     "mariadb",

@@ -14,8 +14,8 @@ use crate::diagnostic::Findings;
 use crate::merge::Merged;
 use crate::parse::Files;
 use crate::tables::{
-    accounting, backup, cluster, directory, health, image, mount, partition, pulp, rebuild, reconcile, role,
-    slurm, software, source, system, time, user, user_group, volumes,
+    accounting, backup, cluster, directory, health, image, monitoring, mount, partition, pulp, rebuild,
+    reconcile, role, slurm, software, source, system, time, user, user_group, volumes,
 };
 use crate::{ControlSpec, Spec, System, Volumes};
 
@@ -76,6 +76,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
     let backup = backup::validate(&merged.backup, findings);
     let accounting = accounting::slurmdbd(&merged.accounting, &merged.slurm, findings);
     let accounts = accounting::accounts(&merged, findings);
+    let monitoring = monitoring::validate(merged.monitoring.as_ref(), findings);
     if findings.has_errors() {
         return None;
     }
@@ -98,6 +99,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
         backup,
         accounting,
         accounts,
+        monitoring,
         partitions,
         rebuild,
         slurm,

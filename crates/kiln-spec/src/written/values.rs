@@ -84,6 +84,25 @@ impl Written for At<i64> {
     }
 }
 
+impl Written for At<f64> {
+    fn read(source: &Source<'_>, reader: &mut Reader<'_, '_>) -> Option<Self> {
+        let number = match source.shape {
+            Shape::Value(Value::Float(number)) => *number.value(),
+            #[allow(clippy::cast_precision_loss, reason = "nobody writes a number of sixteen digits")]
+            Shape::Value(Value::Integer(number)) => *number.value() as f64,
+            _ => {
+                reader.wrong_type(source, "a number");
+                return None;
+            }
+        };
+        Some(At::new(number, source.span.clone()))
+    }
+
+    fn schema() -> serde_json::Value {
+        json!({"type": "number"})
+    }
+}
+
 impl Written for At<bool> {
     fn read(source: &Source<'_>, reader: &mut Reader<'_, '_>) -> Option<Self> {
         if let Shape::Value(Value::Boolean(flag)) = source.shape {

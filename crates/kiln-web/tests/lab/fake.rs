@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kiln_slurm::{QueuedJob, State};
 use kiln_web::auth::{self, Key, KeyKind};
+use kiln_web::figures::one;
 use kiln_web::view::{Event, Node, RolloutDetail};
 use kiln_web::{
     Cluster, EventQuery, Figures, Look, Order, Problem, Records, finding, node_kind, rollout, rollout_nodes,
@@ -358,8 +359,9 @@ impl Cluster for Fake {
         Ok(wanted.take(query.most as usize).cloned().collect())
     }
 
-    fn figures(&self) -> Result<Figures, Problem> {
-        Ok(Figures { requests: Vec::new(), events: lock(&self.events).len() as u64 })
+    async fn figures(&self) -> Result<Vec<Figures>, Problem> {
+        let events = u32::try_from(lock(&self.events).len()).unwrap_or(u32::MAX);
+        Ok(vec![Figures::counter("kiln_events_total", "Events.", one(events.into()))])
     }
 
     fn log(&self, what: &str, why: &str, outcome: &str) -> Result<(), Problem> {

@@ -33,7 +33,7 @@ struct Outcome {
 impl Up {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let outcome = cluster::with(context, async |deployment| {
-            deployment.secrets.ensure()?;
+            deployment.check_secrets()?;
             deployment.build_missing_images().await?;
             let plan = deployment.plan(self.removal.removal()).await?;
             let mut plan = apply::carry_out(context, deployment, plan, &self.removal, self.yes).await?;

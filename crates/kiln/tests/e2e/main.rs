@@ -37,6 +37,7 @@ mod lanes;
 mod leftovers;
 mod logs;
 mod maintenance;
+mod monitoring;
 mod mounts;
 mod oracle;
 #[path = "../lab/oracle_login.rs"]
@@ -195,6 +196,16 @@ const BACKUP: &[Scenario] = &[
     ("a mistake is undone", backup::mistake),
     ("a damaged backup is refused", backup::damaged),
     ("two clusters with one slurmdbd", slurmdbd::of_the_site),
+];
+
+/// With a series for every node.
+const MONITORING: &[Scenario] = &[
+    ("Prometheus has figures of every node", monitoring::raise),
+    ("nodes that come and go are asked while they are there", monitoring::elastic_nodes),
+    ("a user's job over Slurm's REST API", monitoring::over_rest),
+    ("up again changes nothing", raise::up_again),
+    ("an alert is heard of when a node is killed", monitoring::node_killed),
+    ("a lost control node keeps the figures", monitoring::control_lost),
 ];
 
 /// Where a backup, or the volume that it is of, is all that is left.
@@ -387,6 +398,7 @@ const SUITES: &[Suite] = &[
         ]],
     },
     Suite { name: "directory", debian: "bookworm", lane: "elastic", scenarios: &[DIRECTORY] },
+    Suite { name: "monitoring", debian: "bookworm", lane: "elastic", scenarios: &[MONITORING] },
     Suite { name: "oracle", debian: "bookworm", lane: "elastic", scenarios: &[ORACLE] },
     Suite { name: "readme", debian: "bookworm", lane: "mixed", scenarios: &[DOCUMENTS] },
     Suite { name: "backup", debian: "bookworm", lane: "mixed", scenarios: &[BACKUP] },

@@ -5,9 +5,10 @@ use kiln_wire::Resource;
 use kiln_wire::checkup::Question;
 use kiln_wire::make::{command, file, service};
 
+use super::super::authority::pem;
 use super::super::{Context, Service, Starts, Unit};
 use super::sssd_conf::sssd_conf;
-use super::{CA_FILE, CERTIFICATE, has_server, of_site, pem, server, uris};
+use super::{CA_FILE, CERTIFICATE, has_server, of_site, server, uris};
 use crate::secret::{Form, Secret};
 
 pub const CLIENT: Service = Service {

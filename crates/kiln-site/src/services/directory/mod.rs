@@ -7,7 +7,7 @@ mod sssd_conf;
 use kiln_spec::{Directory, LdapDirectory, Spec};
 
 pub use client::{BIND_PASSWORD, CLIENT, SITE_PASSWORD};
-pub use server::{CERTIFICATE, CLUSTER_CA, DIRECTORY_PASSWORD, SERVER};
+pub use server::{CERTIFICATE, DIRECTORY_PASSWORD, SERVER};
 
 /// What the server's certificate is checked with.
 const CA_FILE: &str = "/etc/kiln/directory-ca.pem";
@@ -31,14 +31,4 @@ fn uris(spec: &Spec) -> Vec<String> {
         // By the name that its certificate has.
         None => vec![format!("ldaps://{}.{}", spec.control.node, spec.domain)],
     }
-}
-
-/// The parts of a text in PEM that have this label, each whole.
-fn pem<'a>(text: &'a str, label: &str) -> Vec<&'a str> {
-    let (begin, end) = (format!("-----BEGIN {label}-----"), format!("-----END {label}-----\n"));
-    let parts = text.match_indices(&begin).filter_map(|(at, _)| {
-        let rest = &text[at..];
-        rest.find(&end).map(|length| &rest[..length + end.len()])
-    });
-    parts.collect()
 }

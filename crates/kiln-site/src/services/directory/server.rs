@@ -7,8 +7,9 @@ use kiln_wire::checkup::Question;
 use kiln_wire::directory::{ADMINS, FIRST_NUMBER};
 use kiln_wire::make::{command, directory, file, service};
 
+use super::super::authority::{CLUSTER_CA, pem};
 use super::super::{Context, OpenTo, Port, Service, Starts, Unit};
-use super::{CA_FILE, has_server, pem};
+use super::{CA_FILE, has_server};
 use crate::secret::{Form, Secret};
 use crate::volumes::{Purpose, not_half_restored, only_when_mounted, restart_with};
 
@@ -24,13 +25,6 @@ pub const SERVER: Service = Service {
     resources,
     health,
     ..Service::EMPTY
-};
-
-pub const CLUSTER_CA: Secret = Secret {
-    name: "cluster-ca",
-    purpose: "signs the certificates of the cluster's own services",
-    form: Form::Authority,
-    on_nodes: false,
 };
 
 /// With its key, and the certificate of the authority behind it.

@@ -1,0 +1,235 @@
+//! Prometheus, its alerts, and Slurm's REST API.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::behind::{cloud, only};
+use crate::lab::{Lab, USER, wait};
+
+/// A program of the site that alerts are posted to.
+struct Receiver {
+    port: u16,
+    messages: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Receiver {
+    /// It ends with the test.
+    fn start() -> Receiver {
+        let listener = TcpListener::bind(("0.0.0.0", 0)).expect("a port of the host");
+        let port = listener.local_addr().expect("its address").port();
+        let messages: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let heard = Arc::clone(&messages);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+                let mut reader = BufReader::new(&stream);
+                let (mut length, mut line) = (0, String::new());
+                while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+                    let header = line.to_ascii_lowercase();
+                    length = header
+                        .strip_prefix("content-length:")
+                        .map_or(length, |n| n.trim().parse().unwrap_or(0));
+                    line.clear();
+                }
+                let mut body = vec![0; length];
+                if reader.read_exact(&mut body).is_ok()
+                    && let Ok(message) = serde_json::from_slice(&body)
+                {
+                    heard.lock().expect("the messages").push(message);
+                }
+                let _ =
+                    (&stream).write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            }
+        });
+        Receiver { port, messages }
+    }
+
+    /// Whether an alert of this name has come about a node.
+    fn has(&self, alert: &str, node: &str, status: &str) -> bool {
+        let messages = self.messages.lock().expect("the messages");
+        let alerts = messages.iter().flat_map(|message| message["alerts"].as_array().into_iter().flatten());
+        let mut of_node =
+            alerts.filter(|a| a["labels"]["alertname"] == alert && a["labels"]["instance"] == node);
+        of_node.any(|alert| alert["status"] == status)
+    }
+}
+
+/// What Prometheus answers, a line for each series.
+fn query(lab: &Lab, expression: &str) -> String {
+    lab.on("control", &["promtool", "query", "instant", "http://127.0.0.1:9090", expression])
+}
+
+fn value(lab: &Lab, expression: &str) -> Option<f64> {
+    let line = query(lab, expression);
+    line.split(" => ").nth(1)?.split(' ').next()?.parse().ok()
+}
+
+fn answers(lab: &Lab, node: &str) -> bool {
+    value(lab, &format!("up{{job=\"node\",instance=\"{node}\"}}")) == Some(1.0)
+}
+
+const ADDRESS_FILE: &str = "webhook-address";
+
+/// A small cluster whose figures are read every two seconds.
+pub fn raise(lab: &mut Lab) {
+    let text = lab
+        .example()
+        .replace("nodes = \"standard-[0-1]\"", "nodes = \"standard-0\"")
+        .replace(
+            "[compute.extra]\nnodes = \"extra-[0-1]\"\n",
+            "[compute.burst]\nnodes = \"burst-[0-1]\"\nelastic = { idle = \"10s\" }\n",
+        )
+        .replace(
+            "[slurm.config]\nKillWait = 30\n",
+            "[slurm]\nrest = true\n\n[slurm.config]\nSuspendTimeout = 10\nSlurmdTimeout = 30\n",
+        );
+    lab.write_file(&format!(
+        "{text}\n[monitoring]\ninterval = \"2s\"\nalert_after = \"4s\"\nprices = {{ medium = 3600 }}\n\n\
+         [monitoring.webhook.test]\naddress = \"file:{ADDRESS_FILE}\"\n\n\
+         [reconcile]\nevery = \"2s\"\ngrace = \"20s\"\n"
+    ));
+    let refused = lab.try_kiln(&["up"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains(ADDRESS_FILE), "{said}");
+    std::fs::write(lab.path(ADDRESS_FILE), "http://127.0.0.1:1/\n").expect("a file");
+    lab.kiln(&["-v", "up"]);
+    for node in ["control", "login-0", "standard-0"] {
+        wait(&format!("Prometheus has figures of {node}"), || answers(lab, node));
+    }
+    wait("Prometheus has kilnd's figures", || {
+        value(lab, "sum(kiln_nodes{group=\"standard\",state=\"idle\"})") == Some(1.0)
+    });
+    assert_eq!(value(lab, "kiln_slurmdbd_up"), Some(1.0));
+    assert_eq!(value(lab, "kiln_blind"), Some(0.0));
+    assert_eq!(
+        value(lab, "count(kiln_schedule_cycle_seconds) + count(kiln_cloud_calls_total) > bool 1"),
+        Some(1.0)
+    );
+    wait("the only instance costs one an hour and second", || {
+        value(lab, "rate(kiln_instance_cost_total{group=\"standard\"}[10s]) > 0.5").is_some()
+    });
+    assert_eq!(
+        query(lab, "node_systemd_unit_state{state=\"active\"} == 0"),
+        "",
+        "all services of control run"
+    );
+    lab.on("control", &["promtool check config /etc/prometheus/prometheus.yml"]);
+    for node in lab.json(&["status"])["nodes"].as_array().expect("nodes") {
+        assert_eq!(node["verdict"], "ok", "{node}");
+    }
+    only_control_may_ask(lab);
+}
+
+fn only_control_may_ask(lab: &Lab) {
+    let connect = "timeout 2 bash -c 'exec 3<>/dev/tcp/standard-0/9100'";
+    assert!(lab.try_on("control", &[connect]).status.success(), "control asks the exporter");
+    for node in ["login-0", "standard-0"] {
+        assert!(!lab.try_on(node, &[connect]).status.success(), "{node} asks the exporter");
+    }
+    let token = lab.on("control", &["stat", "-c", "%U %a", "/etc/prometheus/kiln-token"]);
+    assert_eq!(token, "prometheus 400");
+}
+
+/// A node that comes for a job is asked for its figures, and no longer when it has gone; that is not an alert.
+pub fn elastic_nodes(lab: &mut Lab) {
+    let id = lab.submit("--partition=burst --nodes=1 --output=/dev/null", "sleep 8");
+    wait("Prometheus has figures of burst-0", || answers(lab, "burst-0"));
+    lab.wait_job(&id, "COMPLETED");
+    let series = "up{job=\"node\",instance=\"burst-0\"}";
+    wait("Prometheus has given up burst-0", || query(lab, series).is_empty());
+    assert_eq!(query(lab, "ALERTS{instance=\"burst-0\"}"), "");
+}
+
+/// An alert that somebody hears of, and its end.
+pub fn node_killed(lab: &mut Lab) {
+    let receiver = Receiver::start();
+    let gateway = lab.on("control", &["ip -4 route show default | cut -d' ' -f3"]);
+    std::fs::write(lab.path(ADDRESS_FILE), format!("http://{gateway}:{}/\n", receiver.port)).expect("a file");
+    lab.kiln(&["configure"]);
+    let address = format!("{gateway}:{}", receiver.port);
+    lab.on("control", &[&format!("grep -q {address} /etc/prometheus/alertmanager.yml")]);
+    assert!(!lab.kiln(&["configure", "--dry-run"]).contains(&address), "the address is a secret");
+    let id = only("standard-0").id;
+    cloud(async |cloud| cloud.stop(&id, true).await);
+    wait("the webhook hears of the node", || receiver.has("NodeLost", "standard-0", "firing"));
+    // kilnd starts it again.
+    wait("the node answers again", || answers(lab, "standard-0"));
+    wait("the webhook hears that it is over", || receiver.has("NodeLost", "standard-0", "resolved"));
+}
+
+/// What was measured is on the state volume.
+pub fn control_lost(lab: &mut Lab) {
+    let count = "count_over_time(up{job=\"node\",instance=\"login-0\"}[2h])";
+    let before = value(lab, count).expect("figures");
+    let id = only("control").id;
+    cloud(async |cloud| cloud.delete(&id).await);
+    lab.kiln(&["up", "--yes"]);
+    let mut after = None;
+    wait("Prometheus answers again", || {
+        after = value(lab, count);
+        after.is_some()
+    });
+    // What was not yet written is lost with the machine.
+    assert!(after >= Some(before - 15.0) && before > 20.0, "{before} and {after:?}");
+    wait("it goes on", || value(lab, count) > Some(before));
+}
+
+/// Asks Slurm's REST API as the user does; the answer and its status.
+fn rest(lab: &Lab, token: &str, arguments: &[&str], path: &str) -> (u16, Value) {
+    let certificate = lab.path("slurm-rest.crt");
+    std::fs::write(&certificate, lab.on("login-0", &["cat", "/etc/kiln/slurm-rest.crt"])).expect("a file");
+    let address = lab.host("control")["address"].as_str().expect("an address").to_string();
+    let output = std::process::Command::new("curl")
+        .args(["--silent", "--show-error", "--write-out", "\n%{http_code}", "--cacert"])
+        .arg(&certificate)
+        .args(["--resolve", &format!("control:6843:{address}")])
+        .args(["--header", &format!("X-SLURM-USER-NAME: {USER}")])
+        .args(["--header", &format!("X-SLURM-USER-TOKEN: {token}")])
+        .args(arguments)
+        .arg(format!("https://control:6843{path}"))
+        .output()
+        .expect("curl runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text} {}", String::from_utf8_lossy(&output.stderr));
+    let (body, status) = text.rsplit_once('\n').expect("a status");
+    (status.parse().expect("a status"), serde_json::from_str(body).unwrap_or(Value::Null))
+}
+
+/// A user's token is good for what the user may do, over TLS alone.
+pub fn over_rest(lab: &mut Lab) {
+    let token = lab.as_user("login-0", "scontrol token lifespan=600");
+    let token = token.strip_prefix("SLURM_JWT=").expect("a token").to_string();
+    let (status, ping) = rest(lab, &token, &[], "/slurm/v0.0.38/ping");
+    assert_eq!((status, &ping["pings"][0]["ping"]), (200, &Value::from("UP")), "{ping}");
+    let job = r##"{"script": "#!/bin/sh\nid -un\n", "job": {"name": "by-rest", "tasks": 1, "memory_per_node": 10,
+        "partition": "standard", "standard_output": "/home/demo/by-rest", "current_working_directory": "/home/demo",
+        "environment": {"PATH": "/usr/bin:/bin"}}}"##;
+    let post = ["--header", "Content-Type: application/json", "--data", job];
+    let (status, answer) = rest(lab, &token, &post, "/slurm/v0.0.38/job/submit");
+    assert_eq!(status, 200, "{answer}");
+    let id = answer["job_id"].to_string();
+    lab.wait_job(&id, "COMPLETED");
+    assert_eq!(lab.as_user("login-0", "cat by-rest"), USER);
+    // The accounts, too.
+    let (status, answer) = rest(lab, &token, &[], "/slurmdb/v0.0.38/clusters");
+    assert_eq!(status, 200, "{answer}");
+    let (status, answer) = rest(lab, "x.y.z", &[], "/slurm/v0.0.38/ping");
+    assert!(status >= 400, "{status} {answer}");
+    let who = lab.on("control", &["ps -o user= -C slurmrestd,nginx | sort -u"]);
+    assert_eq!(who, "slurmre+", "neither root nor Slurm's user");
+    let key = lab.on("control", &["stat", "-c", "%U %a", "/etc/slurm/jwt.key"]);
+    assert_eq!(key, "slurm 400");
+    for node in ["login-0", "standard-0"] {
+        assert!(
+            !lab.try_on(node, &["ls", "/etc/slurm/jwt.key", "/etc/kiln/slurm-rest.pem"]).status.success()
+        );
+    }
+    wait("the end of the certificate is known", || {
+        value(lab, "kiln_certificate_end_timestamp_seconds{certificate=\"slurm-rest\"} - time() > 86400")
+            .is_some()
+    });
+}
