@@ -71,6 +71,7 @@ pub enum Verb {
     Doctor(verbs::doctor::Doctor),
     Events(verbs::events::Events),
     Dashboard(verbs::dashboard::Dashboard),
+    Top(verbs::top::Top),
     Ssh(verbs::ssh::Ssh),
     Console(verbs::console::Console),
     Exec(verbs::exec::Exec),

@@ -30,6 +30,7 @@ pub mod ssh;
 pub mod start;
 pub mod status;
 pub mod stop;
+pub mod top;
 pub mod up;
 pub mod upgrade;
 pub mod validate;
@@ -53,6 +54,7 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Events(verb) => verb.run(context),
         Verb::Doctor(verb) => verb.run(context),
         Verb::Dashboard(verb) => verb.run(context),
+        Verb::Top(verb) => verb.run(context),
         Verb::Ssh(verb) => verb.run(context),
         Verb::Console(verb) => verb.run(context),
         Verb::Exec(verb) => verb.run(context),
