@@ -8,6 +8,7 @@ use kiln_image::built_as;
 use kiln_site::services::CLOUD_TOKEN;
 use kiln_site::{Exports, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_spec::{Group, Node, Role, Spec};
+use kiln_wire::notify::{Mail, NotifySettings, Webhook};
 use kiln_wire::{
     CloudAccess, ElasticGroup, FleetFile, FleetNode, InstanceDefaults, LaunchOption, SecretText, Timing,
     Version,
@@ -22,7 +23,7 @@ use crate::memory::usable_share;
 use crate::observe::Observed;
 use crate::plan::removal::has_its_flavor;
 use crate::plan::{self, attachments, security_groups_of, share};
-use crate::targets::targets;
+use crate::targets::{credentials, targets};
 
 /// The images of compute nodes, by node, where those of the file are too new for the control node.
 pub type KeptImages = BTreeMap<String, String>;
@@ -133,6 +134,7 @@ impl Deployment<'_> {
             instance_defaults: self.instance_defaults(observed)?,
             elastic: self.spec.compute.iter().filter_map(elastic_group).collect(),
             timing: self.timing(),
+            notify: self.notify_settings()?,
             nodes,
         };
         file.to_text().map_err(|e| Error::NotReady(e.to_string()))
@@ -149,6 +151,36 @@ impl Deployment<'_> {
         }))
     }
 
+    /// The address of a webhook is read here and now; from then on kilnd has it, and nobody else.
+    fn notify_settings(&self) -> Result<Option<NotifySettings>> {
+        let Some(notify) = &self.spec.notify else { return Ok(None) };
+        let webhook = match &notify.webhook {
+            None => None,
+            Some(webhook) => {
+                let address = credentials(&webhook.address, self.file_dir()).map_err(Error::Webhook)?;
+                let address = address.expose_secret().trim();
+                if !address.starts_with("https://") && !address.starts_with("http://") {
+                    return Err(Error::Webhook("it begins with neither https:// nor http://".into()));
+                }
+                Some(Webhook { address: address.into(), form: known(&webhook.form)? })
+            }
+        };
+        let about = notify.about.iter().map(|word| known(word)).collect::<Result<_>>()?;
+        let mail = notify.mail.as_ref().map(|mail| Mail {
+            host: mail.host.clone(),
+            port: mail.port,
+            from: mail.from.clone(),
+            to: mail.to.clone(),
+        });
+        Ok(Some(NotifySettings {
+            mail,
+            webhook,
+            about,
+            every: notify.every.as_secs(),
+            text: notify.text.clone(),
+        }))
+    }
+
     fn timing(&self) -> Timing {
         let reconcile = &self.spec.reconcile;
         Timing {
@@ -159,6 +191,11 @@ impl Deployment<'_> {
             failures: reconcile.failures,
         }
     }
+}
+
+/// A word that the file was checked for.
+fn known<T: std::str::FromStr<Err = String>>(word: &str) -> Result<T> {
+    word.parse().map_err(Error::NotReady)
 }
 
 /// What a node that comes and goes gets while its image is not built: what it had before. Others keep what they have.

@@ -180,6 +180,8 @@ pub enum Error {
     NoSecuritySuite(String),
     #[error("the list {url} cannot be read: {why}")]
     SecurityList { url: String, why: String },
+    #[error("the address of the webhook cannot be used: {0}")]
+    Webhook(String),
     #[error("the credentials of the Pulp server cannot be used: {0}")]
     PulpCredentials(String),
     #[error(transparent)]
@@ -372,6 +374,9 @@ impl Error {
             }),
             Error::FixedSnapshot(_) => Some("take `snapshot` out of its table to let `kiln image sync` choose".into()),
             Error::NoSnapshot(name) => Some(format!("`kiln image sync {name}` chooses one")),
+            Error::Webhook(_) => {
+                Some("`webhook` of [notify] says where it is: \"env:NAME\" or \"file:PATH\"".into())
+            }
             Error::PulpCredentials(_) => {
                 Some("`credentials` of [pulp] says where they are: \"env:NAME\" or \"file:PATH\"".into())
             }

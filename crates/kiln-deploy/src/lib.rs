@@ -24,6 +24,7 @@ mod leaving;
 mod limits;
 mod memory;
 mod nodes;
+mod notify;
 mod observe;
 mod on_control;
 mod owner;

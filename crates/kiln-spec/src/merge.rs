@@ -8,9 +8,9 @@ use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
     AccountTable, AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, Disk, File,
-    MergedGroup, MergedImage, MergedPartition, MergedRebuild, PulpTable, QosTable, ReconcileTable,
-    RolesTable, SlurmTable, SoftwareTable, SourceTable, UserGroupTable, UserTable, image, limits, partition,
-    rebuild, volumes,
+    MergedGroup, MergedImage, MergedPartition, MergedRebuild, NotifyTable, PulpTable, QosTable,
+    ReconcileTable, RolesTable, SlurmTable, SoftwareTable, SourceTable, UserGroupTable, UserTable, image,
+    limits, partition, rebuild, volumes,
 };
 use crate::written::{At, Named, Text};
 
@@ -39,6 +39,7 @@ pub(crate) struct Merged {
     pub users: Named<UserTable>,
     pub user_groups: Named<UserGroupTable>,
     pub roles: RolesTable,
+    pub notify: Option<NotifyTable>,
     pub reconcile: ReconcileTable,
 }
 
@@ -109,6 +110,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         users: file.user.unwrap_or_default(),
         user_groups: file.user_group.unwrap_or_default(),
         roles: file.role.unwrap_or_default(),
+        notify: file.notify,
         reconcile: file.reconcile.unwrap_or_default(),
     }
 }

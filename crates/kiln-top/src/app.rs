@@ -52,7 +52,9 @@ impl Question {
             Order::Pause => format!("Pause rollout {rollout}? No further nodes begin until it is resumed."),
             Order::Resume => format!("Resume rollout {rollout}? Nodes begin again."),
             Order::Abort => {
-                format!("Abort rollout {rollout}? It ends; nodes that are being rebuilt are followed to their end.")
+                format!(
+                    "Abort rollout {rollout}? It ends; nodes that are being rebuilt are followed to their end."
+                )
             }
         }
     }
@@ -64,7 +66,11 @@ pub enum Over {
     Help,
     Question(Question),
     /// A node whose dossier has been asked for.
-    Node { name: String, detail: Option<Box<NodeDetail>>, scroll: u16 },
+    Node {
+        name: String,
+        detail: Option<Box<NodeDetail>>,
+        scroll: u16,
+    },
     Job(String),
 }
 

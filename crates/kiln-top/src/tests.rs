@@ -134,13 +134,8 @@ fn picture() -> Change {
 }
 
 fn app(role: &str) -> App {
-    let session = Session {
-        cluster: "demo".into(),
-        name: "olga".into(),
-        role: role.into(),
-        expires: at(),
-        csrf: None,
-    };
+    let session =
+        Session { cluster: "demo".into(), name: "olga".into(), role: role.into(), expires: at(), csrf: None };
     let mut app = App::new(session, Palette { has_colour: false });
     app.model.take(Message::Picture(Box::new(picture())));
     app

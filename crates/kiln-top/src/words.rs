@@ -44,6 +44,7 @@ pub struct Palette {
     pub has_colour: bool,
 }
 
+#[allow(clippy::unused_self, reason = "styles without a colour are asked for like the others")]
 impl Palette {
     fn of(self, colour: Color) -> Style {
         if self.has_colour { Style::new().fg(colour) } else { Style::new() }
@@ -175,7 +176,8 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_letter_of_its_own() {
-        let letters: std::collections::BTreeSet<char> = NodeKind::ALL.iter().map(|kind| letter(*kind)).collect();
+        let letters: std::collections::BTreeSet<char> =
+            NodeKind::ALL.iter().map(|kind| letter(*kind)).collect();
         assert_eq!(letters.len(), NodeKind::ALL.len());
         assert_eq!(KINDS.len(), NodeKind::ALL.len());
     }
@@ -185,6 +187,9 @@ mod tests {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         assert_eq!(clock(at("2026-01-31T09:00:00Z"), at("2026-01-31T10:00:00Z")), "09:00:00");
         assert_eq!(clock(at("2026-01-30T09:00:00Z"), at("2026-01-31T10:00:00Z")), "01-30 09:00");
-        assert_eq!(["45 s", "3 min", "2 h"], [span(45), span(200), span(7300)].each_ref().map(String::as_str));
+        assert_eq!(
+            ["45 s", "3 min", "2 h"],
+            [span(45), span(200), span(7300)].each_ref().map(String::as_str)
+        );
     }
 }

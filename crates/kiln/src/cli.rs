@@ -72,6 +72,8 @@ pub enum Verb {
     Events(verbs::events::Events),
     Dashboard(verbs::dashboard::Dashboard),
     Top(verbs::top::Top),
+    #[command(subcommand)]
+    Notify(verbs::notify::Notify),
     Ssh(verbs::ssh::Ssh),
     Console(verbs::console::Console),
     Exec(verbs::exec::Exec),

@@ -4,6 +4,7 @@
 mod accounts;
 mod images;
 mod nodes;
+mod notify;
 mod partitions;
 mod reconcile;
 mod roles;
@@ -20,6 +21,7 @@ use crate::CloudSpec;
 pub use accounts::*;
 pub use images::*;
 pub use nodes::*;
+pub use notify::*;
 pub use partitions::*;
 pub use reconcile::*;
 pub use roles::*;
@@ -60,6 +62,8 @@ pub struct Spec {
     pub roles: Roles,
     /// At most this many cloud or SSH operations at a time.
     pub concurrency: usize,
+    /// `None`: nobody is told of anything.
+    pub notify: Option<Notify>,
     pub reconcile: Reconcile,
 }
 

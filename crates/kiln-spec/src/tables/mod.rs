@@ -11,6 +11,7 @@ pub(crate) mod image;
 mod image_build;
 pub(crate) mod limits;
 mod login;
+pub(crate) mod notify;
 pub(crate) mod partition;
 pub(crate) mod pulp;
 pub(crate) mod qos;
@@ -34,6 +35,7 @@ pub(crate) use control::ControlTable;
 pub(crate) use image::{ImageTable, MergedImage};
 pub(crate) use limits::LimitTable;
 pub(crate) use login::LoginTable;
+pub(crate) use notify::NotifyTable;
 pub(crate) use partition::{MergedPartition, PartitionTable};
 pub(crate) use pulp::PulpTable;
 pub(crate) use qos::QosTable;
@@ -95,6 +97,8 @@ table! {
         "user_group" => user_group: Named<UserGroupTable>;
         /// What the site adds to the nodes of a role.
         "role" => role: RolesTable;
+        /// Whom kilnd tells when something matters, and how.
+        "notify" => notify: NotifyTable, otherwise "nobody is told";
         /// How often and how soon kilnd corrects differences between Slurm and the cloud.
         "reconcile" => reconcile: ReconcileTable;
     }

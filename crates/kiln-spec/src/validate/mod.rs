@@ -13,8 +13,8 @@ use crate::diagnostic::Findings;
 use crate::merge::Merged;
 use crate::parse::Files;
 use crate::tables::{
-    accounting, backup, cluster, image, partition, pulp, rebuild, reconcile, role, slurm, software, source,
-    user, user_group, volumes,
+    accounting, backup, cluster, image, notify, partition, pulp, rebuild, reconcile, role, slurm, software,
+    source, user, user_group, volumes,
 };
 use crate::{ControlSpec, Spec, System, Volumes};
 
@@ -61,6 +61,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
     let slurm = slurm::validate(&merged.slurm, !rebuild.is_empty(), &partitions, findings);
     let users = user::validate(&merged.users, findings);
     let user_groups = user_group::validate(&merged.user_groups, &merged.users, findings);
+    let notify = notify::validate(merged.notify.as_ref(), merged.domain.as_ref(), findings);
     let reconcile = reconcile::validate(&merged.reconcile, findings);
     let roles = role::validate(&merged.roles, &systems, findings);
     let volumes = Volumes {
@@ -99,6 +100,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
         user_groups,
         roles,
         concurrency,
+        notify,
         reconcile,
     })
 }

@@ -6,7 +6,7 @@ use ratatui::layout::{Constraint, Rect};
 use ratatui::text::Span;
 use ratatui::widgets::Row;
 
-use super::{list, nothing};
+use super::{in_full, list, nothing, with_line};
 use crate::app::App;
 use crate::words::since;
 
@@ -15,13 +15,15 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, now: Timestamp) {
     if jobs.is_empty() {
         return nothing(frame, area, app, "There are no such jobs.");
     }
+    let (area, below) = with_line(area);
     let picked = app.picked_among(jobs.iter().map(|job| job.id.as_str()));
     let rows = jobs.iter().map(|job| {
         let (from, place) = match &job.waiting {
             Some(waiting) => (job.submitted, waiting.text.clone()),
             None => (job.start, job.nodelist.clone()),
         };
-        let state = if job.waiting.is_some() { Span::raw("waits") } else { Span::raw(job.state.to_lowercase()) };
+        let state =
+            if job.waiting.is_some() { Span::raw("waits") } else { Span::raw(job.state.to_lowercase()) };
         let style = if job.waiting.is_some() { app.palette.faint() } else { app.palette.good() };
         Row::new([
             Span::raw(job.id.clone()),
@@ -45,5 +47,10 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, now: Timestamp) {
         Constraint::Min(10),
     ];
     let headings = ["job", "user", "name", "partition", "state", "nodes", "for", "why, or where"];
+    let full = picked.and_then(|at| jobs.get(at)).map(|job| match &job.waiting {
+        Some(waiting) => format!("{}: {}", job.id, waiting.text),
+        None => format!("{}: it runs on {}", job.id, job.nodelist),
+    });
+    in_full(frame, below, app, full.unwrap_or_default());
     list(frame, area, app, &headings, &widths, rows.collect(), picked);
 }

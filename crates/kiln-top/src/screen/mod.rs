@@ -12,7 +12,7 @@ use kiln_web::view::Severity;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Paragraph, Row, Table, TableState};
+use ratatui::widgets::{Block, Borders, Paragraph, Row, Table, TableState, Wrap};
 
 use crate::app::{App, Page};
 use crate::words::clock;
@@ -25,8 +25,8 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, now: Timestamp) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    // Without the headings of its table.
-    app.height = usize::from(body.height.saturating_sub(1));
+    // Without the headings of its table, and the lines below it.
+    app.height = usize::from(body.height.saturating_sub(4));
     frame.render_widget(heading(app, now), head);
     frame.render_widget(pages(app), tabs);
     if app.model.overview.is_none() {
@@ -45,7 +45,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, now: Timestamp) {
     over::draw(frame, body, app, now);
 }
 
-fn heading<'a>(app: &'a App, now: Timestamp) -> Line<'a> {
+fn heading(app: &App, now: Timestamp) -> Line<'_> {
     let palette = app.palette;
     let mut spans = vec![Span::styled(format!("{} ", app.session.cluster), palette.title())];
     if let Some(seen) = &app.model.overview {
@@ -57,10 +57,7 @@ fn heading<'a>(app: &'a App, now: Timestamp) -> Line<'a> {
         )));
         for (severity, word) in [(Severity::Broken, "broken"), (Severity::Warning, "warnings")] {
             if count(severity) > 0 {
-                spans.push(Span::styled(
-                    format!("{} {word}  ", count(severity)),
-                    palette.severity(severity),
-                ));
+                spans.push(Span::styled(format!("{} {word}  ", count(severity)), palette.severity(severity)));
             }
         }
         spans.push(Span::styled(format!("seen {} UTC", clock(seen.observed, now)), palette.faint()));
@@ -126,6 +123,21 @@ fn list<'r>(
     let height = usize::from(area.height.saturating_sub(1)).max(1);
     *state.offset_mut() = picked.map_or(0, |at| at - at % height);
     frame.render_stateful_widget(table, area, &mut state);
+}
+
+/// The lines below a list, where what its columns cut off stands in full.
+fn with_line(area: Rect) -> (Rect, Option<Rect>) {
+    if area.height < 10 {
+        return (area, None);
+    }
+    let [list, line] = Layout::vertical([Constraint::Min(0), Constraint::Length(3)]).areas(area);
+    (list, Some(line))
+}
+
+fn in_full(frame: &mut Frame<'_>, area: Option<Rect>, app: &App, text: String) {
+    let Some(area) = area else { return };
+    let block = Block::new().borders(Borders::TOP).border_style(app.palette.faint());
+    frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }).block(block), area);
 }
 
 fn nothing(frame: &mut Frame<'_>, area: Rect, app: &App, words: &str) {

@@ -63,12 +63,8 @@ fn frame_of(
     scroll: u16,
 ) {
     let (width, height) = (size.0.min(body.width), size.1.min(body.height));
-    let area = Rect {
-        x: body.x + (body.width - width) / 2,
-        y: body.y + (body.height - height) / 2,
-        width,
-        height,
-    };
+    let area =
+        Rect { x: body.x + (body.width - width) / 2, y: body.y + (body.height - height) / 2, width, height };
     let text = Paragraph::new(lines).wrap(Wrap { trim: false }).scroll((scroll, 0));
     frame.render_widget(Clear, area);
     frame.render_widget(text.block(Block::bordered().title(title)), area);
@@ -78,7 +74,10 @@ fn fields<'a>(app: &App, fields: &[(&'static str, String)]) -> Vec<Line<'a>> {
     let shown = fields.iter().filter(|(_, value)| !value.is_empty());
     shown
         .map(|(name, value)| {
-            Line::from(vec![Span::styled(format!("{name:>10}  "), app.palette.faint()), Span::raw(value.clone())])
+            Line::from(vec![
+                Span::styled(format!("{name:>10}  "), app.palette.faint()),
+                Span::raw(value.clone()),
+            ])
         })
         .collect()
 }

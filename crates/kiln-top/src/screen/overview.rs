@@ -57,7 +57,7 @@ fn section(frame: &mut Frame<'_>, area: Rect, app: &App, title: &str, lines: Vec
 }
 
 /// `standard  900 nodes: X 3 down, A 612 allocated, ...`
-fn summary<'a>(group: &'a Group, palette: Palette) -> Line<'a> {
+fn summary(group: &Group, palette: Palette) -> Line<'_> {
     let total: usize = group.nodes.values().sum();
     let elastic = if group.elastic { ", elastic" } else { "" };
     let mut line = Line::from(vec![

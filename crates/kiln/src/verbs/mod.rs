@@ -19,6 +19,7 @@ pub mod limits;
 pub mod local;
 pub mod man;
 pub mod node;
+pub mod notify;
 pub mod plan;
 pub mod policy;
 pub mod rebuild;
@@ -63,6 +64,7 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Image(verb) => verb.run(context),
         Verb::Secrets(verb) => verb.run(context),
         Verb::Node(verb) => verb.run(context),
+        Verb::Notify(verb) => verb.run(context),
         Verb::Completions(verb) => verb.run(context),
         Verb::Man(verb) => verb.run(context),
         Verb::Fleet(verb) => verb.run(context),

@@ -75,7 +75,7 @@ fn it_shows_the_cluster_and_obeys_an_operator() {
     assert!(!tmux.screen().contains("node-0000"), "{}", tmux.screen());
     tmux.press(&["Enter"]);
     tmux.wait("Its life, newest first");
-    tmux.press(&["Escape", "3"]);
+    tmux.press(&["Escape", "3", "j"]);
     tmux.wait("have a higher priority");
     tmux.press(&["4", "p"]);
     tmux.wait("Pause rollout 7?");
