@@ -167,6 +167,7 @@ impl Deployment<'_> {
             instance_defaults: self.instance_defaults(observed)?,
             elastic: self.spec.compute.iter().filter_map(elastic_group).collect(),
             timing: self.timing(),
+            notify: self.notify_settings()?,
             nodes,
             monitoring: self.fleet_monitoring()?,
         };

@@ -186,6 +186,8 @@ pub enum Error {
     SecurityList { url: String, why: String },
     #[error("what [monitoring] refers to cannot be used: {0}")]
     AlertCredentials(String),
+    #[error("the address of the webhook cannot be used: {0}")]
+    Webhook(String),
     #[error("the credentials of the Pulp server cannot be used: {0}")]
     PulpCredentials(String),
     #[error(transparent)]
@@ -390,6 +392,9 @@ impl Error {
                 "`credentials` of [monitoring.mail] and `address` of [monitoring.webhook.NAME] say where they are: \"env:NAME\" or \"file:PATH\""
                     .into(),
             ),
+            Error::Webhook(_) => {
+                Some("`webhook` of [notify] says where it is: \"env:NAME\" or \"file:PATH\"".into())
+            }
             Error::PulpCredentials(_) => {
                 Some("`credentials` of [pulp] says where they are: \"env:NAME\" or \"file:PATH\"".into())
             }

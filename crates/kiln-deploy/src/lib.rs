@@ -27,6 +27,7 @@ mod limits;
 mod logs;
 mod memory;
 mod nodes;
+mod notify;
 mod observe;
 mod on_control;
 mod owner;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::control_loop::upkeep::{self, Spools};
 use crate::control_loop::{ControlLoop, fleet};
 use crate::error::{Error, Result};
+use crate::notify::Notifier;
 use crate::power::Power;
 use crate::reboot::Reboots;
 use crate::reconcile::Reconciler;
@@ -88,6 +89,7 @@ pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> 
     loops.spawn(fleet::publish(config.fleet.clone(), config.poll, fleet_sender, stop.clone()));
     loops.spawn(upkeep::keep(store.clone(), spools, config.poll, stop.clone()));
     loops.spawn(control_loop().run(Reboots::new(store.clone(), slurm(), config.poll, stop.clone())));
+    loops.spawn(control_loop().run(Notifier::new(store.clone(), config.poll)));
     loops.spawn(control_loop().run(Power::new(store.clone(), slurm(), config.poll)));
     loops.spawn(control_loop().run(Rollouts {
         store: store.clone(),

@@ -3,7 +3,7 @@
 //! A hook only leaves a file in a spool and returns. It runs as Slurm's own user, all else as kilnd's, which alone reads the
 //! [`Store`] and the fleet file. The [`daemon`] runs one controller per concern: [`reboot`], [`power`],
 //! [`rollout`] and [`reconcile`]. Each has the same three parts: `observe` reads the store, Slurm and the cloud; `plan`
-//! decides and does nothing else; `execute` acts and records. [`control_loop`] runs them.
+//! decides and does nothing else; `execute` acts and records. [`control_loop`] runs them. [`notify`] tells people what matters.
 
 mod cloud_view;
 mod control_loop;
@@ -13,6 +13,7 @@ mod fleet;
 mod group_pause;
 pub mod health;
 pub mod hooks;
+pub mod notify;
 mod power;
 mod reach;
 mod reboot;

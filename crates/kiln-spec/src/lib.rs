@@ -37,6 +37,7 @@ pub use snapshots::{SNAPSHOTS_FILE, Snapshots};
 pub use software::Software;
 pub use spec::*;
 pub use system::System;
+pub use tables::notify::{FORMS as NOTIFY_FORMS, TOPICS as NOTIFY_TOPICS};
 pub use tables::user::user_name_fault;
 pub use template::template;
 pub use units::duration;

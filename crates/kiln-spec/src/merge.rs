@@ -9,8 +9,8 @@ use crate::tables::image::UsualImage;
 use crate::tables::{
     AccountTable, AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, DirectoryTable, Disk,
     File, HealthTable, MergedGroup, MergedImage, MergedPartition, MergedRebuild, MonitoringTable, MountTable,
-    PulpTable, QosTable, ReconcileTable, RolesTable, SlurmTable, SoftwareTable, SourceTable, SystemTable,
-    TimeTable, UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
+    NotifyTable, PulpTable, QosTable, ReconcileTable, RolesTable, SlurmTable, SoftwareTable, SourceTable,
+    SystemTable, TimeTable, UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
 };
 use crate::written::{At, List, Named, Text};
 
@@ -41,6 +41,7 @@ pub(crate) struct Merged {
     pub user_groups: Named<UserGroupTable>,
     pub directory: Option<DirectoryTable>,
     pub roles: RolesTable,
+    pub notify: Option<NotifyTable>,
     pub reconcile: ReconcileTable,
     pub health: HealthTable,
     pub mounts: List<MountTable>,
@@ -117,6 +118,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         user_groups: file.user_group.unwrap_or_default(),
         directory: file.directory,
         roles: file.role.unwrap_or_default(),
+        notify: file.notify,
         reconcile: file.reconcile.unwrap_or_default(),
         health: file.health.unwrap_or_default(),
         mounts: file.mount,

@@ -69,6 +69,9 @@ files! {
 }
 
 tables! {
+    notify_settings: "[notify]\nmail_to = [\"ops\"]\nmail_server = \"mail:x\"\nwebhook = \"https://hooks.example.org/s3cret\"\nform = \"pigeon\"\nabout = [\"rollouts\"]\nevery = \"2d\"\ntext = \"{node} {text}\"\n";
+    notify_nobody: "[notify]\nevery = \"1m\"\n";
+    notify_mail_without_server: "[notify]\nmail_to = [\"ops@example.org\"]\n";
     pulp_without_server: "[source.a]\npulp = \"debian\"\n[source.b]\n";
     pulp_settings: "[pulp]\naddress = \"pulp.example.org\"\ncontent = \"ftp://x\"\ncredentials = \"me:word\"\n[source.a]\npulp = \"../debian\"\naddress = \"http://mirror.example.org/{snapshot}\"\n";
     pulp_without_address: "[pulp]\ncredentials = \"env:A\"\n";

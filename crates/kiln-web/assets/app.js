@@ -1,7 +1,9 @@
 // Which page is shown, and that it shows the present.
 
 import { setText } from './dom.js';
+import { elastic } from './elastic.js';
 import { events } from './events.js';
+import { image, images } from './images.js';
 import { jobs } from './jobs.js';
 import { ask, change, connect, onChange, onSign, state } from './live.js';
 import { node, nodes } from './nodes.js';
@@ -20,6 +22,8 @@ function pageOf(hash) {
     case 'nodes': return what ? node(decodeURIComponent(what)) : nodes(chosen);
     case 'jobs': return jobs(chosen);
     case 'rollouts': return what ? rollout(Number(what)) : rollouts();
+    case 'images': return what ? image(decodeURIComponent(what)) : images();
+    case 'elastic': return elastic();
     case 'events': return events(chosen);
     default: return overview();
   }

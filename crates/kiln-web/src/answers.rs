@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::{Extension, Json};
@@ -13,9 +13,13 @@ use serde_json::Value;
 
 use crate::auth::{self, Caller, Key, KeyKind, SESSION_LIFE};
 use crate::cluster::{Cluster, EventQuery, Order};
+use crate::parameters::{Body, Path, Query};
 use crate::reading::node_detail;
 use crate::routes::App;
-use crate::view::{Event, Failure, Job, Login, Node, NodeDetail, Overview, Rollout, RolloutDetail, Session};
+use crate::view::{
+    Elastic, Event, Failure, Image, ImageDetail, Job, Login, Node, NodeDetail, Overview, Rollout,
+    RolloutDetail, Session,
+};
 
 /// Why there is no answer: its status, in words, and when to try again.
 #[derive(Debug)]
@@ -56,9 +60,15 @@ pub async fn nothing() -> Refusal {
     )
 }
 
+/// A question that is asked otherwise.
+pub async fn wrong_method() -> Refusal {
+    let words = "this is not asked like that; /api/v1/openapi.json says how".into();
+    Refusal(StatusCode::METHOD_NOT_ALLOWED, words, None)
+}
+
 pub async fn login<C: Cluster>(
     State(app): State<Arc<App<C>>>,
-    Json(login): Json<Login>,
+    Body(login): Body<Login>,
 ) -> Result<Response, Refusal> {
     app.attempts.begin().map_err(|wait| {
         Refusal(StatusCode::TOO_MANY_REQUESTS, "too many attempts: wait a little".into(), Some(wait))
@@ -220,6 +230,26 @@ pub async fn abort<C: Cluster>(
     Path(id): Path<i64>,
 ) -> Reply<RolloutDetail> {
     steer(&app, &caller, id, Order::Abort)
+}
+
+pub async fn images<C: Cluster>(State(app): State<Arc<App<C>>>) -> Reply<Vec<Image>> {
+    let mut images: Vec<Image> = app.cluster.images().await?.into_iter().map(|detail| detail.image).collect();
+    images.sort_by(|a, b| b.built.cmp(&a.built).then_with(|| a.name.cmp(&b.name)));
+    Ok(Json(images))
+}
+
+pub async fn image<C: Cluster>(
+    State(app): State<Arc<App<C>>>,
+    Path(name): Path<String>,
+) -> Reply<ImageDetail> {
+    let mut images = app.cluster.images().await?.into_iter();
+    let found = images.find(|detail| detail.image.name == name || detail.image.id == name);
+    let none = || Refusal(StatusCode::NOT_FOUND, format!("there is no image {name}"), None);
+    Ok(Json(found.ok_or_else(none)?))
+}
+
+pub async fn elastic<C: Cluster>(State(app): State<Arc<App<C>>>) -> Reply<Elastic> {
+    Ok(Json(app.cluster.elastic()?))
 }
 
 #[derive(Deserialize)]

@@ -51,6 +51,8 @@ pub const ALL: &[Asset] = assets! {
     "/assets/nodes.js", "nodes.js", JS, false;
     "/assets/jobs.js", "jobs.js", JS, false;
     "/assets/rollouts.js", "rollouts.js", JS, false;
+    "/assets/images.js", "images.js", JS, false;
+    "/assets/elastic.js", "elastic.js", JS, false;
     "/assets/events.js", "events.js", JS, false;
 };
 

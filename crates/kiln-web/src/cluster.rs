@@ -6,7 +6,7 @@ use kiln_wire::health::NodeDossier;
 use crate::auth::{Key, KeyKind};
 use crate::describe::described;
 use crate::figures::Figures;
-use crate::view::{Event, Finding, Job, Node, Rollout, RolloutDetail, RolloutNode};
+use crate::view::{Elastic, Event, Finding, ImageDetail, Job, Node, Rollout, RolloutDetail, RolloutNode};
 
 /// Why an answer cannot be given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +79,11 @@ pub trait Cluster: Send + Sync + 'static {
 
     /// All there is to know of one node; may take seconds.
     fn dossier(&self, node: &str) -> impl Future<Output = Result<NodeDossier, Problem>> + Send;
+
+    /// Asks the cloud; may take seconds.
+    fn images(&self) -> impl Future<Output = Result<Vec<ImageDetail>, Problem>> + Send;
+
+    fn elastic(&self) -> Result<Elastic, Problem>;
 
     fn rollout(&self, id: i64) -> Result<RolloutDetail, Problem>;
 

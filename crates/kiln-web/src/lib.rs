@@ -14,6 +14,7 @@ mod answers;
 mod assets;
 pub mod auth;
 mod cluster;
+mod connections;
 mod describe;
 #[cfg(test)]
 #[path = "../tests/lab/fake.rs"]
@@ -23,6 +24,7 @@ pub mod figures;
 mod hub;
 mod metrics;
 mod openapi;
+mod parameters;
 mod picture;
 mod reading;
 #[cfg(test)]

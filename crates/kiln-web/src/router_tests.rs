@@ -108,7 +108,9 @@ async fn content(response: Response<Body>) -> Value {
 }
 
 fn asked(path: &str) -> String {
-    path.replace("{name}", "node-0001").replace("{id}", "7")
+    path.replace("images/{name}", "images/compute-2026-11-01")
+        .replace("{name}", "node-0001")
+        .replace("{id}", "7")
 }
 
 fn method(method: Method) -> HttpMethod {
@@ -360,4 +362,26 @@ async fn no_answer_has_a_secret() {
         let text = String::from_utf8_lossy(&text);
         assert!(!text.contains(&token) && !text.contains(&crate::auth::hash(&token)), "{}", question.path);
     }
+}
+
+#[tokio::test]
+async fn what_cannot_be_understood_is_refused_in_the_same_form() {
+    let lab = Lab::new();
+    let operator = lab.token(Role::Operator);
+    for (how, path, status) in [
+        (HttpMethod::GET, "/api/v1/rollouts/seven", StatusCode::BAD_REQUEST),
+        (HttpMethod::GET, "/api/v1/events?most=many", StatusCode::BAD_REQUEST),
+        (HttpMethod::GET, "/api/v1/events?since=yesterday", StatusCode::BAD_REQUEST),
+        (HttpMethod::POST, "/api/v1/login", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        (HttpMethod::DELETE, "/api/v1/nodes", StatusCode::METHOD_NOT_ALLOWED),
+        (HttpMethod::GET, "/api/v1/images/none", StatusCode::NOT_FOUND),
+        (HttpMethod::GET, "/api/v1/nothing", StatusCode::NOT_FOUND),
+    ] {
+        let response = lab.ask(&operator, how, path, None).await;
+        assert_eq!(response.status(), status, "{path}");
+        assert!(content(response).await["error"].as_str().is_some_and(|words| !words.is_empty()), "{path}");
+    }
+    let response = lab.ask(&operator, HttpMethod::POST, "/api/v1/login", Some(json!({ "word": 1 }))).await;
+    assert_eq!(response.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(content(response).await["error"].is_string());
 }

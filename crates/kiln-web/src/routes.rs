@@ -20,7 +20,8 @@ use crate::describe::{Described, Schemas};
 use crate::hub::Hub;
 use crate::metrics;
 use crate::view::{
-    Change, Event, Failure, Job, Login, Node, NodeDetail, Overview, Rollout, RolloutDetail, Session, Target,
+    Change, Elastic, Event, Failure, Image, ImageDetail, Job, Login, Node, NodeDetail, Overview, Rollout,
+    RolloutDetail, Session, Target,
 };
 
 /// What every answer is made from.
@@ -124,6 +125,12 @@ pub const QUESTIONS: &[Question] = &[
         "End a rollout; nodes that are being rebuilt are followed to their end",
     )
     .json(RolloutDetail::schema),
+    ask(Method::Get, "/api/v1/images", VIEWER, "Images that nodes can have, newest first")
+        .json(Vec::<Image>::schema),
+    ask(Method::Get, "/api/v1/images/{name}", VIEWER, "One image, by its name or id, with its packages")
+        .json(ImageDetail::schema),
+    ask(Method::Get, "/api/v1/elastic", VIEWER, "Nodes that come and go with the queue")
+        .json(Elastic::schema),
     Question {
         query: &[
             ("node", "Only events of this node"),
@@ -194,6 +201,9 @@ fn handler<C: Cluster>(question: &Question) -> Option<Handler<C>> {
         "/api/v1/rollouts/{id}/pause" => post(answers::pause::<C>),
         "/api/v1/rollouts/{id}/resume" => post(answers::resume::<C>),
         "/api/v1/rollouts/{id}/abort" => post(answers::abort::<C>),
+        "/api/v1/images" => get(answers::images::<C>),
+        "/api/v1/images/{name}" => get(answers::image::<C>),
+        "/api/v1/elastic" => get(answers::elastic::<C>),
         "/api/v1/events" => get(answers::events::<C>),
         "/api/v1/stream" => get(answers::stream::<C>),
         "/api/v1/openapi.json" => get(answers::openapi),
@@ -223,7 +233,11 @@ pub fn router<C: Cluster>(app: Arc<App<C>>) -> Router {
         };
         router = router.route(asset.path, answer);
     }
-    router.fallback(answers::nothing).layer(from_fn(guard)).with_state(app)
+    router
+        .fallback(answers::nothing)
+        .method_not_allowed_fallback(answers::wrong_method)
+        .layer(from_fn(guard))
+        .with_state(app)
 }
 
 /// Lets through who may ask. A change by a browser's session has to come from our own page.

@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
+use crate::connections::{Limited, MOST};
 use crate::routes::{App, router};
 
 /// Another program may have the port for a while.
@@ -20,8 +21,8 @@ pub async fn serve<C: Cluster>(cluster: Arc<C>, port: u16, stop: CancellationTok
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let app = Arc::new(App::new(cluster.clone(), stop.clone()));
     let Some(listener) = stop.run_until_cancelled(listen(address)).await else { return };
-    let served =
-        axum::serve(listener, router(app.clone())).with_graceful_shutdown(stop.clone().cancelled_owned());
+    let served = axum::serve(Limited::new(listener, MOST), router(app.clone()))
+        .with_graceful_shutdown(stop.clone().cancelled_owned());
     let ended = async {
         stop.cancelled().await;
         tokio::time::sleep(GOODBYE).await;

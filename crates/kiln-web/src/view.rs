@@ -273,6 +273,87 @@ described! {
 }
 
 described! {
+    /// An image that nodes can have.
+    pub struct Image {
+        pub id: String,
+        pub name: String,
+        /// `null`: Kiln has not built it.
+        pub built: Option<Timestamp>,
+        pub size_mib: u64,
+        /// What it was built on, the nearest first.
+        pub descent: Vec<String>,
+        /// What it has on top of that: roles and sets of software.
+        pub software: Vec<String>,
+        /// How many there are.
+        pub packages: usize,
+        /// It was built to be tested, and stands for no recipe yet.
+        pub is_test: bool,
+    }
+}
+
+described! {
+    /// A package of an image.
+    pub struct Package {
+        pub name: String,
+        pub version: String,
+    }
+}
+
+described! {
+    /// An image with its packages.
+    pub struct ImageDetail {
+        pub image: Image,
+        /// By name.
+        pub packages: Vec<Package>,
+    }
+}
+
+described! {
+    /// A group whose nodes are created when jobs need them.
+    pub struct ElasticGroup {
+        pub name: String,
+        /// How many it may have.
+        pub nodes: usize,
+        /// Nodes in a row that did not come up.
+        pub failures: u32,
+        /// Kiln asks the cloud for no node before.
+        pub paused_until: Option<Timestamp>,
+        /// Why the last one did not come up, in the cloud's words.
+        pub problem: Option<String>,
+        pub last_failure: Option<Timestamp>,
+    }
+}
+
+described! {
+    /// What Slurm asked for a node of an elastic group.
+    pub struct PowerRequest {
+        pub node: String,
+        pub group: String,
+        /// `resume`, `suspend`, `give-up` or `take-back`.
+        pub kind: String,
+        /// The jobs that wait for the node, with commas.
+        pub jobs: Option<String>,
+        pub received: Timestamp,
+        /// When the cloud was asked.
+        pub began: Option<Timestamp>,
+        pub finished: Option<Timestamp>,
+        /// `queued`, `working`, `done` or `failed`.
+        pub state: String,
+        /// What went wrong, or why nothing was done.
+        pub error: Option<String>,
+    }
+}
+
+described! {
+    /// Nodes that come and go with the queue.
+    pub struct Elastic {
+        pub groups: Vec<ElasticGroup>,
+        /// Of the last day, newest first; 2,000 at most.
+        pub requests: Vec<PowerRequest>,
+    }
+}
+
+described! {
     /// What has changed since the message before; the first one has everything.
     pub struct Change {
         /// `null`: the same as before.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cloud_access::CloudAccess;
 use crate::format::{Format, ReadError, Version};
+use crate::notify::NotifySettings;
 use crate::secret_text::SecretText;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +40,9 @@ pub struct FleetFile {
     pub elastic: BTreeMap<String, ElasticGroup>,
     #[serde(rename = "patience", default)]
     pub timing: Timing,
+    /// Without it nobody is told of anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<NotifySettings>,
     pub nodes: BTreeMap<String, FleetNode>,
     /// `None`: nothing is monitored.
     #[serde(default, skip_serializing_if = "Option::is_none")]

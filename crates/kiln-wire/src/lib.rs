@@ -22,6 +22,7 @@ mod known_instances;
 pub mod labels;
 pub mod make;
 pub mod node_names;
+pub mod notify;
 pub mod paths;
 pub mod publication;
 mod reached;

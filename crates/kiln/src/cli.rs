@@ -71,6 +71,9 @@ pub enum Verb {
     Doctor(verbs::doctor::Doctor),
     Events(verbs::events::Events),
     Dashboard(verbs::dashboard::Dashboard),
+    Top(verbs::top::Top),
+    #[command(subcommand)]
+    Notify(verbs::notify::Notify),
     Ssh(verbs::ssh::Ssh),
     Console(verbs::console::Console),
     Logs(verbs::logs::Logs),

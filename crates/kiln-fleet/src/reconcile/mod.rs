@@ -22,6 +22,7 @@ use crate::control_loop::tasks::Tasks;
 use crate::error::{Error, Result};
 use crate::fleet::Fleet;
 use crate::group_pause;
+use crate::notify::SEES_AGAIN;
 use crate::store::{FindingRecord, Store, now};
 use crate::usage::Usage;
 
@@ -90,7 +91,7 @@ impl Reconciler {
     fn record(&mut self, problem: Option<String>) -> Result<()> {
         self.store.note_look(problem.as_deref())?;
         if self.problem != problem {
-            let outcome = problem.as_deref().unwrap_or("both can be read again");
+            let outcome = problem.as_deref().unwrap_or(SEES_AGAIN);
             self.store.log("", "look", "Slurm and the cloud must both be readable", outcome)?;
             self.problem = problem;
         }

@@ -11,6 +11,7 @@ mod failures;
 mod findings;
 mod instances;
 mod keys;
+mod notices;
 mod requests;
 mod rollouts;
 mod schema;
@@ -28,6 +29,7 @@ use crate::error::{Error, Result};
 pub use clock::ClockWatch;
 pub use findings::FindingRecord;
 pub use instances::KnownInstance;
+pub use notices::{Batch, Channel};
 pub use requests::{CloudOperation, NewRequest, PowerTimes, Request, RequestKind, RequestState};
 
 pub struct Store {

@@ -313,6 +313,11 @@ impl Store {
         self.requests(&format!("state IN ('queued', 'working') AND {POWER}"))
     }
 
+    /// To power nodes up or down, in the order in which Slurm asked.
+    pub fn power_requests_since(&self, since: Timestamp) -> Result<Vec<Request>> {
+        self.requests(&format!("received >= {} AND {POWER}", millis(since)))
+    }
+
     /// When Slurm last asked for each of these nodes.
     pub fn power_times<'a>(
         &self,

@@ -117,6 +117,22 @@ const MIGRATIONS: &[&str] = &["
         created INTEGER NOT NULL,
         expires INTEGER NOT NULL
     ) STRICT;
+", "
+    -- What people are told, and up to which event they were.
+    CREATE TABLE notices (
+        id INTEGER PRIMARY KEY,
+        channel TEXT NOT NULL,
+        title TEXT NOT NULL,
+        text TEXT NOT NULL,
+        time INTEGER NOT NULL,
+        due INTEGER NOT NULL,
+        attempts INTEGER NOT NULL DEFAULT 0,
+        sent INTEGER
+    ) STRICT;
+    CREATE TABLE notified (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        event INTEGER NOT NULL
+    ) STRICT;
 "];
 
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

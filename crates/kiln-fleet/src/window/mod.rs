@@ -1,7 +1,9 @@
 //! kilnd as the dashboard and the API show it: what Slurm and the cloud say now, and what the store has.
 
 mod admission;
+mod elastic;
 mod figures;
+mod images;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,7 +13,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kiln_slurm::Slurm;
 use kiln_web::auth::{Key, KeyKind};
-use kiln_web::view::{Event, Finding, Node, RolloutDetail, Severity};
+use kiln_web::view::{Elastic, Event, Finding, ImageDetail, Node, RolloutDetail, Severity};
 use kiln_web::{Cluster, EventQuery, Figures, Look, Order, Problem, Records};
 use kiln_wire::health::{FleetHealth, NodeDossier, NodeHealth};
 use kiln_wire::rollout::{RolloutId, RolloutReport};
@@ -194,6 +196,16 @@ impl Cluster for Window {
         let fleet = self.fleet()?;
         let (store, slurm, share) = (self.store.as_ref(), &self.slurm, self.share.as_path());
         Ok(Sources { store, slurm, fleet: &fleet, share }.dossier(node).await?)
+    }
+
+    async fn images(&self) -> std::result::Result<Vec<ImageDetail>, Problem> {
+        let fleet = self.fleet()?;
+        let images = fleet.cloud.images().await.map_err(Error::from)?;
+        Ok(images.into_iter().filter_map(images::detail).collect())
+    }
+
+    fn elastic(&self) -> std::result::Result<Elastic, Problem> {
+        Ok(elastic::seen(&self.store, &self.fleet()?.file)?)
     }
 
     fn rollout(&self, id: i64) -> std::result::Result<RolloutDetail, Problem> {

@@ -4,6 +4,7 @@
 
 mod cloud;
 mod lab;
+mod notify;
 mod oracle;
 mod power;
 mod reconcile;

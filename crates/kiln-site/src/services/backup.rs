@@ -20,6 +20,7 @@ pub const BACKUP: Service =
 
 const TIMER: &str = "kiln-backup.timer";
 const TIMER_FILE: &str = "/etc/systemd/system/kiln-backup.timer";
+const FAILED_FILE: &str = "/etc/systemd/system/kiln-backup-failed.service";
 const SERVICE_FILE: &str = "/etc/systemd/system/kiln-backup.service";
 
 fn resources(context: &Context<'_>) -> Vec<Resource> {
@@ -40,9 +41,18 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
             format!(
                 "# Written by Kiln.\n[Unit]\nDescription=Kiln: a backup of accounting and Slurm's state\n\
                  After=mariadb.service slurmdbd.service slurmctld.service\n\
-                 RequiresMountsFor=/var/lib/state {place}\n\n\
+                 OnFailure=kiln-backup-failed.service\nRequiresMountsFor=/var/lib/state {place}\n\n\
                  [Service]\nType=oneshot\nExecStart={} node backup now --scheduled\n\
                  Nice=10\nIOSchedulingClass=idle\nTimeoutStartSec=6h\n",
+                paths::KILN
+            ),
+        )),
+        // kilnd tells people: as its user, whose store it is.
+        Resource::File(file(
+            FAILED_FILE,
+            format!(
+                "# Written by Kiln.\n[Unit]\nDescription=Kiln: note that a backup has failed\n\n\
+                 [Service]\nType=oneshot\nUser=kilnd\nGroup=kilnd\nUMask=0077\nExecStart={} fleet backup-failed\n",
                 paths::KILN
             ),
         )),

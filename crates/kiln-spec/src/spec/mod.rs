@@ -8,6 +8,7 @@ mod images;
 mod monitoring;
 mod mounts;
 mod nodes;
+mod notify;
 mod partitions;
 mod reconcile;
 mod roles;
@@ -30,6 +31,7 @@ pub use images::*;
 pub use monitoring::*;
 pub use mounts::*;
 pub use nodes::*;
+pub use notify::*;
 pub use partitions::*;
 pub use reconcile::*;
 pub use roles::*;
@@ -79,6 +81,8 @@ pub struct Spec {
     pub health: Health,
     /// `/home` first, if it is one of them.
     pub mounts: Vec<SiteMount>,
+    /// `None`: nobody is told of anything.
+    pub notify: Option<Notify>,
     pub reconcile: Reconcile,
     pub system: SystemSettings,
     pub time: TimeSettings,

@@ -15,6 +15,7 @@ pub(crate) mod limits;
 mod login;
 pub(crate) mod monitoring;
 pub(crate) mod mount;
+pub(crate) mod notify;
 pub(crate) mod partition;
 pub(crate) mod pulp;
 pub(crate) mod qos;
@@ -44,6 +45,7 @@ pub(crate) use limits::LimitTable;
 pub(crate) use login::LoginTable;
 pub(crate) use monitoring::MonitoringTable;
 pub(crate) use mount::MountTable;
+pub(crate) use notify::NotifyTable;
 pub(crate) use partition::{MergedPartition, PartitionTable};
 pub(crate) use pulp::PulpTable;
 pub(crate) use qos::QosTable;
@@ -111,6 +113,8 @@ table! {
         "user_group" => user_group: Named<UserGroupTable>;
         /// What the site adds to the nodes of a role.
         "role" => role: RolesTable;
+        /// Whom kilnd tells when something matters, and how.
+        "notify" => notify: NotifyTable, otherwise "nobody is told";
         /// How often and how soon kilnd corrects differences between Slurm and the cloud.
         "reconcile" => reconcile: ReconcileTable;
         /// What Slurm's health check looks at on compute nodes.

@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use kiln_slurm::{QueuedJob, State};
 use kiln_web::auth::{self, Key, KeyKind};
 use kiln_web::figures::one;
-use kiln_web::view::{Event, Node, RolloutDetail};
+use kiln_web::view::{
+    Elastic, ElasticGroup, Event, Image, ImageDetail, Node, Package, PowerRequest, RolloutDetail,
+};
 use kiln_web::{
     Cluster, EventQuery, Figures, Look, Order, Problem, Records, finding, node_kind, rollout, rollout_nodes,
     waiting_job,
@@ -215,6 +217,59 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn image(date: &str, days: u64, openmpi: &str) -> ImageDetail {
+    let package = |name: &str, version: &str| Package { name: name.into(), version: version.into() };
+    let mut packages: Vec<Package> = (0..120).map(|n| package(&format!("lib{n:03}"), "1.0-1")).collect();
+    packages.push(package("openmpi-bin", openmpi));
+    if days < 30 {
+        packages.push(package("perf", "6.12-1"));
+    }
+    ImageDetail {
+        image: Image {
+            id: format!("id-{date}"),
+            name: format!("compute-{date}"),
+            built: Some(Timestamp::now() - Duration::from_secs(days * 86_400)),
+            size_mib: 1800,
+            descent: vec![format!("base-{date}"), "debian-12".into()],
+            software: vec!["compute".into(), "mpi".into()],
+            packages: packages.len(),
+            is_test: false,
+        },
+        packages,
+    }
+}
+
+/// A day of nodes that come and go.
+fn elastic(nodes: usize, at: Timestamp) -> Elastic {
+    let first = nodes * 9 / 10;
+    let ago = |seconds: usize| at - Duration::from_secs(seconds as u64);
+    let request = |number: usize, is_start: bool| {
+        let asked = number * 1700 + if is_start { 1500 } else { 200 };
+        let failed = is_start && number % 11 == 10;
+        PowerRequest {
+            node: name(first + number % (nodes - first).max(1)),
+            group: "burst".into(),
+            kind: if is_start { "resume".into() } else { "suspend".into() },
+            jobs: is_start.then(|| (9000 + number).to_string()),
+            received: ago(asked),
+            began: Some(ago(asked - 4)),
+            finished: Some(ago(asked - 40 - number % 30)),
+            state: if failed { "failed".into() } else { "done".into() },
+            error: failed.then(|| "no valid host was found".into()),
+        }
+    };
+    let requests = (0..48).flat_map(|number| [request(number, false), request(number, true)]);
+    let group = ElasticGroup {
+        name: "burst".into(),
+        nodes: nodes - first,
+        failures: 2,
+        paused_until: Some(at + Duration::from_secs(300)),
+        problem: Some("no valid host was found".into()),
+        last_failure: Some(ago(120)),
+    };
+    Elastic { groups: vec![group], requests: requests.collect() }
+}
+
 fn queue(nodes: usize, at: Timestamp) -> Vec<QueuedJob> {
     const REASONS: [&str; 8] = [
         "Resources",
@@ -322,6 +377,14 @@ impl Cluster for Fake {
             last_look: Some(look.observed),
             group_failures: None,
         })
+    }
+
+    async fn images(&self) -> Result<Vec<ImageDetail>, Problem> {
+        Ok(vec![image("2026-10-01", 45, "5.1"), image("2026-11-01", 12, "5.2")])
+    }
+
+    fn elastic(&self) -> Result<Elastic, Problem> {
+        Ok(elastic(self.nodes, Timestamp::now()))
     }
 
     fn rollout(&self, id: i64) -> Result<RolloutDetail, Problem> {

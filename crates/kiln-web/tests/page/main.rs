@@ -135,6 +135,25 @@ fn every_page_shows_what_it_is_for() {
     lab.keep("events");
     lab.turn("#/rollouts", "Rollout 7");
     lab.keep("rollouts");
+    lab.turn("#/images", "compute-2026-11-01");
+    lab.browser.wait_text("45 d 0 h ago");
+    lab.keep("images");
+    lab.turn("#/images/compute-2026-11-01", "No compute node runs it.");
+    lab.browser.ask("document.getElementById('other').value = 'compute-2026-10-01'");
+    lab.browser.ask("document.getElementById('other').dispatchEvent(new Event('change'))");
+    lab.browser.wait_text("2 differences");
+    for (package, what) in [("openmpi-bin", "another version"), ("perf", "only here")] {
+        let row = format!(
+            "[...document.querySelectorAll('tbody tr')].some((row) => row.textContent.includes('{package}') \
+             && row.textContent.includes('{what}'))"
+        );
+        assert_eq!(lab.browser.ask(&row), true, "{package}");
+    }
+    lab.keep("image");
+    lab.turn("#/elastic", "Paused until");
+    lab.browser.wait_text("at the cloud");
+    lab.browser.wait_text("no valid host was found");
+    lab.keep("elastic");
     assert_eq!(lab.browser.complaints, [""; 0]);
 }
 
@@ -194,6 +213,56 @@ fn everything_can_be_reached_by_keyboard() {
     lab.browser.press("Enter");
     lab.browser
         .wait("the node's page", &format!("document.querySelector('h1')?.textContent.startsWith({second})"));
+}
+
+/// Judged by axe-core, as others judge pages: on every page, light and dark.
+#[test]
+fn nothing_keeps_anybody_out() {
+    let axe = std::env::var_os("KILN_AXE").expect("KILN_AXE: `./dev test unit` sets it");
+    let axe = std::fs::read_to_string(axe).unwrap();
+    let mut lab = Lab::new(60, Role::Operator);
+    lab.browser.ask(&format!("{axe}; typeof axe.run"));
+    let pages = [
+        ("#/", "Why jobs wait"),
+        ("#/nodes", "Name or reason"),
+        ("#/nodes/node-0019", "Linux version 6.12"),
+        ("#/jobs", "Number or name"),
+        ("#/rollouts", "Started"),
+        ("#/rollouts/7", "node-0001"),
+        ("#/images", "compute-2026-11-01"),
+        ("#/images/compute-2026-10-01", "lib001"),
+        ("#/elastic", "at the cloud"),
+        ("#/events", "Older events"),
+    ];
+    for dark in [false, true] {
+        lab.browser.dark(dark);
+        for (page, text) in pages {
+            lab.turn(page, text);
+            let found = lab.violations();
+            assert_eq!(found, "", "{page}, {}", if dark { "dark" } else { "light" });
+        }
+        lab.turn("#/rollouts/7", "node-0001");
+        lab.browser.click("#order-pause");
+        lab.browser.wait_text("Pause rollout 7?");
+        assert_eq!(lab.violations(), "", "the question");
+        lab.browser.press("Enter");
+    }
+    lab.browser.click("#logout");
+    lab.browser.wait_text("Run kiln dashboard on the deploy host");
+    lab.browser.ask(&format!("{axe}; typeof axe.run"));
+    for dark in [false, true] {
+        lab.browser.dark(dark);
+        assert_eq!(lab.violations(), "", "the login page");
+    }
+}
+
+impl Lab {
+    /// One line each, with where it is.
+    fn violations(&mut self) -> String {
+        let run = "axe.run(document, { resultTypes: ['violations'] }).then((seen) => seen.violations.map((one) => \
+             `${one.id}: ${one.help}: ${one.nodes.slice(0, 3).map((node) => node.html + ' ' + node.failureSummary).join('; ')}`).join('\\n'))";
+        self.browser.ask(run).as_str().unwrap().to_string()
+    }
 }
 
 /// What a screen reader needs, as far as it can be counted.

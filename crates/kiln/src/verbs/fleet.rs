@@ -41,6 +41,10 @@ pub enum Fleet {
     Tokens,
     /// End a token
     RemoveToken { name: String },
+    /// Note that the timer's backup has failed
+    BackupFailed,
+    /// Send a message to everybody who is told what matters
+    NotifyTest,
     /// How every compute node is
     Health,
     /// Which instances the compute nodes have had, as far as they are not known to be gone
@@ -87,6 +91,23 @@ impl Fleet {
             Fleet::RemoveToken { name } => {
                 window::remove_token(&store, &name)?;
                 context.printer.json(&window::tokens(&store)?)?;
+                return Ok(Exit::Ok);
+            }
+            Fleet::BackupFailed => {
+                let words = "failed: `journalctl -u kiln-backup.service` on control says why";
+                store.log("", "backup", "made by the timer", words)?;
+                return Ok(Exit::Ok);
+            }
+            Fleet::NotifyTest => {
+                let file = FleetFile::read(Path::new(paths::FLEET_FILE))?;
+                let test = kiln_fleet::notify::test(&file.cluster, file.notify.as_ref());
+                let reports = context.block_on(async { Ok(test.await) })?;
+                let nobody = || {
+                    anyhow::anyhow!(
+                        "kilnd is to tell nobody: its file had no [notify] at the last `kiln configure`"
+                    )
+                };
+                context.printer.json(&reports.ok_or_else(nobody)?)?;
                 return Ok(Exit::Ok);
             }
             Fleet::Instances => {

@@ -20,6 +20,7 @@ pub mod local;
 pub mod logs;
 pub mod man;
 pub mod node;
+pub mod notify;
 pub mod plan;
 pub mod policy;
 pub mod rebuild;
@@ -31,6 +32,7 @@ pub mod ssh;
 pub mod start;
 pub mod status;
 pub mod stop;
+pub mod top;
 pub mod up;
 pub mod upgrade;
 pub mod user;
@@ -56,6 +58,7 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Events(verb) => verb.run(context),
         Verb::Doctor(verb) => verb.run(context),
         Verb::Dashboard(verb) => verb.run(context),
+        Verb::Top(verb) => verb.run(context),
         Verb::Ssh(verb) => verb.run(context),
         Verb::Console(verb) => verb.run(context),
         Verb::Exec(verb) => verb.run(context),
@@ -65,6 +68,7 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Image(verb) => verb.run(context),
         Verb::Secrets(verb) => verb.run(context),
         Verb::Node(verb) => verb.run(context),
+        Verb::Notify(verb) => verb.run(context),
         Verb::Completions(verb) => verb.run(context),
         Verb::Man(verb) => verb.run(context),
         Verb::Fleet(verb) => verb.run(context),

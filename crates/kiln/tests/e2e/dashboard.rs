@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::browser::Browser;
 use crate::lab::{Lab, wait};
+use crate::tmux::Tmux;
 
 /// Logs in, sees the nodes, reads why a job waits, and pauses and resumes a rollout, which leaves events. Others may do less.
 pub fn in_a_browser(lab: &mut Lab) {
@@ -44,6 +45,11 @@ pub fn in_a_browser(lab: &mut Lab) {
         let told = |event: &&Value| event["why"] == "asked by olga" && event["outcome"] == outcome;
         assert!(events.as_array().expect("events").iter().any(|e| told(&e)), "{outcome}: {events}");
     }
+    in_a_terminal(lab);
+    turn(&mut browser, "#/images");
+    let runs =
+        "[...document.querySelectorAll('tbody tr')].some((row) => Number(row.cells[2].textContent) > 0)";
+    browser.wait("an image that nodes run", runs);
     others(lab, &mut browser, &id);
     // Answers that refuse something are told by the browser itself.
     let own = |complaint: &&String| !complaint.contains(r#""source":"network""#);
@@ -60,6 +66,32 @@ pub fn in_a_browser(lab: &mut Lab) {
     assert!(std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_err(), "the way is still open");
     assert_eq!(lab.watch()["failed"], 0);
     lab.on("control", &["scancel", &job]);
+}
+
+/// `kiln top` shows the same over the same way, and obeys.
+fn in_a_terminal(lab: &mut Lab) {
+    let kiln = lab.kiln_command(&["top", "--as", "tina"]);
+    let shown = |word: &std::ffi::OsStr| kiln_ssh::quote(&word.to_string_lossy());
+    let words = std::iter::once(kiln.get_program()).chain(kiln.get_args()).map(shown);
+    let set =
+        kiln.get_envs().filter_map(|(name, value)| Some(format!("{}={}", name.display(), shown(value?))));
+    let folder = kiln.get_current_dir().map(|dir| format!("cd {} && ", shown(dir.as_os_str())));
+    let line: Vec<String> = std::iter::once("env".to_string()).chain(set).chain(words).collect();
+    let line = format!("{}{}; echo \"ended: $?\"; cat", folder.unwrap_or_default(), line.join(" "));
+    let tmux = Tmux::start(&line, (120, 30));
+    tmux.wait("4 nodes");
+    tmux.press(&["4"]);
+    tmux.wait("to come");
+    for (key, state) in [("p", "paused"), ("r", "running")] {
+        tmux.press(&[key]);
+        tmux.wait("Are you sure?");
+        tmux.press(&["y"]);
+        wait(state, || lab.json(&["rebuild", "status"])["state"] == state);
+    }
+    tmux.press(&["5"]);
+    tmux.wait("asked by tina");
+    tmux.press(&["q"]);
+    tmux.wait("ended: 0");
 }
 
 /// Without a login nothing answers; a viewer's token shows figures and changes nothing.

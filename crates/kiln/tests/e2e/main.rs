@@ -64,6 +64,8 @@ mod slurm_rpms;
 mod slurmdbd;
 mod steering;
 mod terminal;
+#[path = "../lab/tmux.rs"]
+mod tmux;
 mod trouble;
 mod upgrade;
 mod watch;

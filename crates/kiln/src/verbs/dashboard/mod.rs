@@ -72,10 +72,7 @@ impl Opening {
             let dashboard = deployment.dashboard().await?;
             let admission = dashboard.login(&name, self.role).await?;
             let mut way = dashboard.open(self.port, admission.port).await?;
-            answers(way.port)
-                .await
-                .context("kilnd does not serve its dashboard on control")
-                .hint("`kiln configure` brings the kilnd that goes with this kiln; `kiln ssh control systemctl status kilnd` tells more")?;
+            answers(way.port).await?;
             let address = format!("http://127.0.0.1:{}/login#{}", way.port, admission.secret.expose_secret());
             self.tell(context, &address, &admission)?;
             // Gone with the browser's file when it is dropped, which is at the end.
@@ -106,12 +103,17 @@ impl Opening {
     }
 }
 
-fn own_name() -> String {
+pub fn own_name() -> String {
     std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "somebody".into())
 }
 
 /// Whether there is a dashboard at the other end: ssh opens its own end in any case.
-async fn answers(port: u16) -> anyhow::Result<()> {
+pub async fn answers(port: u16) -> anyhow::Result<()> {
+    let hint = "`kiln configure` brings the kilnd that goes with this kiln; `kiln ssh control systemctl status kilnd` tells more";
+    greeting(port).await.context("kilnd does not serve its dashboard on control").hint(hint)
+}
+
+async fn greeting(port: u16) -> anyhow::Result<()> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     stream.write_all(b"GET /login HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").await?;
     let mut answer = Vec::new();

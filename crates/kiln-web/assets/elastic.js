@@ -1,0 +1,118 @@
+// Nodes that come and go with the queue: how many, how long each took to come, and what kept them.
+
+import { h, setChildren, setText } from './dom.js';
+import { ask, state } from './live.js';
+import { table } from './table.js';
+import { ago, clock, plural, span } from './words.js';
+
+const EVERY = 15000;
+const DAY = 86400;
+
+export function elastic() {
+  let seen = null;
+  let asked = 0;
+  const groups = h('div', { class: 'overview' });
+  const chart = h('div');
+  const status = h('p', { class: 'quiet', role: 'status' });
+  const starts = table('Starts of the last day', [
+    { name: 'Node', cell: (row) => h('a', { href: `#/nodes/${encodeURIComponent(row.node)}` }, row.node) },
+    { name: 'Asked for', cell: (row) => [clock(row.received), row.jobs ? h('p', { class: 'quiet' }, `for job ${row.jobs}`) : ''] },
+    { name: 'Time until it was there', cell: parts },
+    { name: 'State', cell: (row) => [row.state, row.error ? h('p', { class: 'quiet' }, row.error) : ''] },
+  ], (row) => `${row.node} ${row.received}`);
+  const page = h('div', {}, h('h1', {}, 'Elastic groups'), status, groups,
+    h('section', { class: 'card chart' }, h('h2', {}, 'Nodes that are there, last day'), chart),
+    h('h2', { class: 'apart' }, 'Starts of the last day, newest first'), starts.element);
+
+  const show = () => {
+    if (Date.now() - asked > EVERY) {
+      asked = Date.now();
+      ask('/api/v1/elastic').then((answer) => {
+        seen = answer;
+        draw();
+      }).catch((error) => setText(status, error.message));
+    }
+    if (seen) draw();
+  };
+  const draw = () => {
+    setText(status, seen.groups.length ? '' : 'No group of this cluster is elastic.');
+    setChildren(groups, seen.groups.map(groupCard));
+    setChildren(chart, seen.groups.map((group) => line(group, seen.requests)));
+    starts.show(seen.requests.filter((row) => row.kind === 'resume'));
+  };
+  return { title: 'Elastic groups', element: page, show };
+}
+
+const members = (group) => [...state.nodes.values()].filter((node) => node.group === group);
+
+function groupCard(group) {
+  const nodes = members(group.name);
+  const up = nodes.filter((node) => node.kind !== 'off' && node.kind !== 'booting').length;
+  const coming = nodes.filter((node) => node.kind === 'booting').length;
+  const partitions = new Set(nodes.flatMap((node) => node.partitions));
+  const waiting = [...state.jobs.values()].filter((job) => job.waiting && job.partition.split(',').some((name) => partitions.has(name))).length;
+  const isPaused = group.paused_until && Date.parse(group.paused_until) > Date.now();
+  const trouble = group.failures > 0 || isPaused;
+  return h('section', { class: 'card' }, h('h2', {}, group.name),
+    h('p', {}, h('b', {}, `${up} of ${group.nodes}`), ` nodes are there, ${coming} coming. ${plural(waiting, 'job')} waiting.`),
+    isPaused ? h('p', { class: 'needs n-administrator' }, `Paused until ${clock(group.paused_until)}: the cloud is not asked before.`) : null,
+    trouble ? h('p', { class: 'quiet' }, `${plural(group.failures, 'failure')} in a row, the last ${ago(group.last_failure)} ago: ${group.problem}`)
+      : h('p', { class: 'quiet' }, 'The cloud has refused nothing lately.'));
+}
+
+// From how many there are now, back through what was asked.
+function line(group, requests) {
+  const now = Date.now() / 1000;
+  const there = members(group.name).filter((node) => node.kind !== 'off' && node.kind !== 'booting').length;
+  const changes = requests.filter((row) => row.group === group.name && row.state === 'done' && row.finished && !row.error)
+    .map((row) => ({ at: Date.parse(row.finished) / 1000, by: row.kind === 'resume' ? 1 : -1 }))
+    .filter((change) => change.at > now - DAY).sort((a, b) => b.at - a.at);
+  let count = there;
+  const points = [[now, count]];
+  for (const { at, by } of changes) {
+    points.push([at, count]);
+    count = Math.max(0, count - by);
+    points.push([at, count]);
+  }
+  points.push([now - DAY, count]);
+  const most = Math.max(1, ...points.map(([, value]) => value));
+  const x = (at) => (((at - now + DAY) / DAY) * 1000).toFixed(1);
+  const y = (value) => (104 - (value / most) * 96).toFixed(1);
+  const path = points.map(([at, value], index) => `${index ? 'L' : 'M'}${x(at)} ${y(value)}`).join(' ');
+  const least = Math.min(...points.map(([, value]) => value));
+  const words = `${group.name}: ${there} now, between ${least} and ${most} in the last day`;
+  return h('figure', {}, h('figcaption', {}, words),
+    svg('svg', { viewBox: '0 0 1000 108', preserveAspectRatio: 'none', role: 'img', 'aria-label': words },
+      svg('path', { class: 'area', d: `${path} L0 104 L1000 104 Z` }), svg('path', { class: 'line', d: path })),
+    h('div', { class: 'axis quiet', 'aria-hidden': 'true' }, h('span', {}, '24 h ago'), h('span', {}, '12 h ago'), h('span', {}, 'now')));
+}
+
+function svg(tag, attributes, ...children) {
+  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+// In Kiln, at the cloud, booting: as a bar with the same in words.
+function parts(row) {
+  const time = (text) => (text ? Date.parse(text) / 1000 : null);
+  const [asked, began, finished] = [time(row.received), time(row.began), time(row.finished)];
+  const booted = time(state.nodes.get(row.node)?.booted);
+  // A later boot is not of this start.
+  const boot = finished && booted && booted > asked && booted - asked < 3600 ? Math.max(0, booted - finished) : null;
+  const steps = [
+    ['queue', 'in Kiln', began ? began - asked : null],
+    ['cloud', 'at the cloud', began && finished ? finished - began : null],
+    ['boot', 'booting', boot],
+  ].filter(([, , seconds]) => seconds !== null);
+  if (!steps.length) return 'not begun';
+  const total = Math.max(1, steps.reduce((sum, [, , seconds]) => sum + seconds, 0));
+  const bar = h('span', { class: 'bar', 'aria-hidden': 'true' }, steps.map(([name, , seconds]) => {
+    const part = h('span', { class: `t-${name}` });
+    part.style.width = `${(100 * seconds) / total}%`;
+    return part;
+  }));
+  return h('span', { class: 'progress' }, bar,
+    h('span', { class: 'quiet' }, steps.map(([, name, seconds]) => `${span(seconds)} ${name}`).join(', ')));
+}
