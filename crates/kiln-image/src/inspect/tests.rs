@@ -83,7 +83,7 @@ fn every_trace_is_found() {
         faults_in(tree, Family::ALL[0]).unwrap().into_iter().map(|fault| fault.path).collect()
     };
     let found = paths(&Directory(root.path()));
-    let users = ["kilnd", "munge", "mysql", "slurm"].map(|name| format!("/etc/passwd: {name}"));
+    let users = ServiceUser::ALL.map(|user| format!("/etc/passwd: {}", user.name));
     let mut wanted: Vec<String> = left.iter().map(ToString::to_string).chain(users).collect();
     wanted.extend(
         ["/etc/apt/sources.list.d/a.list", "/etc/site/a.pem", "/var/lib/mysql/empty"].map(String::from),

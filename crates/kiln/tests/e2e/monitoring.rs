@@ -220,7 +220,7 @@ pub fn over_rest(lab: &mut Lab) {
     let (status, answer) = rest(lab, "x.y.z", &[], "/slurm/v0.0.38/ping");
     assert!(status >= 400, "{status} {answer}");
     let who = lab.on("control", &["ps -o user= -C slurmrestd,nginx | sort -u"]);
-    assert_eq!(who, "slurmre+", "neither root nor Slurm's user");
+    assert_eq!(who, "slurmrestd", "neither root nor Slurm's user");
     let key = lab.on("control", &["stat", "-c", "%U %a", "/etc/slurm/jwt.key"]);
     assert_eq!(key, "slurm 400");
     for node in ["login-0", "standard-0"] {

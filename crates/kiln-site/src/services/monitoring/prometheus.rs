@@ -93,6 +93,8 @@ pub fn alert_rules(monitoring: &Monitoring) -> String {
 fn config(spec: &Spec, monitoring: &Monitoring) -> String {
     let interval = monitoring.interval.as_secs();
     let (timeout, port) = (interval.min(10), dashboard::PORT);
+    // Without the type, discovery sends the bare token.
+    let authorization = format!("{{type: Bearer, credentials_file: {TOKEN}}}");
     // A look at Slurm and the cloud takes its time.
     let slow = interval.min(30);
     let alerting = if monitoring.has_receivers() {
@@ -109,12 +111,12 @@ fn config(spec: &Spec, monitoring: &Monitoring) -> String {
          {alerting}\
          scrape_configs:\n\
          \x20 - job_name: prometheus\n    static_configs: [{{targets: [\"{ADDRESS}\"]}}]\n\
-         \x20 - job_name: kilnd\n    scrape_timeout: {slow}s\n    authorization: {{credentials_file: {TOKEN}}}\n    \
+         \x20 - job_name: kilnd\n    scrape_timeout: {slow}s\n    authorization: {authorization}\n    \
          static_configs: [{{targets: [\"127.0.0.1:{port}\"]}}]\n\
          \x20 # Nodes that are always there are in the file; kilnd tells which of the others are there now.\n\
          \x20 - job_name: node\n    file_sd_configs: [{{files: [\"{NODES}\"]}}]\n    http_sd_configs:\n      \
          - url: http://127.0.0.1:{port}/api/v1/targets\n        refresh_interval: {interval}s\n        \
-         authorization: {{credentials_file: {TOKEN}}}\n",
+         authorization: {authorization}\n",
         cluster = quoted(&spec.name),
     )
 }
