@@ -47,7 +47,10 @@ fn target(node: &Node) -> Target {
 fn is_expected(node: &Node) -> bool {
     let is_there = match node.kind {
         NodeKind::Off | NodeKind::Booting => false,
-        NodeKind::Unknown | NodeKind::Down => node.instance.as_deref() == Some("active"),
+        // Such a node may well be off.
+        NodeKind::Drained | NodeKind::Maintenance | NodeKind::Unknown | NodeKind::Down => {
+            node.instance.as_deref() == Some("active")
+        }
         _ => true,
     };
     node.elastic && is_there
@@ -157,6 +160,8 @@ mod tests {
             (true, NodeKind::Idle, None, true),
             (true, NodeKind::Draining, Some("active"), true),
             (true, NodeKind::Down, None, false),
+            (true, NodeKind::Drained, None, false),
+            (true, NodeKind::Drained, Some("active"), true),
             (true, NodeKind::Off, None, false),
             (true, NodeKind::Booting, Some("active"), false),
             (true, NodeKind::Unknown, Some("active"), true),
