@@ -19,8 +19,9 @@ const NAMESPACE: &str = "kiln";
 const TAG: &str = "control";
 
 /// What kilnd does, and with what.
-const MAY: [&str; 11] = [
+const MAY: [&str; 12] = [
     "manage instances",
+    "manage compute-clusters",
     "read instance-images",
     "use vnics",
     "read vnic-attachments",

@@ -14,7 +14,10 @@ use crate::{
     NewSecurityGroup, NewVolume, Peers, Rebuild, RightState, Rule,
 };
 
+mod compute_clusters;
+mod file_storage;
 mod images;
+mod reports;
 
 const SHAPE: &str = "VM.Standard.E5.Flex.2.24";
 const LAUNCH: &str = "POST /20160918/instances";
