@@ -44,8 +44,8 @@ struct Export {
     file_system_id: String,
     path: String,
     /// Not in listings.
-    #[serde(default)]
-    export_options: Vec<Access>,
+    #[serde(default, rename = "exportOptions")]
+    options: Vec<Access>,
 }
 
 /// The first that is for a client's address holds.
@@ -98,7 +98,7 @@ impl Driver {
                 let path = format!("/exports/{}", export.id);
                 let whole: Export = missing(self.client.get(Files, &path).await, "export", &export.path)?;
                 let is_root = |a: &&Access| a.identity_squash.as_deref() == Some("NONE");
-                let root = whole.export_options.iter().find(is_root);
+                let root = whole.options.iter().find(is_root);
                 let root = root.and_then(|a| a.source.parse::<IpAddr>().ok());
                 served.insert(
                     whole.file_system_id,

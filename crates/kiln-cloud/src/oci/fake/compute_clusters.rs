@@ -26,7 +26,7 @@ pub fn list(world: &World, request: &Request<'_>, filters: &[&str]) -> Outcome {
     let mut page = world.page(KIND, request, filters)?;
     page.body = page.body.map(|body| match body {
         Content::Json(items) => Content::Json(json!({ "items": items })),
-        other => other,
+        bytes @ Content::Bytes(_) => bytes,
     });
     Ok(page)
 }

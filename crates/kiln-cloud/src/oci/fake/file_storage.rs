@@ -8,26 +8,33 @@ use super::network::free_address;
 use super::route::Request;
 use super::world::{DOMAINS, Resource, World, check_tags, now};
 
-/// Collections, what a listing of them must say, what it may filter by, and what only one alone shows.
-const KINDS: &[(&str, &[&str], &[&str], &[&str])] = &[
-    (
-        "fileSystems",
-        &["compartmentId", "availabilityDomain"],
-        &["availabilityDomain", "displayName", "lifecycleState"],
-        &[],
-    ),
-    (
-        "mountTargets",
-        &["compartmentId", "availabilityDomain"],
-        &["availabilityDomain", "displayName", "lifecycleState"],
-        &["lifecycleDetails"],
-    ),
-    ("exports", &[], &["exportSetId", "fileSystemId", "lifecycleState"], &["exportOptions"]),
+struct Kind {
+    name: &'static str,
+    /// What a listing must say.
+    needed: &'static [&'static str],
+    /// What a listing may filter by.
+    filters: &'static [&'static str],
+    /// What only one alone shows.
+    alone: &'static [&'static str],
+}
+
+const IN_DOMAINS: &[&str] = &["compartmentId", "availabilityDomain"];
+const NAMED: &[&str] = &["availabilityDomain", "displayName", "lifecycleState"];
+
+const KINDS: [Kind; 3] = [
+    Kind { name: "fileSystems", needed: IN_DOMAINS, filters: NAMED, alone: &[] },
+    Kind { name: "mountTargets", needed: IN_DOMAINS, filters: NAMED, alone: &["lifecycleDetails"] },
+    Kind {
+        name: "exports",
+        needed: &[],
+        filters: &["exportSetId", "fileSystemId", "lifecycleState"],
+        alone: &["exportOptions"],
+    },
 ];
 
 pub fn route(world: &mut World, request: &Request<'_>, parts: &[&str]) -> Outcome {
-    let found = KINDS.iter().find(|(kind, ..)| Some(kind) == parts.first());
-    let (kind, needed, filters, own) = *found.ok_or_else(not_found)?;
+    let found = KINDS.iter().find(|kind| Some(&kind.name) == parts.first()).ok_or_else(not_found)?;
+    let kind = found.name;
     if world.no_file_storage {
         return Err(not_found());
     }
@@ -39,7 +46,7 @@ pub fn route(world: &mut World, request: &Request<'_>, parts: &[&str]) -> Outcom
         return Err(refuse(412, "NoEtagMatch", "The if-match header does not match the etag."));
     }
     match (method, parts) {
-        ("GET", [_]) => list(world, request, kind, needed, filters, own),
+        ("GET", [_]) => list(world, request, found),
         ("GET", [_, id]) => world.get(kind, id).map(Resource::show).ok_or_else(not_found),
         ("POST", [_]) => match world.repeated(request) {
             Some(outcome) => outcome,
@@ -51,19 +58,12 @@ pub fn route(world: &mut World, request: &Request<'_>, parts: &[&str]) -> Outcom
     }
 }
 
-fn list(
-    world: &World,
-    request: &Request<'_>,
-    kind: &str,
-    needed: &[&str],
-    filters: &[&str],
-    own: &[&str],
-) -> Outcome {
-    if let Some(missing) = needed.iter().find(|name| !request.query.contains_key(**name)) {
+fn list(world: &World, request: &Request<'_>, kind: &Kind) -> Outcome {
+    if let Some(missing) = kind.needed.iter().find(|name| !request.query.contains_key(**name)) {
         return Err(lacks(missing));
     }
     let among = ["compartmentId", "exportSetId", "fileSystemId"];
-    if kind == "exports" && !among.iter().any(|name| request.query.contains_key(*name)) {
+    if kind.name == "exports" && !among.iter().any(|name| request.query.contains_key(*name)) {
         return Err(lacks("compartmentId, exportSetId or fileSystemId"));
     }
     if request.query.get("compartmentId").is_some_and(|compartment| compartment != COMPARTMENT) {
@@ -71,12 +71,14 @@ fn list(
     }
     let wanted = |name: &str| request.query.get(name).map(String::as_str);
     let matches = |value: &Value| {
-        filters.iter().all(|name| wanted(name).is_none_or(|wanted| value[*name].as_str() == Some(wanted)))
+        kind.filters
+            .iter()
+            .all(|name| wanted(name).is_none_or(|wanted| value[*name].as_str() == Some(wanted)))
     };
-    let all = world.list(kind).iter().map(|r| r.value.clone()).filter(matches);
+    let all = world.list(kind.name).iter().map(|r| r.value.clone()).filter(matches);
     let summary = |mut value: Value| {
         if let Some(object) = value.as_object_mut() {
-            object.retain(|field, _| !own.contains(&field.as_str()));
+            object.retain(|field, _| !kind.alone.contains(&field.as_str()));
         }
         value
     };
@@ -84,14 +86,14 @@ fn list(
 }
 
 fn create(world: &mut World, request: &Request<'_>, kind: &'static str) -> Outcome {
-    let (mut value, first) = match kind {
-        "exports" => (export(world, request)?, "CREATING"),
-        _ => (placed(world, request, kind)?, "CREATING"),
+    let mut value = match kind {
+        "exports" => export(world, request)?,
+        _ => placed(world, request, kind)?,
     };
-    value["lifecycleState"] = json!(first);
+    value["lifecycleState"] = json!("CREATING");
     let id = world.add(kind, value);
     world.remember(request, kind, &id);
-    world.later(1, kind, &id, first, "ACTIVE");
+    world.later(1, kind, &id, "CREATING", "ACTIVE");
     world.need(kind, &id).map(Resource::show)
 }
 
