@@ -19,6 +19,7 @@ CLIENTS = [
     ("work_requests", "work_request_client"),
     ("identity", "identity_client"),
     ("limits", "limits_client"),
+    ("file_storage", "file_storage_client"),
     ("object_storage", "object_storage_client"),
 ]
 

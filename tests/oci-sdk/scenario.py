@@ -9,6 +9,8 @@ import sys
 os.environ["OCI_PYTHON_SDK_NO_SERVICE_IMPORTS"] = "1"
 import oci  # noqa: E402
 from oci.core import BlockstorageClient, ComputeClient, VirtualNetworkClient, models  # noqa: E402
+from oci.file_storage import FileStorageClient  # noqa: E402
+from oci.file_storage import models as files  # noqa: E402
 from oci.identity import IdentityClient  # noqa: E402
 from oci.limits import LimitsClient  # noqa: E402
 from oci.object_storage import ObjectStorageClient  # noqa: E402
@@ -137,6 +139,55 @@ def limits_and_rights(like):
     refused(404, "NotAuthorizedOrNotFound", limits.list_limit_values, COMPARTMENT, "compute")
 
 
+def file_storage(like, hosts):
+    """Kiln's file systems are exported to its nodes, and root of the control node alone is root there. Then one of the SDK's own."""
+    storage, domain = client(FileStorageClient), like.availability_domain
+    (target,) = everything(storage.list_mount_targets, COMPARTMENT, domain)
+    address = networks.get_private_ip(target.private_ip_ids[0]).data.ip_address
+    assert address not in [host["address"] for host in hosts.values()], address
+    own = {f.display_name: f for f in everything(storage.list_file_systems, COMPARTMENT, domain)}
+    assert sorted(own) == ["sdk-home", "sdk-share"], own
+    for name, access in (("sdk-home", "READ_WRITE"), ("sdk-share", "READ_ONLY")):
+        (summary,) = everything(storage.list_exports, file_system_id=own[name].id)
+        export = storage.get_export(summary.id).data
+        assert (export.path, export.export_set_id) == ("/" + name, target.export_set_id), export
+        control, others = export.export_options
+        assert (control.source, control.identity_squash) == (hosts["control"]["address"], "NONE"), control
+        assert (others.source, others.access, others.identity_squash) == ("10.31.0.0/24", access, "ROOT"), others
+        refused(409, "IncorrectState", storage.delete_file_system, own[name].id)
+    refused(409, "IncorrectState", storage.delete_mount_target, target.id)
+
+    details = files.CreateFileSystemDetails(compartment_id=COMPARTMENT, availability_domain=domain, display_name="scratch")
+    made = storage.create_file_system(details).data
+    active = oci.wait_until(storage, storage.get_file_system(made.id), "lifecycle_state", "ACTIVE", max_interval_seconds=1).data
+    details = files.CreateExportDetails(export_set_id=target.export_set_id, file_system_id=active.id, path="/scratch", export_options=[])
+    export = storage.create_export(details).data
+    storage.delete_export(export.id)
+    oci.wait_until(storage, storage.get_export(export.id), "lifecycle_state", "DELETED", max_interval_seconds=1)
+    storage.delete_file_system(active.id)
+    oci.wait_until(storage, storage.get_file_system(active.id), "lifecycle_state", "DELETED", max_interval_seconds=1)
+
+
+def rdma(instances):
+    """Kiln's nodes with RDMA are in a compute cluster of their own, which cannot go while they are there."""
+    (own,) = everything(compute.list_compute_clusters, COMPARTMENT)
+    assert own.display_name == "sdk-hpc-ad1", own
+    assert compute.get_compute_cluster(own.id).data.lifecycle_state == "ACTIVE"
+    refused(409, "IncorrectState", compute.delete_compute_cluster, own.id)
+    misfit = details(instances["standard-0"], "misfit", compute_cluster_id=own.id)
+    refused(400, "InvalidParameter", compute.launch_instance, misfit)
+
+
+def capacity(like):
+    shapes = [models.CreateCapacityReportShapeAvailabilityDetails(instance_shape=shape) for shape in ("BM.HPC2.36", "VM.Nothing")]
+    wanted = dict(availability_domain=like.availability_domain, shape_availabilities=shapes)
+    report = models.CreateComputeCapacityReportDetails(compartment_id=CONFIG["tenancy"], **wanted)
+    told = [s.availability_status for s in compute.create_compute_capacity_report(report).data.shape_availabilities]
+    assert told == ["AVAILABLE", "HARDWARE_NOT_SUPPORTED"], told
+    elsewhere = models.CreateComputeCapacityReportDetails(compartment_id=COMPARTMENT, **wanted)
+    refused(404, "NotAuthorizedOrNotFound", compute.create_compute_capacity_report, elsewhere)
+
+
 def refusals(like):
     refused(404, "NotAuthorizedOrNotFound", compute.list_instances, "ocid1.compartment.oc1..other")
     refused(404, "NotAuthorizedOrNotFound", compute.get_instance, "ocid1.instance.oc1.phx.nothing")
@@ -167,6 +218,9 @@ def main():
     instance = launch(like)
     change(instance)
     limits_and_rights(like)
+    file_storage(like, hosts)
+    rdma(instances)
+    capacity(like)
     refusals(like)
     as_an_instance(like)
     launch_a_node(like)

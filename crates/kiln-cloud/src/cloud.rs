@@ -14,8 +14,8 @@ use crate::memory;
 use crate::meter::{self, Answer as _};
 use crate::{
     AddressRange, Error, Expiry, Flavor, Image, Instance, InstanceStatus, Kind, Labels, Layers, Limit,
-    Network, NewImage, NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, Right,
-    SecurityGroup, Volume, local, oci, openstack,
+    Network, NewExports, NewImage, NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild,
+    Result, Right, SecurityGroup, Volume, local, oci, openstack,
 };
 use kiln_wire::labels;
 
@@ -182,6 +182,13 @@ calls! {
     fn grow_volume(id: &str, size_gib: u64) -> Result<Volume>;
 
     fn delete_volume(id: &str) -> Result<()>;
+
+    /// One that the cloud serves over NFS itself, and that grows by itself. Among the volumes from then on, and deleted as they are.
+    fn create_file_system(name: &str, labels: Labels) -> Result<Volume>;
+
+    /// Lets the nodes of a cluster mount file systems, and nobody else. Tells from where, by their ids. What was said before of
+    /// who may is replaced. [`Cloud::sweep`] takes it all back.
+    fn export(new: NewExports) -> Result<BTreeMap<String, String>>;
 
     fn networks(cluster: &str) -> Result<Vec<Network>>;
 

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::{
-    AddressRange, Error, Expiry, Flavor, Image, Instance, Kind, Labels, Layers, Limit, Network, NewImage,
-    NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, Right, SecurityGroup,
-    Volume,
+    AddressRange, Error, Expiry, Flavor, Image, Instance, Kind, Labels, Layers, Limit, Network, NewExports,
+    NewImage, NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Quota, Rebuild, Result, Right,
+    SecurityGroup, Volume,
 };
 
 pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
@@ -145,6 +145,18 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
     fn grow_volume(&self, id: &str, size_gib: u64) -> impl Future<Output = Result<Volume>> + Send;
 
     fn delete_volume(&self, id: &str) -> impl Future<Output = Result<()>> + Send;
+
+    fn create_file_system(
+        &self,
+        _name: &str,
+        _labels: Labels,
+    ) -> impl Future<Output = Result<Volume>> + Send {
+        ready(Err(Error::unsupported("this cloud serves no file systems")))
+    }
+
+    fn export(&self, _new: NewExports) -> impl Future<Output = Result<BTreeMap<String, String>>> + Send {
+        ready(Err(Error::unsupported("this cloud serves no file systems")))
+    }
 
     fn networks(&self, cluster: &str) -> impl Future<Output = Result<Vec<Network>>> + Send;
 

@@ -175,6 +175,18 @@ pub struct Volume {
     pub attached_to: Vec<String>,
     #[serde(default)]
     pub status: VolumeStatus,
+    /// A file system that the cloud serves over NFS; `None`: a disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served: Option<Served>,
+}
+
+/// How a file system of the cloud's own is reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Served {
+    /// `ADDRESS:/PATH`; `None`: it is not exported yet.
+    pub at: Option<String>,
+    /// The node whose root is root there, too.
+    pub root: Option<IpAddr>,
 }
 
 impl Volume {
@@ -204,6 +216,32 @@ pub struct NewVolume {
     pub name: String,
     pub size_gib: u64,
     pub labels: Labels,
+}
+
+/// File systems of the cloud's own that the nodes of a cluster are to mount.
+#[derive(Debug, Clone)]
+pub struct NewExports {
+    /// Of the server that the cloud makes for them.
+    pub name: String,
+    pub labels: Labels,
+    /// Network id.
+    pub network: String,
+    /// Security group ids.
+    pub security_groups: Vec<String>,
+    /// The only node that writes to all of them, and whose root is root there.
+    pub root: IpAddr,
+    /// Who else may mount them.
+    pub subnet: ipnet::Ipv4Net,
+    pub file_systems: Vec<NewExport>,
+}
+
+#[derive(Debug, Clone)]
+pub struct NewExport {
+    /// Of the file system.
+    pub id: String,
+    pub name: String,
+    /// For all but the one node.
+    pub read_only: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

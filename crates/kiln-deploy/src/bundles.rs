@@ -121,7 +121,13 @@ impl Deployment<'_> {
             observed.networks.first().ok_or_else(|| Error::NotReady("the network is missing".into()))?.cidr;
         let all = observed.volumes.iter().chain(observed.attached.values());
         let volumes = all.map(|volume| (volume.name.clone(), volume.id.clone())).collect();
-        Ok(Some(Exports { volumes, network }))
+        let mut file_systems = BTreeMap::new();
+        for volume in &observed.volumes {
+            let Some(served) = &volume.served else { continue };
+            let not_yet = || Error::NotReady(format!("file system {} is not exported", volume.name));
+            file_systems.insert(volume.name.clone(), served.at.clone().ok_or_else(not_yet)?);
+        }
+        Ok(Some(Exports { volumes, file_systems, network }))
     }
 
     /// The file that tells kilnd all it needs to rebuild or create a node without the deploy host.

@@ -62,6 +62,8 @@ pub enum Error {
     VolumeInError { name: String, id: String },
     #[error("volume {name} has {from_gib} GiB; it cannot shrink to {size_gib} GiB")]
     SmallerVolume { name: String, from_gib: u64, size_gib: u64 },
+    #[error("{name} is {}, and the file has it {}", if *served { "a volume" } else { "a file system of File Storage" }, if *served { "on File Storage" } else { "on a volume" })]
+    OtherKindOfVolume { name: String, served: bool },
     #[error("the cloud has another cluster {cluster}: {what} belongs to the one with the id {id}")]
     OtherCluster { cluster: String, what: String, id: String },
     #[error("{node} should have the address {address}, which is taken by {by}")]
@@ -471,6 +473,11 @@ impl Error {
             Error::SmallerVolume { from_gib, .. } => {
                 Some(format!("put `size = \"{from_gib} GiB\"` back in the file; volumes only grow"))
             }
+            Error::OtherKindOfVolume { .. } => Some(
+                "Kiln moves no data between them: put the `mode` of `[volumes]` back, or copy what is in it elsewhere and \
+                 `kiln destroy` the cluster"
+                    .into(),
+            ),
             Error::OtherCluster { .. } => Some(
                 "give this cluster another `name`; if that cluster is this one and its `.kiln` was lost, `kiln secrets adopt` \
                  takes its id from the cloud"

@@ -286,6 +286,7 @@ mod tests {
                 labels: [(labels::UPGRADE.to_string(), "going 24.11-1 before-id".to_string())].into(),
                 attached_to: Vec::new(),
                 status: kiln_cloud::VolumeStatus::default(),
+                served: None,
             }],
             ..Observed::default()
         };

@@ -31,24 +31,34 @@ pub enum SourceError {
 pub(crate) enum Source {
     Directory(PathBuf),
     Device(PathBuf),
-    Nfs(String),
+    Nfs { export: String, version: NfsVersion },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NfsVersion {
+    /// One port, and no services of the client's own.
+    Four,
+    /// What Oracle's File Storage speaks.
+    Three,
 }
 
 pub(crate) fn find(source: &MountSource) -> Result<Source, SourceError> {
     match source {
-        MountSource::Nfs(export) => {
-            let valid = export
-                .split_once(":/")
-                .is_some_and(|(server, _)| !server.is_empty() && !server.starts_with('-'));
-            let plain = export.bytes().all(|byte| byte.is_ascii_graphic());
-            if valid && plain {
-                Ok(Source::Nfs(export.clone()))
-            } else {
-                Err(SourceError::BadNfs(export.clone()))
-            }
-        }
+        MountSource::Nfs(export) => find_export(export, NfsVersion::Four),
+        MountSource::Nfs3(export) => find_export(export, NfsVersion::Three),
         MountSource::Volume(name) => find_volume(name, Path::new("/")),
         MountSource::Site(mount) => Err(SourceError::OfSite(mount.source.clone())),
+    }
+}
+
+fn find_export(export: &str, version: NfsVersion) -> Result<Source, SourceError> {
+    let valid =
+        export.split_once(":/").is_some_and(|(server, _)| !server.is_empty() && !server.starts_with('-'));
+    let plain = export.bytes().all(|byte| byte.is_ascii_graphic());
+    if valid && plain {
+        Ok(Source::Nfs { export: export.to_owned(), version })
+    } else {
+        Err(SourceError::BadNfs(export.to_owned()))
     }
 }
 
@@ -179,9 +189,11 @@ mod tests {
 
     #[test]
     fn exports_are_checked() {
-        assert!(find(&MountSource::Nfs("10.0.0.1:/srv".into())).is_ok());
-        for bad in ["server", ":/srv", "-o:/srv", "a:/b c"] {
-            assert!(find(&MountSource::Nfs(bad.into())).is_err(), "{bad}");
+        for kind in [MountSource::Nfs, MountSource::Nfs3] {
+            assert!(find(&kind("10.0.0.1:/srv".into())).is_ok());
+            for bad in ["server", ":/srv", "-o:/srv", "a:/b c"] {
+                assert!(find(&kind(bad.into())).is_err(), "{bad}");
+            }
         }
     }
 

@@ -26,11 +26,13 @@ pub struct Inventory {
     pub exports: Option<Exports>,
 }
 
-/// Where a volume is one node's disk: the control node has them and shares them.
+/// Where a volume is one node's disk: the control node has them and shares them, as far as the cloud does not do that itself.
 #[derive(Debug, Clone)]
 pub struct Exports {
     /// Ids of the volumes, by name.
     pub volumes: BTreeMap<String, String>,
+    /// Where file systems of the cloud are mounted from, `ADDRESS:/PATH`, by name.
+    pub file_systems: BTreeMap<String, String>,
     /// Whom to share them with.
     pub network: ipnet::Ipv4Net,
 }

@@ -22,7 +22,7 @@ pub use service_users::ServiceUser;
 use services::Context;
 use slurm_conf::SlurmConf;
 pub use slurm_conf::{SLURMCTLD_PORT, longest_resume_timeout, resume_timeout};
-pub use volumes::{Purpose, volume_name};
+pub use volumes::{Purpose, on_file_storage, volume_name};
 
 /// The configuration of one cluster. Bundles are made when asked for: at ten thousand nodes they do not fit
 /// into memory together.

@@ -42,11 +42,14 @@ impl Purpose {
         }
     }
 
-    /// How large Kiln makes it; `None`: Kiln does not make it.
+    /// How large a volume Kiln makes for it; `None`: it makes none.
     pub fn size_gib(self, spec: &Spec) -> Option<u64> {
+        if on_file_storage(spec, self) {
+            return None;
+        }
         let size_gib = match self.written(spec) {
             Some(Volume::Manage { size_gib }) => *size_gib,
-            Some(Volume::Attach { .. } | Volume::None) => return None,
+            Some(Volume::Attach { .. } | Volume::FileStorage | Volume::None) => return None,
             None => 1,
         };
         Some(size_gib.max(spec.cloud.facts().smallest_volume_gib))
@@ -74,6 +77,17 @@ pub fn volume_name(spec: &Spec, purpose: Purpose) -> String {
 /// Whether the cluster has this volume. Without, what it would hold is on the nodes' own disks.
 pub fn exists(spec: &Spec, purpose: Purpose) -> bool {
     purpose.written(spec) != Some(&Volume::None)
+}
+
+/// Whether it is a file system that the cloud serves over NFS, and no disk of the control node. The share goes with the home
+/// directories: the control node then exports nothing.
+pub fn on_file_storage(spec: &Spec, purpose: Purpose) -> bool {
+    matches!(purpose, Purpose::Home | Purpose::Share) && spec.volumes.home == Volume::FileStorage
+}
+
+/// Whether the control node serves its volumes to the others.
+pub(crate) fn control_exports(spec: &Spec) -> bool {
+    !spec.cloud.facts().shares_volumes && !on_file_storage(spec, Purpose::Share)
 }
 
 /// Whether the control node can mount the volume for backups. A volume is attached to an instance when it is created: one

@@ -138,6 +138,7 @@ tables! {
     override_twice: "[compute.standard.override.\"standard-[0-1]\"]\nflavor = \"large\"\n[compute.standard.override.standard-1]\nflavor = \"small\"\n";
     override_bad_hostlist: "[compute.standard.override.\"standard-[1-\"]\nflavor = \"large\"\n";
     volumes: "[volumes]\nstate = { mode = \"manage\", size = \"20 GB\", name = \"x\" }\nhome = { mode = \"attach\", size = \"1 GiB\" }\n";
+    file_storage: "[volumes]\nstate = \"file_storage\"\nhome = { mode = \"file_storage\", size = \"1 GiB\", name = \"x\" }\n";
     volume_mode: "[volumes]\nstate = \"managed\"\nhome = 3\n";
     user_names: "[user.root]\nuid = 2001\n[user.slurm]\nuid = 2002\n[user.Alice]\nuid = 2003\n[user.\"bob smith\"]\nuid = 2004\n";
     user_ids: "[user.alice]\nuid = 2001\n[user.bob]\nuid = 2001\n[user.carol]\nuid = 999\n[user.dave]\n";

@@ -128,6 +128,8 @@ pub enum MountSource {
     Volume(String),
     /// `SERVER:/PATH`
     Nfs(String),
+    /// The same, from a server that speaks version 3 of NFS alone.
+    Nfs3(String),
     /// Whatever `mount` can mount.
     Site(SiteMount),
 }

@@ -230,6 +230,7 @@ impl crate::driver::Driver for Driver {
             labels: new.labels,
             attached_to: Vec::new(),
             status: VolumeStatus::Usable,
+            served: None,
         };
         world.volumes.push(volume.clone());
         Ok(volume)

@@ -1,10 +1,12 @@
 //! The driver's shape. What each call does is in the module of its subject.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::region::Service::Core;
 use super::{Access, Driver};
 use crate::driver::own_methods;
-use crate::{Flavor, Kind, Labels, Limit, Network, Result, Right};
+use crate::{Flavor, Kind, Labels, Limit, Network, NewExports, Result, Right, Volume};
 
 impl crate::driver::Driver for Driver {
     type Access = Access;
@@ -38,13 +40,23 @@ impl crate::driver::Driver for Driver {
         match kind {
             Kind::Instance => self.add_labels(id, labels).await.map(drop),
             Kind::Volume => self.label_volume(id, &labels).await,
-            Kind::Network => self.merge_tags("network", &path_of("vcns", "network", id)?, &labels).await,
+            Kind::Network => {
+                self.merge_tags(Core, "network", &path_of("vcns", "network", id)?, &labels).await
+            }
             Kind::SecurityGroup => {
                 let path = path_of("networkSecurityGroups", "security group", id)?;
-                self.merge_tags("security group", &path, &labels).await
+                self.merge_tags(Core, "security group", &path, &labels).await
             }
             Kind::Image => self.add_properties(id, &labels).await,
         }
+    }
+
+    async fn create_file_system(&self, name: &str, labels: Labels) -> Result<Volume> {
+        self.create_file_system(name, labels).await
+    }
+
+    async fn export(&self, new: NewExports) -> Result<BTreeMap<String, String>> {
+        self.export(new).await
     }
 
     async fn flavors_named(&self, names: &[String]) -> Result<Vec<Flavor>> {

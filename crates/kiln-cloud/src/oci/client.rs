@@ -126,6 +126,22 @@ impl<'a> Call<'a> {
     }
 }
 
+/// A page of a listing: most services give a bare list.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Page {
+    List(Vec<Value>),
+    Collection { items: Vec<Value> },
+}
+
+impl Page {
+    fn items(self) -> Vec<Value> {
+        match self {
+            Page::List(items) | Page::Collection { items } => items,
+        }
+    }
+}
+
 pub fn retry_token() -> String {
     format!("kiln-{:032x}", rand::random::<u128>())
 }
@@ -258,7 +274,7 @@ impl Client {
         let mut page = String::new();
         loop {
             let answer = self.send(&Call::get(service, format!("{path}{page}"))).await?;
-            for item in answer.read::<Vec<Value>>(path)? {
+            for item in answer.read::<Page>(path)?.items() {
                 // What changes its place while pages are turned would be seen twice.
                 if item["id"].as_str().is_some_and(|id| !seen.insert(id.to_string())) {
                     continue;

@@ -78,7 +78,18 @@ impl Driver {
                 }
             }
             if !is_again {
-                return made;
+                break;
+            }
+        }
+        self.explain(&mut made, &launches).await;
+        made
+    }
+
+    /// What Oracle says of its room, beside what it refused for the lack of it.
+    async fn explain(&self, made: &mut [Result<Instance>], launches: &[Launch]) {
+        for (one, launch) in made.iter_mut().zip(launches) {
+            if let Err(error) = one {
+                *error = self.with_report(error.clone(), &launch.new.flavor).await;
             }
         }
     }
@@ -113,6 +124,7 @@ impl Driver {
                     let (shape, _) = self.shape(&new.flavor).await?;
                     tracing::info!(instance = new.name, domain, shape, %error, "no room");
                     self.note_full(&domain, &shape).await;
+                    self.most_room_last(&mut left, &new.flavor).await;
                 }
                 _ => break,
             }
@@ -168,6 +180,7 @@ impl Driver {
 
     async fn launch_body(&self, new: &NewInstance, domain: &str) -> Result<Value> {
         let (shape, size) = self.shape(&new.flavor).await?;
+        let compute_cluster = self.compute_cluster_for(new, domain).await?;
         let mut vnic = json!({
             "subnetId": self.subnet_of(&new.network).await?,
             "assignPublicIp": new.public,
@@ -195,6 +208,9 @@ impl Driver {
         });
         if let Some(size) = size {
             body["shapeConfig"] = size;
+        }
+        if let Some(id) = compute_cluster {
+            body["computeClusterId"] = json!(id);
         }
         if let Some(tag) = self.control_tag(&new.labels).await {
             body["definedTags"] = tag;

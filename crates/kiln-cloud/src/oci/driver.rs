@@ -11,9 +11,10 @@ use jiff::Timestamp;
 use tokio::sync::{Mutex, OnceCell};
 
 use super::Settings;
+use super::capacity::Room;
 use super::client::{Call, Client};
 use super::login::Login;
-use super::region::Service::Core;
+use super::region::Service;
 use super::shapes::WireShape;
 use crate::remote::Pace;
 use crate::remote::encode;
@@ -52,6 +53,10 @@ pub(super) struct Known {
     pub launched: Mutex<BTreeMap<String, Option<String>>>,
     /// Availability domains that had no room for a shape, and when that was.
     pub full: Mutex<BTreeMap<(String, String), tokio::time::Instant>>,
+    /// Held by whoever looks for a compute cluster, to make one that is missing.
+    pub compute_clusters: Mutex<()>,
+    /// What Oracle reported of its room for a flavor, and when.
+    pub reports: Mutex<BTreeMap<String, (tokio::time::Instant, Vec<Room>)>>,
     /// Properties of images that are kept as objects.
     pub properties: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
 }
@@ -110,10 +115,16 @@ impl Driver {
     }
 
     /// Adds to the tags of something that carries Kiln's, whoever changes them at the same time.
-    pub(super) async fn merge_tags(&self, kind: &'static str, path: &str, labels: &Labels) -> Result<()> {
+    pub(super) async fn merge_tags(
+        &self,
+        service: Service,
+        kind: &'static str,
+        path: &str,
+        labels: &Labels,
+    ) -> Result<()> {
         let deadline = tokio::time::Instant::now() + BUSY_LIMIT;
         loop {
-            let answer = missing(self.client.send(&Call::get(Core, path)).await, kind, path)?;
+            let answer = missing(self.client.send(&Call::get(service, path)).await, kind, path)?;
             let there: Tagged = answer.read(path)?;
             if cluster_of(&there.freeform_tags).is_none() && !there.is_image_of_kiln() {
                 return Err(not_ours(kind, path));
@@ -124,7 +135,7 @@ impl Driver {
                 return Ok(());
             }
             let body = serde_json::json!({ "freeformTags": tags });
-            let call = Call::put(Core, path, &body).if_match(answer.etag.as_deref());
+            let call = Call::put(service, path, &body).if_match(answer.etag.as_deref());
             match self.client.send(&call).await {
                 Err(error) if error.is_conflict() && tokio::time::Instant::now() < deadline => {
                     tokio::time::sleep(PACE.first).await;

@@ -76,7 +76,7 @@ pub fn of_work(reason: String) -> Error {
 }
 
 /// As work requests and answers say it: the same words, in two places.
-fn is_capacity(message: &str) -> bool {
+pub fn is_capacity(message: &str) -> bool {
     let text = message.to_lowercase();
     text.contains("out of host capacity") || text.contains("out of capacity")
 }

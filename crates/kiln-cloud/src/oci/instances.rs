@@ -300,7 +300,7 @@ impl Driver {
 
     pub async fn add_labels(&self, id: &str, labels: Labels) -> Result<Instance> {
         let path = format!("/instances/{}", checked("instance", id)?);
-        self.merge_tags("instance", &path, &labels).await?;
+        self.merge_tags(Core, "instance", &path, &labels).await?;
         self.instance(id).await
     }
 

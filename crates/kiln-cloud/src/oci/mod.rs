@@ -16,7 +16,9 @@
 
 mod access;
 mod calls;
+mod capacity;
 mod client;
+mod compute_clusters;
 mod create;
 mod delete;
 mod domains;
@@ -24,6 +26,7 @@ mod driver;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake;
 mod fault;
+mod file_storage;
 mod images;
 mod ini;
 mod instances;

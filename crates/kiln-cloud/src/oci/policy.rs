@@ -19,12 +19,15 @@ const NAMESPACE: &str = "kiln";
 const TAG: &str = "control";
 
 /// What kilnd does, and with what.
-const MAY: [&str; 11] = [
+const MAY: [&str; 14] = [
     "manage instances",
+    "manage compute-clusters",
+    "manage console-histories",
     "read instance-images",
     "use vnics",
     "read vnic-attachments",
     "use subnets",
+    "read route-tables",
     "use network-security-groups",
     "use private-ips",
     "use volume-family",

@@ -7,6 +7,8 @@ use crate::{Error, Result};
 pub enum Service {
     /// Compute, networks, block volumes and their work requests.
     Core,
+    /// File Storage.
+    Files,
     Identity,
     Limits,
     Objects,
@@ -19,6 +21,7 @@ impl Service {
     pub fn base(self) -> &'static str {
         match self {
             Service::Core | Service::Identity => "/20160918",
+            Service::Files => "/20171215",
             Service::Limits => "/20190729",
             Service::Objects => "",
             Service::Auth => "/v1",
@@ -28,6 +31,7 @@ impl Service {
     pub fn word(self) -> &'static str {
         match self {
             Service::Core => "iaas",
+            Service::Files => "filestorage",
             Service::Identity => "identity",
             Service::Limits => "limits",
             Service::Objects => "objectstorage",
@@ -39,7 +43,9 @@ impl Service {
         let word = self.word();
         match self {
             Service::Core | Service::Objects | Service::Auth => format!("{word}.{region}.{domain}"),
-            Service::Identity | Service::Limits => format!("{word}.{region}.oci.{domain}"),
+            Service::Files | Service::Identity | Service::Limits => {
+                format!("{word}.{region}.oci.{domain}")
+            }
         }
     }
 }
@@ -95,6 +101,7 @@ mod tests {
         let oc1 = "ocid1.tenancy.oc1..x";
         assert_eq!(of(oc1, Service::Core), "https://iaas.uk-london-1.oraclecloud.com");
         assert_eq!(of(oc1, Service::Identity), "https://identity.uk-london-1.oci.oraclecloud.com");
+        assert_eq!(of(oc1, Service::Files), "https://filestorage.uk-london-1.oci.oraclecloud.com");
         let objects = of("ocid1.tenancy.oc4..x", Service::Objects);
         assert_eq!(objects, "https://objectstorage.uk-london-1.oraclegovcloud.uk");
         assert_eq!(of("ocid1.tenancy.oc9..x", Service::Auth), "https://auth.uk-london-1.oraclecloud9.com");

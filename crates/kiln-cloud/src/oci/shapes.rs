@@ -59,6 +59,11 @@ impl WireShape {
         self.is_flexible == Some(true)
     }
 
+    /// Its instances reach one another over RDMA.
+    pub(super) fn has_rdma(&self) -> bool {
+        self.rdma_ports.is_some_and(|ports| ports > 0)
+    }
+
     /// How much of a limit one instance takes. What a limit counts, only its name says.
     pub(super) fn takes(&self, limit: &str, size: Option<ShapeConfig>) -> u64 {
         let own = ShapeConfig { ocpus: self.ocpus.unwrap_or(1.0), memory: self.memory.unwrap_or(1.0) };
@@ -92,7 +97,7 @@ impl WireShape {
                 features.push(format!("gpu={}", word(what)));
             }
         }
-        if self.rdma_ports.is_some_and(|ports| ports > 0) {
+        if self.has_rdma() {
             features.push("rdma".into());
         }
         Flavor {

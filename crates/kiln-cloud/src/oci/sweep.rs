@@ -1,5 +1,5 @@
 //! What may be left of a cluster and is in no listing of its own: copies of consoles, boot volumes that nobody has any more,
-//! reserved addresses, and objects of images and uploads that are over.
+//! reserved addresses, what exports file systems, compute clusters, and objects of images and uploads that are over.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -32,6 +32,8 @@ impl Driver {
         self.sweep_consoles(cluster).await?;
         self.sweep_boot_volumes(cluster).await?;
         self.sweep_addresses(cluster).await?;
+        self.sweep_exports(cluster).await?;
+        self.sweep_compute_clusters(cluster).await?;
         self.sweep_objects().await
     }
 

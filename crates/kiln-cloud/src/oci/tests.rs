@@ -14,7 +14,10 @@ use crate::{
     NewSecurityGroup, NewVolume, Peers, Rebuild, RightState, Rule,
 };
 
+mod compute_clusters;
+mod file_storage;
 mod images;
+mod reports;
 
 const SHAPE: &str = "VM.Standard.E5.Flex.2.24";
 const LAUNCH: &str = "POST /20160918/instances";
@@ -477,6 +480,63 @@ async fn an_instance_may_do_what_its_policy_says() {
     // A token that was revoked is replaced once.
     site.fake.forget_tokens();
     control.delete(&made.id).await.unwrap();
+    site.clear().await;
+}
+
+/// The fake refuses an instance what no statement gives it, so whatever is missing from the policy shows here.
+#[tokio::test]
+async fn the_policy_is_enough_for_all_that_a_control_node_does() {
+    let site = Site::new().await;
+    site.cloud.rights("demo", true).await.unwrap();
+    for (name, role) in [("control", "control"), ("login", "login")] {
+        let mut node = NewInstance { public: role == "login", ..site.wanted(name) };
+        node.labels.insert(labels::ROLE.into(), role.into());
+        site.create(node).await.unwrap();
+    }
+    let control = site.fake.cloud_of_instance().unwrap();
+    let login = |all: Vec<crate::Instance>| all.into_iter().find(|i| i.name == "login").unwrap();
+    // Not asked by anybody else before.
+    let up = login(control.instances("demo").await.unwrap());
+    control.wait_active(&[up.id], deadline(), |_| {}).await.unwrap();
+    let made = control.create(vec![site.wanted("n-0")]).await.pop().unwrap().unwrap();
+    control.wait_active(from_ref(&made.id), deadline(), |_| {}).await.unwrap();
+    assert!(control.console_log(&made.id, 1).await.unwrap().contains("n-0"));
+    let rebuild = Rebuild {
+        image: site.images[1].clone(),
+        user_data: "second".into(),
+        ssh_key: "ssh-ed25519 AAAA kiln".into(),
+        labels: made.labels.clone(),
+    };
+    control.rebuild(&made.id, rebuild).await.unwrap();
+    control.wait_active(from_ref(&made.id), deadline(), |_| {}).await.unwrap();
+    control.image(&site.images[1]).await.unwrap();
+    control.reboot(&made.id, true).await.unwrap();
+    control.stop(&made.id, true).await.unwrap();
+    control.start(&made.id).await.unwrap();
+    site.fake.break_launches(Some(("InternalError", "the image cannot be read")));
+    let wanted = NewInstance { address: Some("10.31.0.9".parse().unwrap()), ..site.wanted("n-1") };
+    let broken = control.create(vec![wanted]).await.pop().unwrap().unwrap();
+    let told = control.wait_active(from_ref(&broken.id), deadline(), |_| {}).await.unwrap_err();
+    assert_eq!(told.to_string(), "n-1: InternalError: the image cannot be read");
+    site.fake.break_launches(None);
+    control.delete(&made.id).await.unwrap();
+
+    // Somebody takes statements away, the last first.
+    site.fake.shorten_policies();
+    site.fake.shorten_policies();
+    let node = control.create(vec![site.wanted("n-2")]).await.pop().unwrap();
+    assert!(node.is_ok(), "neither objects nor buckets are needed for it: {node:?}");
+    site.fake.shorten_policies();
+    site.fake.break_launches(Some(("InternalError", "the image cannot be read")));
+    let wanted = NewInstance { address: Some("10.31.0.9".parse().unwrap()), ..site.wanted("n-3") };
+    let broken = control.create(vec![wanted]).await.pop().unwrap().unwrap();
+    let told = control.wait_active(from_ref(&broken.id), deadline(), |_| {}).await.unwrap_err();
+    assert_eq!(
+        told.to_string(),
+        "n-3: the launch failed",
+        "who may not read work requests does not learn why"
+    );
+    site.fake.break_launches(None);
     site.clear().await;
 }
 

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::client::{Call, retry_token};
 use super::driver::{Driver, PACE, checked, cluster_of, missing, not_ours};
-use super::region::Service::Core;
+use super::file_storage::is_file_system;
+use super::region::Service::{Core, Files};
 use super::wire::{WireAttachment, WireVolume};
 use crate::remote::{encode, until};
 use crate::retry::{Policy, retry};
@@ -37,6 +38,7 @@ impl WireVolume {
             size_gib: self.size.unwrap_or(0),
             labels: self.freeform_tags,
             status,
+            served: None,
         }
     }
 }
@@ -46,12 +48,12 @@ impl Driver {
         let all: Vec<WireVolume> = self.client.list(Core, &self.in_compartment("volumes")).await?;
         let own = |v: &WireVolume| v.is_there() && cluster_of(&v.freeform_tags) == Some(cluster);
         let all: Vec<WireVolume> = all.into_iter().filter(own).collect();
-        if all.is_empty() {
-            return Ok(Vec::new());
+        let mut attachments: Vec<WireAttachment> = Vec::new();
+        if !all.is_empty() {
+            attachments = self.client.list(Core, &self.in_compartment("volumeAttachments")).await?;
         }
-        let attachments: Vec<WireAttachment> =
-            self.client.list(Core, &self.in_compartment("volumeAttachments")).await?;
         let mut all: Vec<Volume> = all.into_iter().map(|v| v.volume(&attachments)).collect();
+        all.extend(self.file_systems(cluster).await?);
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }
@@ -143,8 +145,11 @@ impl Driver {
     }
 
     pub(super) async fn label_volume(&self, id: &str, labels: &Labels) -> Result<()> {
-        let path = format!("/volumes/{}", checked("volume", id)?);
-        self.merge_tags("volume", &path, labels).await
+        let id = checked("volume", id)?;
+        if is_file_system(id) {
+            return self.merge_tags(Files, "file system", &format!("/fileSystems/{id}"), labels).await;
+        }
+        self.merge_tags(Core, "volume", &format!("/volumes/{id}"), labels).await
     }
 
     /// Also while an instance has it.
@@ -163,6 +168,9 @@ impl Driver {
 
     /// Returns when it is gone.
     pub async fn delete_volume(&self, id: &str) -> Result<()> {
+        if is_file_system(id) {
+            return self.delete_file_system(id).await;
+        }
         let volume = match self.volume(id).await {
             Err(error) if error.is_not_found() => return Ok(()),
             other => other?,

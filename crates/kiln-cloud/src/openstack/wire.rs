@@ -169,6 +169,7 @@ impl WireVolume {
                 // Also what one that was made goes through: attaching, backing-up, extending, ...
                 _ => VolumeStatus::Usable,
             },
+            served: None,
         }
     }
 }

@@ -17,6 +17,8 @@ pub struct Made {
     ids: BTreeMap<Resource, String>,
     subnets: BTreeMap<Resource, Ipv4Net>,
     addresses: BTreeMap<Resource, IpAddr>,
+    /// Where file systems are mounted from.
+    exports: BTreeMap<Resource, String>,
 }
 
 impl Made {
@@ -24,6 +26,7 @@ impl Made {
         self.ids.extend(other.ids);
         self.subnets.extend(other.subnets);
         self.addresses.extend(other.addresses);
+        self.exports.extend(other.exports);
     }
 
     pub fn one(resource: Resource, id: String) -> Made {
@@ -34,6 +37,11 @@ impl Made {
         let resource = Resource::Network(network.name);
         let subnets = BTreeMap::from([(resource.clone(), network.cidr)]);
         Made { subnets, ..Made::one(resource, network.id) }
+    }
+
+    /// A file system, and from where it is mounted.
+    pub fn add_export(&mut self, name: String, at: String) {
+        self.exports.insert(Resource::Volume(name), at);
     }
 
     pub fn add_instance(&mut self, instance: &Instance) {
@@ -75,7 +83,25 @@ impl Made {
     pub fn share(&self, share: &Ref<MountSource>) -> Result<MountSource> {
         match share {
             Ref::Known(source) => Ok(source.clone()),
+            Ref::Made(volume @ Resource::Volume(name)) => match self.exports.get(volume) {
+                Some(at) => Ok(MountSource::Nfs3(at.clone())),
+                None => Err(Error::NotReady(format!("file system {name} is not exported"))),
+            },
             Ref::Made(control) => find(&self.addresses, control).map(|address| exported_share(*address)),
+        }
+    }
+
+    pub fn address(&self, address: &Ref<IpAddr>) -> Result<IpAddr> {
+        match address {
+            Ref::Known(address) => Ok(*address),
+            Ref::Made(instance) => find(&self.addresses, instance).copied(),
+        }
+    }
+
+    pub fn subnet(&self, subnet: &Ref<Ipv4Net>) -> Result<Ipv4Net> {
+        match subnet {
+            Ref::Known(subnet) => Ok(*subnet),
+            Ref::Made(network) => find(&self.subnets, network).copied(),
         }
     }
 }
@@ -115,6 +141,10 @@ mod tests {
         let subnet: Ipv4Net = "10.8.0.0/24".parse().unwrap();
         assert_eq!(made.rules(&[rule]).unwrap()[0].from, Peers::from(subnet));
         let control = Ref::Made(Resource::Instance("control".into()));
+        let share = Ref::Made(Resource::Volume("c-share".into()));
+        assert_eq!(made.share(&share).unwrap_err().to_string(), "file system c-share is not exported");
+        made.add_export("c-share".into(), "10.8.0.5:/c-share".into());
+        assert_eq!(made.share(&share).unwrap(), MountSource::Nfs3("10.8.0.5:/c-share".into()));
         assert_eq!(made.share(&control).unwrap_err().to_string(), "control has no instance");
         let image = made.id(&Ref::Made(Resource::Image("default".into()))).unwrap_err();
         assert_eq!(image.to_string(), "image default is not built yet");

@@ -5,9 +5,10 @@
 mod instances;
 mod made;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use kiln_cloud::{Kind, Labels, NewNetwork, NewSecurityGroup, NewVolume};
+use kiln_cloud::{Kind, Labels, NewExport, NewExports, NewNetwork, NewSecurityGroup, NewVolume};
 use kiln_image::Event;
 use kiln_site::services::CLOUD_TOKEN;
 use kiln_wire::labels;
@@ -18,7 +19,7 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::bounded;
 use crate::owner::Unmarked;
-use crate::plan::{Action, Plan, Removal, Resource, Stage, plan};
+use crate::plan::{Action, Plan, PlannedExport, Removal, Resource, Stage, plan};
 use crate::targets::targets;
 
 impl Deployment<'_> {
@@ -104,6 +105,29 @@ impl Deployment<'_> {
                 done(format!("volume {name}"), "created");
                 return Ok(Made::one(Resource::Volume(name.clone()), volume.id));
             }
+            Action::CreateFileSystem { name, .. } => {
+                let mut labels = self.labels()?;
+                labels.insert(labels::USED.to_string(), labels::USED_NO.to_string());
+                let made = self.cloud.create_file_system(name, labels).await?;
+                done(format!("file system {name}"), "created");
+                return Ok(Made::one(Resource::Volume(name.clone()), made.id));
+            }
+            Action::ExportFileSystems { network, security_groups, subnet, control, file_systems } => {
+                let export = |planned: &PlannedExport| {
+                    let (name, read_only) = (planned.name.clone(), planned.read_only);
+                    Ok(NewExport { id: made.id(&planned.id)?, name, read_only })
+                };
+                let new = NewExports {
+                    name: self.spec.name.clone(),
+                    labels: self.labels()?,
+                    network: made.id(network)?,
+                    security_groups: made.ids(security_groups)?,
+                    root: made.address(control)?,
+                    subnet: made.subnet(subnet)?,
+                    file_systems: file_systems.iter().map(export).collect::<Result<_>>()?,
+                };
+                return self.export(new).await;
+            }
             Action::GrowVolume { name, id, size_gib, .. } => {
                 self.cloud.grow_volume(id, *size_gib).await?;
                 done(format!("volume {name}"), "extended");
@@ -126,6 +150,18 @@ impl Deployment<'_> {
             Action::DeleteInstances { instances, .. } => self.delete(&instances.0).await?,
         }
         Ok(Made::default())
+    }
+
+    async fn export(&self, new: NewExports) -> Result<Made> {
+        let names: BTreeMap<String, String> =
+            new.file_systems.iter().map(|export| (export.id.clone(), export.name.clone())).collect();
+        let mut made = Made::default();
+        for (id, at) in self.cloud.export(new).await? {
+            let Some(name) = names.get(&id) else { continue };
+            (self.progress)(Event::done(format!("file system {name}"), "exported"));
+            made.add_export(name.clone(), at);
+        }
+        Ok(made)
     }
 
     fn labels(&self) -> Result<Labels> {

@@ -200,6 +200,7 @@ fn strays_are_named() {
         labels: Labels::new(),
         attached_to: Vec::new(),
         status: VolumeStatus::Usable,
+        served: None,
     };
     observed.volumes = vec![volume("c-state"), volume("c-old")];
     observed.build = Some(instance("c-build"));

@@ -50,6 +50,22 @@ pub enum Action {
         #[serde(skip_serializing_if = "Option::is_none")]
         status: Option<VolumeStatus>,
     },
+    /// One that the cloud serves over NFS.
+    CreateFileSystem {
+        name: String,
+        /// It exists already, but cannot be used yet.
+        #[serde(skip_serializing_if = "is_false")]
+        there: bool,
+    },
+    /// Lets the nodes mount the file systems that the cloud serves.
+    ExportFileSystems {
+        network: Ref<String>,
+        security_groups: Vec<Ref<String>>,
+        subnet: Ref<Ipv4Net>,
+        /// The control node, whose root is root there.
+        control: Ref<IpAddr>,
+        file_systems: Vec<PlannedExport>,
+    },
     /// Nodes that have it grow its file system when they are configured.
     GrowVolume { name: String, id: String, from_gib: u64, size_gib: u64 },
     /// Resources of an earlier release get the cluster's id.
@@ -135,6 +151,8 @@ pub enum Stage {
     Firewall,
     /// The control node, whose address the other nodes are told.
     Control,
+    /// What the cloud serves, to the control node's address before all others.
+    Exports,
     /// New nodes, and those that are started.
     Nodes,
     /// Another Slurm on the control node. What fails here leaves the other nodes as they are.
@@ -144,13 +162,14 @@ pub enum Stage {
 }
 
 impl Stage {
-    pub const ALL: [Stage; 9] = [
+    pub const ALL: [Stage; 10] = [
         Stage::Images,
         Stage::Drain,
         Stage::Remove,
         Stage::Network,
         Stage::Firewall,
         Stage::Control,
+        Stage::Exports,
         Stage::Nodes,
         Stage::Upgrade,
         Stage::Rebuild,
@@ -166,11 +185,13 @@ impl Action {
             Action::CreateNetwork { .. }
             | Action::KeepAddresses { .. }
             | Action::CreateVolume { .. }
+            | Action::CreateFileSystem { .. }
             | Action::GrowVolume { .. }
             | Action::Adopt { .. }
             | Action::NoteControl { .. } => Stage::Network,
             Action::CreateSecurityGroup { .. } => Stage::Firewall,
             Action::CreateInstances { group, .. } if group == "control" => Stage::Control,
+            Action::ExportFileSystems { .. } => Stage::Exports,
             Action::CreateInstances { .. } | Action::StartInstances { .. } => Stage::Nodes,
             Action::UpgradeControl(_) => Stage::Upgrade,
             Action::RebuildInstances { .. } | Action::LeaveToSlurm { .. } => Stage::Rebuild,
@@ -224,6 +245,14 @@ pub struct NewNode {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct PlannedAttachment {
     pub volume: Ref<String>,
+    pub read_only: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct PlannedExport {
+    pub name: String,
+    pub id: Ref<String>,
+    /// For all but the control node.
     pub read_only: bool,
 }
 

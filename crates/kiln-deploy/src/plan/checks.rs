@@ -2,7 +2,7 @@
 
 use kiln_cloud::VolumeStatus;
 use kiln_image::{Recipe, Source};
-use kiln_site::{Purpose, volume_name};
+use kiln_site::{Purpose, on_file_storage, volume_name};
 use kiln_spec::{ImageSource, Role, Spec, Volume};
 
 use super::network::control_address;
@@ -15,6 +15,7 @@ pub fn check(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<()> 
     check_flavors(spec, observed)?;
     check_attached(spec, observed)?;
     check_volumes(spec, observed)?;
+    check_kinds(spec, observed)?;
     check_sizes(spec, observed)?;
     check_network(spec, observed)?;
     check_images(spec, observed, targets)?;
@@ -41,6 +42,17 @@ fn check_attached(spec: &Spec, observed: &Observed) -> Result<()> {
             && !observed.attached.contains_key(name)
         {
             return Err(Error::NoVolume(name.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Kiln moves no data from a disk to File Storage, nor back.
+fn check_kinds(spec: &Spec, observed: &Observed) -> Result<()> {
+    for purpose in Purpose::ALL {
+        let (name, served) = (volume_name(spec, purpose), on_file_storage(spec, purpose));
+        if observed.volumes.iter().any(|volume| volume.name == name && volume.served.is_some() != served) {
+            return Err(Error::OtherKindOfVolume { name, served });
         }
     }
     Ok(())

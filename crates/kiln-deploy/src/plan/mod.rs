@@ -22,8 +22,8 @@ use kiln_spec::Spec;
 use serde::Serialize;
 
 pub use action::{
-    Action, ExistingNode, HeldNode, NewNode, PlannedAttachment, PlannedLabels, PlannedRule, RebuiltNode,
-    Stage,
+    Action, ExistingNode, HeldNode, NewNode, PlannedAttachment, PlannedExport, PlannedLabels, PlannedRule,
+    RebuiltNode, Stage,
 };
 pub use network::{cluster_group, login_group};
 pub use node::{
@@ -172,11 +172,13 @@ fn difference(spec: &Spec, observed: &Observed, targets: &Targets, removal: Remo
     actions.extend(network::network(spec, observed));
     actions.extend(network::keep_addresses(spec, observed));
     actions.extend(volumes::volumes(spec, observed));
+    actions.extend(volumes::new_file_systems(spec, observed));
     actions.extend(volumes::grown(spec, observed));
     let unmarked = observed.unmarked();
     actions.extend((!unmarked.is_empty()).then_some(Action::Adopt { resources: unmarked }));
     actions.extend(network::note_control(spec, observed));
     actions.extend(network::security_groups(spec, observed));
+    actions.extend(volumes::exports(spec, observed));
     actions.extend(instances::instances(spec, observed, targets, &removals));
     let notes = plan_notes::plan_notes(spec, observed, targets);
     let software = software::software(spec, observed, targets);

@@ -62,7 +62,7 @@ pub fn network_id(spec: &Spec, observed: &Observed) -> Ref<String> {
     }
 }
 
-fn subnet(spec: &Spec, observed: &Observed) -> Ref<Ipv4Net> {
+pub fn subnet(spec: &Spec, observed: &Observed) -> Ref<Ipv4Net> {
     match observed.networks.first() {
         Some(network) if network.lacks != Some(NetworkPart::Subnet) => Ref::Known(network.cidr),
         _ => Ref::Made(Resource::Network(spec.name.clone())),

@@ -1,7 +1,9 @@
 //! What one node's instance is given: security groups, volumes, labels, the way to the share.
 
+use std::net::IpAddr;
+
 use kiln_cloud::{Instance, InstanceStatus};
-use kiln_site::{Purpose, volume_name};
+use kiln_site::{Purpose, on_file_storage, volume_name};
 use kiln_spec::{ImageUpdate, Node, Role, Spec, Volume};
 use kiln_wire::bundle::MountSource;
 use kiln_wire::labels;
@@ -98,12 +100,14 @@ pub fn attachments(spec: &Spec, observed: &Observed, node: &Node<'_>) -> Vec<Pla
         return Vec::new();
     }
     let mut wanted: Vec<(Purpose, bool)> = vec![];
-    if spec.volumes.home != Volume::None {
+    if ![Volume::None, Volume::FileStorage].contains(&spec.volumes.home) {
         wanted.push((Purpose::Home, false));
     }
     match node.role {
         Role::Control => {
-            wanted.push((Purpose::Share, false));
+            if !on_file_storage(spec, Purpose::Share) {
+                wanted.push((Purpose::Share, false));
+            }
             if spec.volumes.state != Volume::None {
                 wanted.push((Purpose::State, false));
             }
@@ -139,17 +143,30 @@ pub fn share(spec: &Spec, observed: &Observed) -> Ref<MountSource> {
     if spec.cloud.facts().shares_volumes {
         return Ref::Known(MountSource::Volume(volume_name(spec, Purpose::Share)));
     }
+    if on_file_storage(spec, Purpose::Share) {
+        let name = volume_name(spec, Purpose::Share);
+        let there = observed.volumes.iter().find(|volume| volume.name == name);
+        return match there.and_then(|volume| volume.served.as_ref()?.at.clone()) {
+            Some(at) => Ref::Known(MountSource::Nfs3(at)),
+            None => Ref::Made(Resource::Volume(name)),
+        };
+    }
+    control_at(spec, observed).map(exported_share)
+}
+
+/// The address of the control node.
+pub fn control_at(spec: &Spec, observed: &Observed) -> Ref<IpAddr> {
     let control = spec.control.node.as_str();
     // A broken one is recreated, perhaps at another address.
     let stays = |instance: &&Instance| !matches!(instance.status, InstanceStatus::Error { .. });
     match observed.nodes().get(control).copied().filter(stays).and_then(|instance| instance.address) {
-        Some(address) => Ref::Known(exported_share(address)),
+        Some(address) => Ref::Known(address),
         None => Ref::Made(Resource::Instance(control.to_string())),
     }
 }
 
 /// The share as the control node at this address exports it.
-pub fn exported_share(control: std::net::IpAddr) -> MountSource {
+pub fn exported_share(control: IpAddr) -> MountSource {
     MountSource::Nfs(format!("{control}:{}", kiln_wire::paths::SHARE))
 }
 

@@ -57,6 +57,14 @@ impl fmt::Display for Action {
                 Some(_) => write!(f, "~ volume {name}: wait until the cloud has created it"),
                 None => write!(f, "+ volume {name} ({size_gib} GiB)"),
             },
+            Action::CreateFileSystem { name, there: true } => {
+                write!(f, "~ file system {name}: wait until the cloud has created it")
+            }
+            Action::CreateFileSystem { name, there: false } => write!(f, "+ file system {name}"),
+            Action::ExportFileSystems { file_systems, .. } => {
+                let names: Vec<&str> = file_systems.iter().map(|export| export.name.as_str()).collect();
+                write!(f, "~ file systems: export {} to the nodes", names.join(", "))
+            }
             Action::GrowVolume { name, from_gib, size_gib, .. } => {
                 write!(f, "~ volume {name}: extend, {from_gib} -> {size_gib} GiB")
             }

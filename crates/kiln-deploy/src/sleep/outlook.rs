@@ -320,6 +320,7 @@ mod tests {
             labels: Labels::from([(labels::SLEEP.to_string(), sleep.to_string())]),
             attached_to: Vec::new(),
             status: VolumeStatus::default(),
+            served: None,
         };
         Observed {
             instances: instances.iter().map(instance).collect(),

@@ -13,7 +13,7 @@ use super::growth::Growth;
 use super::session::Session;
 use super::site_mount;
 use crate::managed;
-use crate::mounts::{self, Mounted, Source};
+use crate::mounts::{self, Mounted, NfsVersion, Source};
 use crate::process;
 use crate::state::process_owner;
 use crate::verdict::Verdict;
@@ -165,7 +165,7 @@ fn is_same(now: &Mounted, source: &Source, target: &str) -> bool {
             let (major, minor) = (rustix::fs::major(data.rdev()), rustix::fs::minor(data.rdev()));
             now.device == format!("{major}:{minor}")
         }),
-        Source::Nfs(export) => now.source.trim_end_matches('/') == export.trim_end_matches('/'),
+        Source::Nfs { export, .. } => now.source.trim_end_matches('/') == export.trim_end_matches('/'),
     }
 }
 
@@ -240,8 +240,14 @@ fn arguments(source: &Source, mount: &Mount) -> (&'static str, String, String) {
     match source {
         Source::Directory(path) => ("none", format!("bind,{access}"), path.display().to_string()),
         Source::Device(path) => ("auto", access.to_owned(), path.display().to_string()),
-        // One port, and no services of the client's own.
-        Source::Nfs(export) => ("nfs", format!("{access},vers=4,hard"), export.clone()),
+        Source::Nfs { export, version } => {
+            let version = match version {
+                NfsVersion::Four => "vers=4",
+                // Over TCP from the start, for what comes before the mount as well.
+                NfsVersion::Three => "vers=3,proto=tcp,mountproto=tcp",
+            };
+            ("nfs", format!("{access},{version},hard"), export.clone())
+        }
     }
 }
 
@@ -263,7 +269,7 @@ fn fstab_line(source: &Source, mount: &Mount) -> Result<String, ApplyError> {
     let (from, extra) = match source {
         Source::Directory(_) => (from, "nofail 0 0"),
         Source::Device(_) => (format!("UUID={}", uuid(&from)?), "nofail,x-systemd.device-timeout=30s 0 2"),
-        Source::Nfs(_) => (from, "_netdev,nofail 0 0"),
+        Source::Nfs { .. } => (from, "_netdev,nofail 0 0"),
     };
     Ok(format!("{from} {} {kind} {options},{extra}", mount.target))
 }
@@ -331,9 +337,14 @@ mod tests {
             read_only,
             format: false,
         };
+        let nfs = |version| Source::Nfs { export: "c:/h".into(), version };
         assert_eq!(
-            fstab_line(&Source::Nfs("c:/h".into()), &mount(false)).unwrap(),
+            fstab_line(&nfs(NfsVersion::Four), &mount(false)).unwrap(),
             "c:/h /home nfs rw,nosuid,nodev,vers=4,hard,_netdev,nofail 0 0"
+        );
+        assert_eq!(
+            fstab_line(&nfs(NfsVersion::Three), &mount(false)).unwrap(),
+            "c:/h /home nfs rw,nosuid,nodev,vers=3,proto=tcp,mountproto=tcp,hard,_netdev,nofail 0 0"
         );
         let line = fstab_line(&Source::Directory("/mnt/volumes/x".into()), &mount(true)).unwrap();
         assert_eq!(line, "/mnt/volumes/x /home none bind,ro,nosuid,nodev,nofail 0 0");

@@ -8,7 +8,7 @@ use kiln_wire::{Applied, AppliedResult, Identity, publication};
 
 use super::{BootError, BootOptions, host, say};
 use crate::explain;
-use crate::mounts::{self, Source};
+use crate::mounts::{self, NfsVersion, Source};
 use crate::process;
 use crate::state;
 
@@ -81,12 +81,15 @@ fn mount(options: &BootOptions, identity: &Identity) -> Result<(), String> {
     let source = mounts::find(wanted).map_err(|error| explain(&error))?;
     std::fs::create_dir_all(&options.share).map_err(|error| explain(&error))?;
     // A soft mount that does not retry: a server that is away must give an error here, not a hang.
-    // Without a version, `mount` starts the services of version 3 when a server does not answer.
+    // Without a version, `mount` starts the services of version 3 when a server does not answer. Nobody locks on the share, so
+    // version 3 does without them, too.
     let nfs = "ro,nosuid,nodev,vers=4,soft,timeo=100,retrans=3,retry=0";
+    let nfs3 = "ro,nosuid,nodev,vers=3,proto=tcp,mountproto=tcp,nolock,soft,timeo=100,retrans=3,retry=0";
     let (kind, how, from) = match &source {
         Source::Directory(directory) => ("none", "bind,ro,nosuid,nodev", directory.to_string_lossy()),
         Source::Device(device) => ("auto", "ro,nosuid,nodev", device.to_string_lossy()),
-        Source::Nfs(export) => ("nfs", nfs, export.as_str().into()),
+        Source::Nfs { export, version: NfsVersion::Four } => ("nfs", nfs, export.as_str().into()),
+        Source::Nfs { export, version: NfsVersion::Three } => ("nfs", nfs3, export.as_str().into()),
     };
     let argv = ["mount", "--types", kind, "--options", how, "--", &*from, &target];
     let output = process::run(&argv, None, MOUNT_LIMIT).and_then(process::Output::checked);

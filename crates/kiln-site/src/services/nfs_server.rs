@@ -1,4 +1,4 @@
-//! The NFS server, where a volume is one node's disk: control exports the home directories and the share.
+//! The NFS server, where a volume is one node's disk: control exports the home directories and the share, unless the cloud does.
 
 use kiln_spec::{Role, Spec};
 use kiln_wire::Resource;
@@ -8,11 +8,11 @@ use kiln_wire::paths::SHARE;
 
 use super::{Context, OpenTo, Port, Service, Unit};
 use crate::inputs::Exports;
-use crate::volumes::{Purpose, exists};
+use crate::volumes::{Purpose, control_exports, exists};
 
 pub const NFS_SERVER: Service = Service {
     name: "nfs server",
-    wanted: Some(|spec| !spec.cloud.facts().shares_volumes),
+    wanted: Some(control_exports),
     software: |_| &["nfs-server"],
     units: &[Unit::new(SERVER)],
     ports: &[Port { tcp: 2049, open_to: OpenTo::Cluster }],

@@ -1,5 +1,6 @@
 //! The cluster's volumes, mounted. On the local cloud every node has the volumes themselves; elsewhere a volume is one
-//! node's disk: the control node has them all and exports them over NFS.
+//! node's disk: the control node has them all and exports them over NFS. File systems that the cloud serves itself are
+//! mounted from there, by all nodes.
 
 use kiln_spec::{Role, Spec};
 use kiln_wire::Resource;
@@ -9,7 +10,7 @@ use kiln_wire::make::directory;
 use kiln_wire::paths::SHARE;
 
 use super::{Context, Service, mounts};
-use crate::volumes::{Purpose, exists, has_backup_volume, volume_name};
+use crate::volumes::{Purpose, exists, has_backup_volume, on_file_storage, volume_name};
 
 pub const STORAGE: Service = Service { name: "storage", resources, health, ..Service::EMPTY };
 
@@ -25,6 +26,9 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
 
 /// A volume that the node itself has.
 fn volume(context: &Context<'_>, purpose: Purpose) -> Option<Resource> {
+    if on_file_storage(context.spec, purpose) {
+        return served(context, purpose);
+    }
     let name = volume_name(context.spec, purpose);
     // A disk shows the volume's id, not its name.
     let id = context.inventory.exports.as_ref().and_then(|e| e.volumes.get(&name)).cloned();
@@ -38,9 +42,18 @@ fn volume(context: &Context<'_>, purpose: Purpose) -> Option<Resource> {
     there.then_some(Resource::Mount(mount))
 }
 
+/// A file system of the cloud's own, which every node mounts from the same place.
+fn served(context: &Context<'_>, purpose: Purpose) -> Option<Resource> {
+    let name = volume_name(context.spec, purpose);
+    let export = context.inventory.exports.as_ref()?.file_systems.get(&name)?;
+    let (target, source) = (purpose.path().into(), MountSource::Nfs3(export.clone()));
+    Some(Resource::Mount(Mount { target, source, read_only: false, format: false }))
+}
+
 /// `/home` on another node than control, if it is on a volume.
 fn home(context: &Context<'_>) -> Option<Resource> {
-    if context.inventory.exports.is_none() || !exists(context.spec, Purpose::Home) {
+    let is_own = context.inventory.exports.is_none() || !exists(context.spec, Purpose::Home);
+    if is_own || on_file_storage(context.spec, Purpose::Home) {
         return volume(context, Purpose::Home);
     }
     let control = context.inventory.nodes.get(&context.spec.control.node)?.address;

@@ -138,8 +138,11 @@ fn volumes_of_one_node_are_shared_over_nfs() {
     let spec = kiln_spec::parse(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
     let mut inventory = inventory(&spec, Release::new(24, 11, 5));
     let volumes = ["home", "share", "state"].map(|p| (format!("{}-{p}", spec.name), format!("id-of-{p}")));
-    inventory.exports =
-        Some(kiln_site::Exports { volumes: volumes.into(), network: "10.0.0.0/24".parse().unwrap() });
+    inventory.exports = Some(kiln_site::Exports {
+        volumes: volumes.into(),
+        file_systems: BTreeMap::new(),
+        network: "10.0.0.0/24".parse().unwrap(),
+    });
     let secrets = secrets();
     let site = site(&spec, &inventory, &secrets);
     let shown = |node: &str| {
@@ -153,6 +156,40 @@ fn volumes_of_one_node_are_shared_over_nfs() {
             _ => false,
         });
         storage.map(|resource| format!("{node}: {resource:?}")).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(["control", "login-0", "standard-0"].map(shown).join("\n"));
+}
+
+/// Where the cloud serves the home directories, every node mounts them from there, and control the share as well.
+#[test]
+fn file_systems_of_the_cloud_are_mounted_by_all() {
+    let text = FILE.replace(
+        "kind = \"local\"",
+        "kind = \"oci\"\ncompartment = \"ocid1.compartment.oc1..a\"\nsubnet = \"10.0.0.0/24\"",
+    );
+    let text = text.replace("[login.login]", "[image.default]\nprebuilt = \"fat\"\n[login.login]");
+    let text = format!("{text}\n[volumes]\nhome = \"file_storage\"\n");
+    let spec = kiln_spec::parse(&text, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+    let mut inventory = inventory(&spec, Release::new(24, 11, 5));
+    let served =
+        ["home", "share"].map(|p| (format!("{}-{p}", spec.name), format!("10.0.0.5:/{}-{p}", spec.name)));
+    inventory.exports = Some(kiln_site::Exports {
+        volumes: [(format!("{}-state", spec.name), "id-of-state".to_string())].into(),
+        file_systems: served.into(),
+        network: "10.0.0.0/24".parse().unwrap(),
+    });
+    let secrets = secrets();
+    let site = site(&spec, &inventory, &secrets);
+    let shown = |node: &str| {
+        let bundle = site.bundle(node, &keys(node)).unwrap();
+        let storage = bundle.resources.into_iter().filter_map(|resource| match resource {
+            Resource::Mount(mount) => Some(format!("{node}: {} from {:?}", mount.target, mount.source)),
+            Resource::Service(service) if service.unit.starts_with("nfs") => {
+                Some(format!("{node}: {}", service.unit))
+            }
+            _ => None,
+        });
+        storage.collect::<Vec<_>>().join("\n")
     };
     insta::assert_snapshot!(["control", "login-0", "standard-0"].map(shown).join("\n"));
 }

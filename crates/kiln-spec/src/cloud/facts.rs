@@ -9,6 +9,8 @@ pub struct CloudFacts {
     pub also: &'static [&'static str],
     /// Several instances can have one volume at the same time.
     pub shares_volumes: bool,
+    /// The cloud has file systems that it serves over NFS itself.
+    pub has_file_storage: bool,
     /// Instances can delegate cgroups to Slurm.
     pub delegates_cgroups: bool,
     /// Instances run a kernel of their own: they have a clock to set, and the memory that they report is theirs. Elsewhere

@@ -10,6 +10,7 @@ pub(super) const FACTS: CloudFacts = CloudFacts {
     kind: "local",
     also: &[],
     shares_volumes: true,
+    has_file_storage: false,
     delegates_cgroups: false,
     has_kernels: false,
     signs_as_instance: false,

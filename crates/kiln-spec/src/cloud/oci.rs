@@ -14,6 +14,7 @@ pub(super) const FACTS: CloudFacts = CloudFacts {
     kind: "oci",
     also: &["oracle", "oracle-cloud", "oraclecloud"],
     shares_volumes: false,
+    has_file_storage: true,
     delegates_cgroups: true,
     has_kernels: true,
     signs_as_instance: true,

@@ -16,6 +16,7 @@ pub(super) const FACTS: CloudFacts = CloudFacts {
     kind: "openstack",
     also: &[],
     shares_volumes: false,
+    has_file_storage: false,
     delegates_cgroups: true,
     has_kernels: true,
     signs_as_instance: false,

@@ -19,6 +19,10 @@ pub enum Volume {
     Manage { size_gib: u64 },
     /// It exists under this name; Kiln attaches it and never deletes it.
     Attach { name: String },
+    /// File systems that the cloud itself serves over NFS: the home directories, and the share with them. Kiln creates them and
+    /// `destroy` deletes them.
+    #[serde(rename = "file_storage")]
+    FileStorage,
     /// On the root disk of each node, and lost when the node is rebuilt.
     None,
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::cloud::CloudFacts;
 use crate::diagnostic::Findings;
 use crate::merge::default_text;
 use crate::units::size_gib;
@@ -26,6 +27,7 @@ pub(crate) enum VolumeMode {
     Attach,
     /// On a file server of the site.
     Nfs,
+    FileStorage,
     None,
 }
 
@@ -33,6 +35,7 @@ impl Choice for VolumeMode {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("manage", VolumeMode::Manage),
         ("attach", VolumeMode::Attach),
+        ("file_storage", VolumeMode::FileStorage),
         ("nfs", VolumeMode::Nfs),
         ("none", VolumeMode::None),
     ];
@@ -41,7 +44,7 @@ impl Choice for VolumeMode {
 table! {
     /// A volume: one that Kiln creates, one that exists, or none.
     VolumeTable {
-        /// `manage`: Kiln creates the volume as `CLUSTER-state` or `CLUSTER-home`, and `kiln destroy` deletes it unless `--keep-volumes` is given. `attach`: the volume exists under `name` and is never deleted. `nfs`, for `home` alone: the directories are on a file server of the site, and every node mounts `source`. `none`: the data is on the root disk of the node and is lost when the node is rebuilt; with `home`, every node has its own `/home`.
+        /// `manage`: Kiln creates the volume as `CLUSTER-state` or `CLUSTER-home`, and `kiln destroy` deletes it unless `--keep-volumes` is given. `attach`: the volume exists under `name` and is never deleted. `file_storage`, for `home` on Oracle Cloud: the home directories and Kiln's share are file systems of File Storage, which grow by themselves. `nfs`, for `home` alone: the directories are on a file server of the site, and every node mounts `source`. `none`: the data is on the root disk of the node and is lost when the node is rebuilt; with `home`, every node has its own `/home`.
         "mode" => mode: At<VolumeMode>, otherwise "`\"manage\"`";
         /// Size of a managed volume, e.g. `20 GiB`.
         "size" => size: Text, otherwise "`\"10 GiB\"`";
@@ -107,8 +110,24 @@ pub(crate) fn merge(written: Option<Volume>, at: &Range<usize>) -> Disk {
     }
 }
 
+/// That the volume and the cloud are ones for which there is File Storage.
+pub(crate) fn check_file_storage(which: &str, disk: &Disk, facts: &CloudFacts, findings: &mut Findings<'_>) {
+    if disk.mode != VolumeMode::FileStorage {
+        return;
+    }
+    if which != "home" {
+        let message = format!("the {which} volume cannot be on File Storage");
+        (findings.error("bad-volume", disk.at.clone(), message))
+            .expected("`manage`, `attach` or `none`")
+            .hint("a database needs a disk; only the home directories can be on File Storage");
+    } else if !facts.has_file_storage {
+        let message = format!("there is no File Storage on a cloud of the kind `{}`", facts.kind);
+        findings.error("bad-volume", disk.at.clone(), message).expected("`manage`, `attach` or `none`");
+    }
+}
+
 pub(crate) fn validate(which: &str, disk: &Disk, findings: &mut Findings<'_>) -> crate::Volume {
-    if let (Some(name), VolumeMode::Manage | VolumeMode::Nfs | VolumeMode::None) = (&disk.name, disk.mode) {
+    if let Some(name) = disk.name.as_ref().filter(|_| disk.mode != VolumeMode::Attach) {
         (findings.error(
             "bad-volume",
             name.span.clone(),
@@ -116,6 +135,12 @@ pub(crate) fn validate(which: &str, disk: &Disk, findings: &mut Findings<'_>) ->
         ))
         .expected("no `name`")
         .hint("to use an existing volume, set mode = \"attach\"");
+    }
+    if let (Some(size), VolumeMode::FileStorage) = (&disk.written_size, disk.mode) {
+        let message = format!("the {which} volume has a size but is on File Storage");
+        (findings.error("bad-volume", size.span.clone(), message))
+            .expected("no `size`")
+            .hint("File Storage grows with what is in it");
     }
     if let (Some(size), VolumeMode::Attach | VolumeMode::Nfs | VolumeMode::None) =
         (&disk.written_size, disk.mode)
@@ -128,9 +153,7 @@ pub(crate) fn validate(which: &str, disk: &Disk, findings: &mut Findings<'_>) ->
         .expected("no `size`")
         .hint("to let Kiln create the volume, set mode = \"manage\"");
     }
-    if let (Some(source), VolumeMode::Manage | VolumeMode::Attach | VolumeMode::None) =
-        (&disk.source, disk.mode)
-    {
+    if let Some(source) = disk.source.as_ref().filter(|_| disk.mode != VolumeMode::Nfs) {
         let message = format!("the {which} volume has a `source` but is not on a file server");
         (findings.error("bad-volume", source.span.clone(), message))
             .expected("no `source`")
@@ -147,6 +170,7 @@ pub(crate) fn validate(which: &str, disk: &Disk, findings: &mut Findings<'_>) ->
     match disk.mode {
         // What is on a file server is among the site's mounts.
         VolumeMode::None | VolumeMode::Nfs => crate::Volume::None,
+        VolumeMode::FileStorage => crate::Volume::FileStorage,
         VolumeMode::Manage => match size_gib(&disk.size.value) {
             Ok(size_gib) => crate::Volume::Manage { size_gib },
             Err(expected) => {

@@ -70,6 +70,9 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
     let system = system::validate(&merged.system, files, findings);
     let time = time::validate(&merged.time, findings);
     let roles = role::validate(&merged.roles, &systems, findings);
+    for (which, disk) in [("state", &merged.state), ("home", &merged.home)] {
+        volumes::check_file_storage(which, disk, cloud.facts(), findings);
+    }
     let volumes = Volumes {
         state: volumes::validate("state", &merged.state, findings),
         home: volumes::validate("home", &merged.home, findings),

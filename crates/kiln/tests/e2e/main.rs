@@ -173,6 +173,7 @@ const ORACLE: &[Scenario] = &[
     ("control signs as the instance that it is", oracle::principal),
     ("control is refused what its policy does not give it", oracle::outside_the_policy),
     ("a job wakes nodes, which are terminated when idle", oracle::elastic_nodes),
+    ("control is stopped and started again", oracle::control_off),
     ("a new image replaces boot volumes under a job", oracle::new_image),
 ];
 

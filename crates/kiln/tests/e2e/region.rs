@@ -32,6 +32,12 @@ impl Region {
         Region { fake, runtime }
     }
 
+    /// Somebody does something in Oracle's console.
+    pub fn behind<T>(&self, work: impl AsyncFnOnce(&Cloud) -> kiln_cloud::Result<T>) -> T {
+        let cloud = self.fake.cloud().expect("a user");
+        self.runtime.block_on(work(&cloud)).expect("it is done")
+    }
+
     /// Takes all machines away; what the compartment had until then.
     pub fn end(self) -> Vec<String> {
         let left = self.fake.left();

@@ -38,7 +38,9 @@ fn oci(lab: &Lab, words: &str) -> String {
 /// that has the tags of its cluster, and leaves the other alone, also when that keeps the network from going.
 #[test]
 fn the_sdk_and_kiln_see_the_same() {
-    let lab = Lab::new("sdk", GROUPS);
+    let hpc = "[compute.hpc]\nnodes = \"hpc-[0-1]\"\nflavor = \"BM.HPC2.36\"\n\n[volumes]\nhome = \"file_storage\"\n";
+    let lab = Lab::new("sdk", &format!("{GROUPS}\n{hpc}"));
+    lab.fake.allow_reports();
     lab.kiln(&["apply"]);
     let hosts = lab.path("hosts.json");
     std::fs::write(&hosts, serde_json::to_string(&lab.hosts()).unwrap()).unwrap();
@@ -74,6 +76,14 @@ fn the_command_and_kiln_see_the_same() {
     assert_eq!(names, ["control", "login-0", "standard-0", "standard-1", "standard-2"]);
     let one = all["data"].as_array().unwrap().iter().find(|one| one["display-name"] == "standard-1").unwrap();
     assert_eq!(one["freeform-tags"]["kiln_cluster"], "command");
+    // Kiln has made none, and takes one that has its cluster's tag for its own.
+    let domain = "--availability-domain Fake:PHX-AD-1";
+    let place = format!("--compartment-id {COMPARTMENT} {domain}");
+    let tags = "--freeform-tags {\"kiln_cluster\":\"command\"}";
+    oci(&lab, &format!("fs file-system create {place} --display-name left {tags} --wait-for-state ACTIVE"));
+    let listed = oci(&lab, &format!("fs file-system list {place} --query data[].\"display-name\""));
+    assert_eq!(serde_json::from_str::<Vec<String>>(&listed).unwrap(), ["left"]);
+    oci(&lab, &format!("compute compute-cluster create {place} --display-name left {tags}"));
     let id = one["id"].as_str().unwrap();
     // The boot volume that stays is nobody's any more, until the cluster goes.
     oci(&lab, &format!("compute instance terminate --force --preserve-boot-volume true --instance-id {id}"));

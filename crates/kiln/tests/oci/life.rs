@@ -87,6 +87,56 @@ fn faults_on_the_way() {
     assert_eq!(lab.fake.left(), [""; 0]);
 }
 
+/// Home directories and share are on File Storage: kept when the volumes are, and exported again to the cluster that comes back.
+#[test]
+fn homes_on_file_storage() {
+    let lab = Lab::new("files", &format!("{GROUPS}\n[volumes]\nhome = {{ mode = \"file_storage\" }}\n"));
+    let plan = lab.kiln(&["plan"]);
+    assert!(
+        plan.contains("+ file system files-home\n") && plan.contains("+ file system files-share\n"),
+        "{plan}"
+    );
+    lab.fake.order(Fault::refuse("POST /20171215/exports", 400, "InvalidParameter", "not today"));
+    let said = lab.refused(&["apply"]);
+    assert!(said.contains("not today"), "{said}");
+    lab.kiln(&["apply", "--yes"]);
+    assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
+    let control = lab.hosts().into_iter().find(|host| host["name"] == "control").unwrap();
+    let address = control["address"].as_str().unwrap();
+    let access = |squash: &str| format!("{squash} READ_WRITE");
+    assert_eq!(
+        lab.fake.access_of("/files-home"),
+        [format!("{} NONE", access(address)), format!("{} ROOT", access("10.31.0.0/24"))]
+    );
+    // Nodes find the share there, and not on the control node.
+    let behind = |lab: &Lab| lab.behind(async |cloud| cloud.volumes("files").await);
+    let volumes = behind(&lab);
+    let share = volumes.iter().find(|volume| volume.name == "files-share").unwrap();
+    let at = share.served.clone().unwrap().at.unwrap();
+    assert!(at.ends_with(":/files-share") && !at.starts_with(&format!("{address}:")), "{at}");
+    assert_eq!(share.labels["kiln_control_address"], address);
+    let home = volumes.iter().find(|volume| volume.name == "files-home").unwrap().id.clone();
+
+    lab.edit("home = { mode = \"file_storage\" }", "home = \"manage\"");
+    let said = lab.refused(&["plan"]);
+    assert!(
+        said.contains("files-home is a file system of File Storage, and the file has it on a volume"),
+        "{said}"
+    );
+    lab.edit("home = \"manage\"", "home = \"file_storage\"");
+
+    lab.kiln(&["destroy", "--yes", "--keep-volumes"]);
+    let kept: Vec<String> = lab.fake.left().into_iter().filter(|what| !what.starts_with("volumes")).collect();
+    assert_eq!(kept, ["fileSystems files-home"], "what exports it goes with the network");
+    lab.kiln(&["apply"]);
+    let volumes = behind(&lab);
+    let again = volumes.iter().find(|volume| volume.name == "files-home").unwrap();
+    assert_eq!(again.id, home);
+    assert!(again.served.clone().unwrap().at.is_some(), "{again:?}");
+    lab.kiln(&["destroy", "--yes"]);
+    assert_eq!(lab.fake.left(), [""; 0]);
+}
+
 /// A disk of the site's own becomes an image that a cluster runs, and that outlives it.
 #[test]
 fn an_uploaded_disk_runs() {

@@ -72,6 +72,7 @@ impl VolumeRecord {
             labels: self.labels.clone(),
             attached_to,
             status: VolumeStatus::Usable,
+            served: None,
         }
     }
 }

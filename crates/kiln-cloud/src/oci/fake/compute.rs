@@ -67,6 +67,7 @@ pub fn launch(world: &mut World, request: &Request<'_>) -> Outcome {
             return Err(invalid("The volume is in another availability domain"));
         }
     }
+    let compute_cluster = super::compute_clusters::joined(world, body, &known, &domain)?;
     for (field, new) in [
         ("availabilityDomain", json!(domain)),
         ("faultDomain", json!("FAULT-DOMAIN-1")),
@@ -86,6 +87,7 @@ pub fn launch(world: &mut World, request: &Request<'_>) -> Outcome {
     let (image, name) = (image.to_string(), value["displayName"].clone());
     let id = world.add("instances", value);
     world.remember(request, "instances", &id);
+    world.clustered.extend(compute_cluster.map(|cluster| (id.clone(), cluster)));
     if world.lags {
         world.unlisted.insert(id.clone());
     }

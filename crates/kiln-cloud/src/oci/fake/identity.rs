@@ -175,22 +175,24 @@ pub fn check_defined(world: &World, body: &Value) -> Result<(), Answer> {
     Ok(())
 }
 
-/// Whether some policy gives rights to the group that some control node is in by its tag.
-pub fn lets_instances(world: &World) -> bool {
+/// What policies give to the groups that some control node is in by its tag.
+pub fn statements_for_instances(world: &World) -> Vec<String> {
     let there = |kind: &str| world.list(kind).iter().filter(|r| r.is_there()).map(|r| &r.value).collect();
     let (groups, policies, instances): (Vec<&Value>, Vec<&Value>, Vec<&Value>) =
         (there("dynamicGroups"), there("policies"), there("instances"));
-    groups.iter().any(|group| {
+    let mut given = Vec::new();
+    for group in groups {
         let rule = group["matchingRule"].as_str().unwrap_or_default();
-        let is_in = |instance: &&&Value| {
+        let is_in = |instance: &&Value| {
             let cluster = instance["definedTags"]["kiln"]["control"].as_str();
             cluster.is_some_and(|cluster| rule.contains(&format!("tag.kiln.control.value = '{cluster}'")))
         };
+        if !instances.iter().any(is_in) {
+            continue;
+        }
         let named = format!("dynamic-group {} ", group["name"].as_str().unwrap_or_default());
-        let gives = |policy: &&Value| {
-            let statements = policy["statements"].as_array().into_iter().flatten();
-            statements.filter_map(Value::as_str).any(|text| text.contains(&named))
-        };
-        instances.iter().any(|i| is_in(&i)) && policies.iter().any(gives)
-    })
+        let all = policies.iter().filter_map(|policy| policy["statements"].as_array()).flatten();
+        given.extend(all.filter_map(Value::as_str).filter(|text| text.contains(&named)).map(String::from));
+    }
+    given
 }

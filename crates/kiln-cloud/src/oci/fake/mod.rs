@@ -6,8 +6,11 @@
 //! be compared with the models of Oracle's SDK.
 
 mod answer;
+mod capacity;
 mod compute;
+mod compute_clusters;
 mod faults;
+mod file_storage;
 mod identity;
 mod images;
 mod limits;
@@ -239,6 +242,18 @@ impl Fake {
         self.world().quietly_full.insert((domain.to_string(), shape.to_string()));
     }
 
+    /// There is room everywhere again.
+    pub fn forget_room(&self) {
+        let mut world = self.world();
+        world.full.clear();
+        world.quietly_full.clear();
+    }
+
+    /// From now on everybody but instances may ask for capacity reports, which are about [`Fake::fill`] and [`Fake::fill_quietly`].
+    pub fn allow_reports(&self) {
+        self.world().reports = true;
+    }
+
     /// Whether listings of instances lag behind: what is launched from now on is in none, until this is taken back.
     pub fn lag(&self, on: bool) {
         let mut world = self.world();
@@ -251,6 +266,21 @@ impl Fake {
     /// Where instances of a name are that are there.
     pub fn domains_of(&self, name: &str) -> Vec<String> {
         self.world().domains_of(name)
+    }
+
+    /// Names of the compute clusters that instances of a name are in.
+    pub fn compute_clusters_of(&self, name: &str) -> Vec<String> {
+        self.world().compute_clusters_of(name)
+    }
+
+    /// Who may use the exports of a path: address, access, and who is not taken for root.
+    pub fn access_of(&self, path: &str) -> Vec<String> {
+        file_storage::access_of(&self.world(), path)
+    }
+
+    /// Nobody may use File Storage from now on.
+    pub fn close_file_storage(&self) {
+        self.world().no_file_storage = true;
     }
 
     /// Launches that are accepted from now on fail later, for this reason.

@@ -31,7 +31,68 @@ pub fn token(world: &mut World, request: &Request<'_>) -> Outcome {
     Ok(Answer::json(json!({ "token": token })))
 }
 
-/// With a policy control nodes look, and make, change and delete instances. Without one they may nothing.
+/// From the weakest to the strongest; each includes those before it.
+const VERBS: [&str; 4] = ["inspect", "read", "use", "manage"];
+
+/// Collections, and what a policy calls those who may look at them. To change them takes the right to manage them.
+const TYPES: &[(&str, &str)] = &[
+    ("bootVolumeAttachments", "volume-family"),
+    ("bootVolumes", "volume-family"),
+    ("computeClusters", "compute-clusters"),
+    ("images", "instance-images"),
+    ("instanceConsoleHistories", "console-histories"),
+    ("instances", "instances"),
+    ("networkSecurityGroups", "network-security-groups"),
+    ("privateIps", "private-ips"),
+    ("routeTables", "route-tables"),
+    ("shapes", "instances"),
+    ("subnets", "subnets"),
+    ("vcns", "vcns"),
+    ("vnicAttachments", "vnic-attachments"),
+    ("vnics", "vnics"),
+    ("volumeAttachments", "volume-family"),
+    ("volumes", "volume-family"),
+    ("workRequests", "work-requests"),
+];
+
+/// What a launch names besides.
+const FOR_LAUNCHES: &[(&str, &str)] = &[
+    ("read", "instance-images"),
+    ("use", "network-security-groups"),
+    ("use", "private-ips"),
+    ("use", "subnets"),
+    ("use", "vnics"),
+    ("use", "volume-family"),
+];
+
+/// Whether the statements of policies give instances what a request takes. By Oracle's documents, as far as they say.
 pub fn may(world: &World, request: &Request<'_>, parts: &[&str]) -> bool {
-    identity::lets_instances(world) && (request.method == "GET" || parts.get(1) == Some(&"instances"))
+    let Some(needed) = needed(request, parts) else { return false };
+    let statements = identity::statements_for_instances(world);
+    let gives = |statement: &String, verb: &str, kind: &str| {
+        let words: Vec<&str> = statement.split(' ').collect();
+        let strength = |verb: &str| VERBS.iter().position(|known| *known == verb);
+        words.get(5) == Some(&kind) && words.get(4).and_then(|given| strength(given)) >= strength(verb)
+    };
+    needed.iter().all(|(verb, kind)| statements.iter().any(|statement| gives(statement, verb, kind)))
+}
+
+/// Verbs and types. `None`: no instance may.
+fn needed(request: &Request<'_>, parts: &[&str]) -> Option<Vec<(&'static str, &'static str)>> {
+    let verb = if request.method == "GET" { "read" } else { "manage" };
+    match parts {
+        // Everybody who has a token.
+        ["20160918", "availabilityDomains"] | ["n"] if verb == "read" => Some(vec![]),
+        ["n", _, "b", _, "o", ..] => Some(vec![(verb, "objects")]),
+        ["n", _, "b", ..] => Some(vec![(verb, "buckets")]),
+        ["20160918", "instances"] if verb == "manage" => {
+            Some(FOR_LAUNCHES.iter().copied().chain([(verb, "instances")]).collect())
+        }
+        ["20160918", "vnics", _] if verb == "manage" => Some(vec![("use", "vnics")]),
+        ["20160918", collection, ..] => {
+            let (_, kind) = TYPES.iter().find(|(known, _)| known == collection)?;
+            Some(vec![(verb, kind)])
+        }
+        _ => None,
+    }
 }

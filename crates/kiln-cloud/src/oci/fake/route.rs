@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 use super::answer::{Answer, Outcome, lacks, not_found, refuse};
 use super::verify::Caller;
 use super::world::{Resource, World, check_tags};
-use super::{compute, identity, images, limits, network, objects, principal, storage};
+use super::{
+    capacity, compute, compute_clusters, file_storage, identity, images, limits, network, objects, principal,
+    storage,
+};
 
 /// A request, taken apart.
 pub struct Request<'a> {
@@ -73,6 +76,7 @@ pub fn route(world: &mut World, request: &Request<'_>) -> Outcome {
             Err(not_found())
         }
         ["n", rest @ ..] => objects::route(world, request, rest),
+        ["20171215", rest @ ..] => file_storage::route(world, request, rest),
         ["20190729", rest @ ..] => limits::route(world, request, rest),
         ["20160918", rest @ ..] => core(world, request, rest),
         _ => Err(not_found()),
@@ -132,6 +136,9 @@ fn core(world: &mut World, request: &Request<'_>, parts: &[&str]) -> Outcome {
             world.drop("instanceConsoleHistories", id);
             Ok(Answer::empty())
         }
+        ("POST", ["computeCapacityReports"]) => capacity::report(world, request),
+        ("POST", ["computeClusters"]) => compute_clusters::create(world, request),
+        ("DELETE", ["computeClusters", id]) => compute_clusters::delete(world, id),
         ("POST", ["images"]) => images::create(world, request),
         ("DELETE", ["images", id]) => images::delete(world, id),
         ("PUT", ["images", id, "shapes", shape]) => images::fit(world, id, shape),
@@ -168,6 +175,7 @@ const KINDS: &[(&str, &[&str], &[&str])] = &[
         &["availabilityDomain", "instanceId"],
     ),
     ("bootVolumes", &[], &["availabilityDomain", "compartmentId"]),
+    ("computeClusters", &["compartmentId"], &["availabilityDomain", "displayName"]),
     ("images", &["compartmentId"], &["displayName", "lifecycleState"]),
     ("instanceConsoleHistories", &["compartmentId"], &["instanceId"]),
     ("instances", &["compartmentId"], &["availabilityDomain", "displayName", "lifecycleState"]),
@@ -204,6 +212,9 @@ fn listing(world: &mut World, request: &Request<'_>, collection: &str) -> Outcom
             .filter(of)
             .map(|value| without(value, &["errors", "resources"]));
         return Ok(world.cut(&all.collect::<Vec<_>>(), request));
+    }
+    if *kind == "computeClusters" {
+        return compute_clusters::list(world, request, filters);
     }
     world.page(kind, request, filters)
 }

@@ -43,6 +43,11 @@ pub struct World {
     pub quietly_full: BTreeSet<(String, String)>,
     pub lags: bool,
     pub no_identity: bool,
+    pub no_file_storage: bool,
+    /// Capacity reports are given.
+    pub reports: bool,
+    /// Compute clusters by instance, which does not show it.
+    pub clustered: BTreeMap<String, String>,
     /// Instances that no listing has yet.
     pub unlisted: BTreeSet<String>,
     pub breaks: Option<(String, String)>,
@@ -103,6 +108,9 @@ impl World {
             quietly_full: BTreeSet::new(),
             lags: false,
             no_identity: false,
+            no_file_storage: false,
+            reports: false,
+            clustered: BTreeMap::new(),
             unlisted: BTreeSet::new(),
             breaks: None,
             resets: BTreeMap::new(),
@@ -314,6 +322,12 @@ impl World {
 
     pub fn count(&self, name: &str) -> usize {
         self.domains_of(name).len()
+    }
+
+    pub fn compute_clusters_of(&self, name: &str) -> Vec<String> {
+        let there = self.list("instances").iter().filter(|r| r.is_there() && r.value["displayName"] == name);
+        let clusters = there.filter_map(|r| self.get("computeClusters", self.clustered.get(r.id())?));
+        clusters.filter_map(|r| r.value["displayName"].as_str().map(String::from)).collect()
     }
 
     pub fn domains_of(&self, name: &str) -> Vec<String> {

@@ -82,6 +82,7 @@ fn whole(spec: &Spec) -> Observed {
         // Of the others nothing is made of it.
         attached_to: (purpose == Purpose::Backup).then(|| "id-control".to_string()).into_iter().collect(),
         status: VolumeStatus::Usable,
+        served: None,
     };
     let network = Network {
         id: "n".into(),

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use kiln_cloud::oci::fake::{COMPARTMENT, REGION};
+use kiln_cloud::oci::fake::{COMPARTMENT, Fault, REGION};
 
 use crate::cluster_dir::{QUICK_LOGIN, printed};
+use crate::instance;
 use crate::lab::{Lab, USER, wait};
 use crate::region::Region;
 use crate::rollout::{use_image, which_image};
@@ -130,8 +131,12 @@ fn burst(lab: &Lab) -> usize {
     (0..4).map(|n| region(lab).fake.count(&format!("burst-{n}"))).sum()
 }
 
+/// Oracle throttles both when they come and when they go.
 pub fn elastic_nodes(lab: &mut Lab) {
     assert_eq!(burst(lab), 0);
+    for what in ["POST /20160918/instances", "DELETE /20160918/instances"] {
+        region(lab).fake.order(Fault::throttle(what));
+    }
     let id = lab.submit("--partition=burst --nodes=2 --output=grown.%j", "srun hostname");
     lab.wait_job(&id, "COMPLETED");
     assert_eq!(lab.as_user("login-0", &format!("sort grown.{id}")), "burst-0\nburst-1");
@@ -143,6 +148,36 @@ pub fn elastic_nodes(lab: &mut Lab) {
         let states = lab.on("control", &["sinfo", "-hN", "--partition=burst", "--format=%t"]);
         states.lines().all(|state| state == "idle~")
     });
+    assert_eq!(region(lab).fake.faults_left(), [""; 0], "it never throttled");
+}
+
+/// Somebody stops the control node in Oracle's console. Jobs run on without it, and the next `kiln up` starts it as it was.
+pub fn control_off(lab: &mut Lab) {
+    let before = nodes(lab);
+    lab.on("standard-0", &["rm -f /tmp/may-go"]);
+    let until_told = "until test -e /tmp/may-go; do sleep 0.2; done; echo went on";
+    let job = lab.submit("--nodelist=standard-0 --chdir=/tmp --output=/tmp/out.%j", until_told);
+    lab.wait_job(&job, "RUNNING");
+    let id = &before["control"].0;
+    region(lab).behind(async |cloud| cloud.stop(id, false).await);
+    wait("control is off", || instance::command_on("control", &["true"]).is_none());
+    lab.on("standard-0", &["touch /tmp/may-go"]);
+    let out = format!("cat /tmp/out.{job}");
+    wait("the job goes on without control", || lab.on("standard-0", &[&out]) == "went on");
+
+    let plan = lab.kiln(&["plan"]);
+    assert!(plan.contains("~ control: start control"), "{plan}");
+    let start = format!("POST /20160918/instances/{id}?action=START");
+    region(lab).fake.order(Fault::throttle(&start));
+    region(lab).fake.order(Fault::refuse(&start, 500, "InternalServerError", "Internal error"));
+    lab.kiln(&["up", "--yes"]);
+    assert_eq!(region(lab).fake.faults_left(), [""; 0]);
+    assert_eq!(nodes(lab), before, "the same instances");
+    lab.wait_job(&job, "COMPLETED");
+    // What control serves is served again.
+    let id = lab.submit("--output=back.%j", "hostname");
+    lab.wait_job(&id, "COMPLETED");
+    assert_eq!(lab.as_user("login-0", &format!("cat back.{id}")), "standard-0");
 }
 
 /// Instance and image of the nodes that have one.

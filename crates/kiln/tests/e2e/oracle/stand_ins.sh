@@ -1,6 +1,6 @@
 # At the end of an image build: what machines of Oracle Cloud have and a system without a kernel of its own has not.
 # Its host need not have NFS, so files come by SFTP, at the port of NFS and without a login: whoever asks is root there, so
-# this says nothing of rights. Its clock is the host's.
+# this says nothing of rights. A server that was away is found again, as NFS does. Its clock is the host's.
 set -eu
 
 cat >/usr/sbin/mount.nfs <<'SCRIPT'
@@ -21,7 +21,7 @@ done
 [ -e /dev/fuse ] || mknod -m 600 /dev/fuse c 10 229
 # Not a child of whoever mounts: it has to outlive that.
 systemd-run --quiet --collect --service-type=forking --property=KillMode=none \
-    sshfs -o "allow_other,directport=2049,dcache_timeout=1,fsname=$from$how" "$from" "$to"
+    sshfs -o "allow_other,reconnect,directport=2049,dcache_timeout=1,fsname=$from$how" "$from" "$to"
 SCRIPT
 chmod 755 /usr/sbin/mount.nfs
 ln -s mount.nfs /usr/sbin/mount.nfs4
