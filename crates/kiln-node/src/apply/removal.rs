@@ -63,12 +63,10 @@ fn stop_units(session: &mut Session, bundle: &Bundle, gone: &[String], reports: 
         |unit: &str| bundle.resources.iter().any(|r| matches!(r, Resource::Service(s) if s.unit == unit));
     for unit in gone.iter().filter_map(|path| own_unit(path)).filter(|unit| !is_listed(unit)) {
         let start = Instant::now();
-        let verdict = match session.dry_run {
-            true => Verdict::changed("stopped, disabled"),
-            false => match process::call(&["systemctl", "disable", "--now", unit]) {
-                Ok(_) => Verdict::changed("stopped, disabled"),
-                Err(error) => failure(&error.into()),
-            },
+        let stop = || process::call(&["systemctl", "disable", "--now", unit]).map(drop);
+        let verdict = match if session.dry_run { Ok(()) } else { stop() } {
+            Ok(()) => Verdict::changed("stopped, disabled"),
+            Err(error) => failure(&error.into()),
         };
         session.units.forget();
         reports.add(format!("service:{unit}"), start, verdict);

@@ -209,6 +209,7 @@ const MONITORING: &[Scenario] = &[
     ("up again changes nothing", raise::up_again),
     ("an alert is heard of when a node is killed", monitoring::node_killed),
     ("a lost control node keeps the figures", monitoring::control_lost),
+    ("what the file no longer asks for is stopped", monitoring::no_longer_asked_for),
 ];
 
 /// Where a backup, or the volume that it is of, is all that is left.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::behind::{cloud, only};
+use crate::cluster_dir::printed;
 use crate::lab::{Lab, USER, wait};
 
 /// A program of the site that alerts are posted to.
@@ -176,6 +177,28 @@ pub fn control_lost(lab: &mut Lab) {
     // What was not yet written is lost with the machine.
     assert!(after >= Some(before - 15.0) && before > 20.0, "{before} and {after:?}");
     wait("it goes on", || value(lab, count) > Some(before));
+}
+
+/// Services that do not work are seen; those that the file no longer asks for are stopped.
+pub fn no_longer_asked_for(lab: &mut Lab) {
+    lab.on("control", &["systemctl", "stop", "slurmrestd", "prometheus-alertmanager"]);
+    let said = printed(&lab.try_kiln(&["doctor"]));
+    for words in ["slurmrestd.service is inactive", "prometheus-alertmanager.service is inactive"] {
+        assert!(said.contains(words), "{said}");
+    }
+    let file = lab.read_file();
+    let (before, rest) = file.split_once("\n[monitoring]\n").expect("the table");
+    let (_, after) = rest.split_once("[reconcile]").expect("the next table");
+    lab.write_file(&format!("{}\n[reconcile]{after}", before.replace("rest = true", "rest = false")));
+    lab.kiln(&["configure"]);
+    let units = "prometheus prometheus-alertmanager prometheus-node-exporter slurmrestd kiln-rest";
+    for node in ["control", "login-0", "standard-0"] {
+        let states =
+            lab.try_on(node, &[&format!("systemctl is-active {units}; systemctl is-enabled {units}")]);
+        let states = String::from_utf8_lossy(&states.stdout).into_owned();
+        assert!(!states.lines().any(|state| state == "active" || state == "enabled"), "{node}: {states}");
+    }
+    assert!(!lab.on("control", &["scontrol", "show", "config"]).contains("auth/jwt"));
 }
 
 /// Asks Slurm's REST API as the user does; the answer and its status.
