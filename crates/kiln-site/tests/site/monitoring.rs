@@ -30,9 +30,10 @@ fn bundle_of(node: &str) -> Bundle {
     let spec = kiln_spec::parse(&file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
     let value = |secret: &Secret| {
         Ok::<_, ()>(match secret.name {
-            "rest-certificate" => {
-                "-----BEGIN PRIVATE KEY-----\nKEY\n-----BEGIN CERTIFICATE-----\nPUBLIC\n".into()
-            }
+            "rest-certificate" => "-----BEGIN PRIVATE KEY-----\nKEY\n-----END PRIVATE KEY-----\n\
+                 -----BEGIN CERTIFICATE-----\nSERVER\n-----END CERTIFICATE-----\n\
+                 -----BEGIN CERTIFICATE-----\nAUTHORITY\n-----END CERTIFICATE-----\n"
+                .into(),
             other => format!("SECRET-{other}").into(),
         })
     };
@@ -98,7 +99,8 @@ fn secrets_are_on_control_alone() {
                 }
             }
         }
-        assert!(content(&bundle, "/etc/kiln/slurm-rest.crt").ends_with("PUBLIC\n"));
+        let trusted = content(&bundle, "/etc/kiln/slurm-rest.crt");
+        assert!(trusted.contains("AUTHORITY") && !trusted.contains("SERVER"), "{trusted}");
     }
 }
 
