@@ -126,6 +126,18 @@ fn ldap(written: &DirectoryTable, files: Files<'_>, findings: &mut Findings<'_>)
     for uri in &written.uri.value {
         check_uri(uri, findings);
     }
+    let begins_with_tls = |uri: &Text| uri.value.starts_with("ldaps://");
+    if let [first, others @ ..] = written.uri.value.as_slice()
+        && let Some(other) = others.iter().find(|uri| begins_with_tls(uri) != begins_with_tls(first))
+    {
+        (findings.error(
+            "bad-url",
+            other.span.clone(),
+            "one server is asked with TLS, another with StartTLS",
+        ))
+        .expected("`ldaps://` for all of them, or `ldap://` for all")
+        .related(first.span.clone(), "the other");
+    }
     if written.base.is_none() {
         (findings.error("missing-key", at.clone(), "[directory] has no `base`"))
             .expected("`base = \"dc=example,dc=org\"`");
@@ -260,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_directory_of_the_site_is_read_whole() {
-        let table = "kind = \"ldap\"\nuri = [\"ldaps://ldap.example.org:636\", \"ldap://[2001:db8::1]\"]\nbase = \"dc=example,dc=org\"\n\
+        let table = "kind = \"ldap\"\nuri = [\"ldaps://ldap.example.org:636\", \"ldaps://[2001:db8::1]\"]\nbase = \"dc=example,dc=org\"\n\
                      bind_dn = \"cn=kiln,ou=services,dc=example,dc=org\"\nca = \"ca.pem\"\nschema = \"rfc2307bis\"\n\
                      allowed_groups = [\"hpc users\"]\nhome = \"/home/%u\"\nattributes = { user_name = \"sAMAccountName\" }\n";
         let Directory::Ldap(ldap) = read(table).unwrap() else { panic!("another kind") };
@@ -287,6 +299,9 @@ mod tests {
         ] {
             assert!(said.contains(part), "{part}: {said}");
         }
+        let mixed =
+            read("kind = \"ldap\"\nuri = [\"ldaps://a\", \"ldap://b\"]\nbase = \"dc=a\"\n").unwrap_err();
+        assert!(mixed.contains("another with StartTLS"), "{mixed}");
         let base = "kind = \"ldap\"\nuri = [\"ldaps://a\"]\nbase = \"dc=a\"\n";
         assert!(read(&format!("{base}ca = \"key.pem\"\n")).unwrap_err().contains("it has a private key"));
         assert!(read(&format!("{base}ca = \"none\"\n")).unwrap_err().contains("cannot be used"));

@@ -256,7 +256,7 @@ pub fn of_the_site(lab: &mut Lab) {
     fs::write(lab.path("site-ca.pem"), ca + "\n").expect("the certificate");
     lab.edit(
         OWN,
-        "[directory]\nkind = \"ldap\"\nuri = [\"ldaps://login-0.e2e.internal:1636\"]\nbase = \"dc=site\"\nbind_dn = \"cn=nodes,dc=site\"\n\
+        "[directory]\nkind = \"ldap\"\nuri = [\"ldap://login-0.e2e.internal:1389\"]\nbase = \"dc=site\"\nbind_dn = \"cn=nodes,dc=site\"\n\
          ca = \"site-ca.pem\"\nschema = \"rfc2307bis\"\nallowed_groups = [\"hpc\"]\nhome = \"/home/%u\"\n\
          attributes = { user_ssh_public_key = \"nsSshPublicKey\" }\n",
     );

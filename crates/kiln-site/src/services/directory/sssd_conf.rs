@@ -120,11 +120,11 @@ mod tests {
 
     #[test]
     fn of_a_server_of_the_site() {
-        let table = "kind = \"ldap\"\nuri = [\"ldaps://a.example.org\", \"ldap://b.example.org\"]\nbase = \"dc=example,dc=org\"\n\
+        let table = "kind = \"ldap\"\nuri = [\"ldap://a.example.org\", \"ldap://b.example.org\"]\nbase = \"dc=example,dc=org\"\n\
                      bind_dn = \"cn=kiln,dc=example,dc=org\"\nallowed_groups = [\"hpc\", \"staff\"]\nhome = \"/home/%u\"\n\
                      sudo_base = \"ou=sudoers,dc=example,dc=org\"\nattributes = { user_ssh_public_key = \"sshPublicKey\" }\n";
         insta::assert_snapshot!(conf(table, Some("s3cret")), @r"
-        ldap_uri = ldaps://a.example.org, ldap://b.example.org
+        ldap_uri = ldap://a.example.org, ldap://b.example.org
         ldap_search_base = dc=example,dc=org
         ldap_tls_reqcert = demand
         ldap_id_use_start_tls = true
