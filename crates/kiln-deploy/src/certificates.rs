@@ -43,6 +43,7 @@ impl Subject {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "what `map_err` calls")]
 fn failed(error: rcgen::Error) -> Error {
     Error::Key(error.to_string())
 }

@@ -93,9 +93,10 @@ impl Changes {
             && !value.starts_with([' ', ':', '<'])
             && !value.ends_with(' ');
         // Writing to a string does not fail.
-        let _ = match plain {
-            true => writeln!(self.0, "{name}: {value}"),
-            false => writeln!(self.0, "{name}:: {}", STANDARD.encode(value)),
+        let _ = if plain {
+            writeln!(self.0, "{name}: {value}")
+        } else {
+            writeln!(self.0, "{name}:: {}", STANDARD.encode(value))
         };
     }
 }

@@ -111,7 +111,7 @@ fn read(base: &str) -> Result<Content, DirectoryError> {
         "(|(objectClass=posixAccount)(objectClass=posixGroup)(cn=numbers))",
     ];
     let found = process::run(&search, None, LIMIT).and_then(Output::checked).map_err(DirectoryError::Away)?;
-    Ok(Content::new(base, ldif::parse(&found.stdout)))
+    Ok(Content::new(base, &ldif::parse(&found.stdout)))
 }
 
 fn change(changes: &Changes) -> Result<(), DirectoryError> {

@@ -18,7 +18,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    pub fn new(base: &str, entries: Vec<Entry>) -> Content {
+    pub fn new(base: &str, entries: &[Entry]) -> Content {
         let is = |entry: &Entry, place: &str| {
             let below = format!(",{place},{base}").to_ascii_lowercase();
             entry.dn.to_ascii_lowercase().ends_with(&below)
@@ -231,22 +231,22 @@ mod tests {
         let mut entries: Vec<Entry> = Vec::new();
         for change in changes.iter().flat_map(|changes| ldif::parse(changes.text())) {
             match entries.iter_mut().find(|entry| entry.dn == change.dn) {
-                Some(known) => known.merge(change),
+                Some(known) => known.merge(&change),
                 None => entries.push(change),
             }
         }
-        Content::new(BASE, entries)
+        Content::new(BASE, &entries)
     }
 
     impl Entry {
-        fn merge(&mut self, other: Entry) {
+        fn merge(&mut self, other: &Entry) {
             let text = format!("dn: {}\n", self.dn);
             let mut lines = text;
-            for entry in [&*self, &other] {
+            for entry in [&*self, other] {
                 for attribute in ["cn", "gidnumber", "member", "uid", "uidnumber"] {
                     // A replaced value counts alone.
                     let is_number =
-                        attribute == "uidnumber" && !other.values("uidnumber").is_empty() && *entry != other;
+                        attribute == "uidnumber" && !other.values("uidnumber").is_empty() && entry != other;
                     let values = if is_number { &[][..] } else { entry.values(attribute) };
                     lines.extend(values.iter().map(|value| format!("{attribute}: {value}\n")));
                 }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     fn empty() -> Content {
-        Content::new(BASE, ldif::parse(&format!("dn: cn=numbers,{BASE}\nuidNumber: 70000\n")))
+        Content::new(BASE, &ldif::parse(&format!("dn: cn=numbers,{BASE}\nuidNumber: 70000\n")))
     }
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!((content.find("ben").unwrap().uid, content.next), (70_003, 70_004));
         // Ada is removed; what was hers stays hers.
         let left: Vec<Entry> = ldif::parse(&format!("dn: cn=numbers,{BASE}\nuidNumber: {}\n", content.next));
-        let third = Content::new(BASE, left).add(&new("carl")).unwrap();
+        let third = Content::new(BASE, &left).add(&new("carl")).unwrap();
         assert_eq!(after(&[&third]).find("carl").unwrap().uid, 70_004);
     }
 
@@ -300,7 +300,7 @@ mod tests {
             "the number 70001 is taken in the directory"
         );
         let full = ldif::parse(&format!("dn: cn=numbers,{BASE}\nuidNumber: 100000\n"));
-        assert!(matches!(Content::new(BASE, full).add(&new("ada")), Err(Refusal::NoNumber)));
+        assert!(matches!(Content::new(BASE, &full).add(&new("ada")), Err(Refusal::NoNumber)));
         assert!(matches!(content.find("eve"), Err(Refusal::Unknown(_))));
     }
 

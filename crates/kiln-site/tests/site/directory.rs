@@ -64,10 +64,10 @@ fn secrets_of_a_directory_are_marked_and_only_where_they_belong() {
                 let holds = |text: &str| secret_words.iter().any(|word| text.contains(word));
                 match resource {
                     Resource::File(file) if holds(&file.content) => {
-                        assert!(file.secret && file.mode & 0o077 == 0, "{node}: {}", file.path);
+                        assert_eq!((file.secret, file.mode), (true, 0o600), "{node}: {}", file.path);
                     }
                     Resource::Command(command) => {
-                        assert!(!holds(&format!("{command:?}")), "{}", command.name)
+                        assert!(!holds(&format!("{command:?}")), "{}", command.name);
                     }
                     _ => {}
                 }

@@ -121,7 +121,7 @@ impl Add {
                 .hint("a user is in the file or in the directory, not in both");
         }
         if let Some(user) = spec.users.iter().find(|user| Some(user.uid) == self.uid) {
-            return Err(anyhow!("{} of the cluster file has the number {}", user.name, user.uid))
+            return Err(anyhow!("{} of the cluster file has the number {}", user.name, user.uid));
                 .exit(Exit::Usage);
         }
         let is_path = |c: char| c.is_ascii_alphanumeric() || "/-_.+".contains(c);
@@ -198,10 +198,10 @@ fn show(context: &Context, verb: &User, changed: &UserChange) -> anyhow::Result<
     match verb {
         User::List(_) => context.printer.raw(table(&changed.users))?,
         User::Add(_) => {
-            context.printer.say(format!("{} is there on {nodes}, with the number {}", user.name, user.uid))
+            context.printer.say(format!("{} is there on {nodes}, with the number {}", user.name, user.uid));
         }
         User::Remove(_) => {
-            context.printer.say(format!("{} is gone from {nodes}; /home/{} is left", user.name, user.name))
+            context.printer.say(format!("{} is gone from {nodes}; /home/{} is left", user.name, user.name));
         }
         User::Key(_) => {
             let count = user.keys.len();
