@@ -28,7 +28,9 @@ pub fn checkup(asked: &Checkup) -> CheckupReport {
 pub(crate) fn service_problems(services: &[ServiceCheck]) -> Vec<ServiceProblem> {
     let mut units: Vec<String> = services.iter().flat_map(|s| s.units.iter().cloned()).collect();
     units.retain(|unit| systemd::is_valid_unit(unit));
-    match systemd::show(&units) {
+    // Without any, systemd would tell of itself.
+    let states = if units.is_empty() { Ok(HashMap::new()) } else { systemd::show(&units) };
+    match states {
         Ok(states) => problems(services, &states),
         Err(error) => vec![ServiceProblem { service: "systemd".into(), text: crate::explain(&error) }],
     }
