@@ -157,9 +157,10 @@ fn drawn(app: &mut App) -> String {
     cells.chunks(100).map(|row| row.concat().trim_end().to_string() + "\n").collect()
 }
 
-/// The line that is picked is known by its inverse colours, which the text does not show.
+/// Of the rows of the list; what stands below it in full has a colon.
 fn names_in_order(text: &str) -> Vec<&str> {
-    text.lines().filter_map(|line| line.split(' ').find(|word| word.starts_with("node-"))).collect()
+    let first = text.lines().filter_map(|line| line.split(' ').next());
+    first.filter(|word| word.starts_with("node-") && !word.ends_with(':')).collect()
 }
 
 #[test]

@@ -17,6 +17,7 @@ export function overview() {
   const calm = h('p', { class: 'quiet' });
   const more = h('p', { class: 'quiet' });
   const waiting = h('ul', { class: 'plain' });
+  const accounts = h('ul', { class: 'plain' });
   const rollouts = h('ul', { class: 'plain' });
   const noRollouts = h('p', { class: 'quiet' }, 'No rollout is going on.');
   const page = h('div', { class: 'overview' },
@@ -25,6 +26,7 @@ export function overview() {
     h('section', { class: 'card wide' }, h('h2', {}, 'Nodes'), legend, groups),
     h('section', { class: 'card' }, h('h2', {}, 'Findings'), calm, findings, more),
     h('section', { class: 'card' }, h('h2', {}, 'Why jobs wait'), waiting),
+    h('section', { class: 'card' }, h('h2', {}, 'Cores by account'), accounts),
     h('section', { class: 'card' }, h('h2', {}, 'Rollouts'), rollouts, noRollouts));
 
   const show = () => {
@@ -48,6 +50,7 @@ export function overview() {
     setText(more, rest > 0 ? `and ${rest} more, on the pages of the nodes` : '');
     setText(calm, seen.findings.length ? '' : 'Nothing is wrong.');
     setChildren(waiting, reasons());
+    setChildren(accounts, shares(seen.cpus));
     const open = [...state.rollouts.values()].filter((rollout) => rollout.is_open);
     noRollouts.hidden = open.length > 0;
     setChildren(rollouts, open.map((rollout) => h('li', {},
@@ -89,4 +92,20 @@ function reasons() {
   if (!sorted.length) return [h('li', { class: 'quiet' }, 'No job waits.')];
   return sorted.map(([text, count]) => h('li', {},
     h('a', { href: '#/jobs?state=PENDING', class: 'count' }, plural(count, 'job')), ` ${text}`));
+}
+
+// Whose jobs have how many cores, the largest share first.
+function shares(all) {
+  const cores = new Map();
+  for (const job of state.jobs.values()) {
+    if (!job.waiting) cores.set(job.account || 'no account', (cores.get(job.account || 'no account') ?? 0) + job.cpus);
+  }
+  const sorted = [...cores].sort((a, b) => b[1] - a[1]).slice(0, 6);
+  if (!sorted.length) return [h('li', { class: 'quiet' }, 'No job runs.')];
+  return sorted.map(([account, count]) => {
+    const part = h('span', { class: 'work' });
+    part.style.width = `${Math.min(100, (100 * count) / Math.max(1, all))}%`;
+    return h('li', {}, h('span', { class: 'progress' }, h('span', { class: 'bar', 'aria-hidden': 'true' }, part),
+      h('span', {}, h('b', {}, account), ` ${plural(count, 'core')}`)));
+  });
 }

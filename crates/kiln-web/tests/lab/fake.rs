@@ -142,6 +142,9 @@ impl Fake {
             due: (!number.is_multiple_of(3)).then(|| at + Duration::from_secs(90)),
             actions: vec!["reboot its instance".into()],
         });
+        // Those of the elastic group have booted after they were asked for.
+        let up_for = if elastic { (number - self.nodes * 9 / 10) as u64 * 1700 + 1425 } else { 86_400 };
+        let up_for = Duration::from_secs(up_for);
         let reason = match (slurm.is_drained(), is_down) {
             (true, _) => Some("bad fan, ticket 4711"),
             (_, true) => Some("Not responding"),
@@ -159,7 +162,7 @@ impl Fake {
             memory_mib: 257_000,
             reason: reason.map(String::from),
             reason_by: reason.map(|_| "root".into()),
-            booted: Some(at - Duration::from_secs(86_400)),
+            booted: Some(at - up_for),
             address: Some(format!("10.0.{}.{}", number / 250, number % 250 + 1)),
             image: Some("compute-2026-10-01".into()),
             instance: Some("active".into()),
