@@ -22,7 +22,7 @@ use crate::reconcile::Reconciler;
 use crate::rollout::Rollouts;
 use crate::store::Store;
 use crate::usage::Usage;
-use crate::window::Window;
+use crate::window::{QueueLengths, Window};
 
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
@@ -97,11 +97,14 @@ pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> 
         every: config.rollout_poll,
         stop: stop.clone(),
     }));
+    let queue = Arc::new(QueueLengths::default());
+    loops.spawn(queue.clone().count(slurm(), stop.clone()));
     let window = Window {
         store: store.clone(),
         slurm: slurm(),
         share: config.share.clone(),
         fleet: fleet_receiver.clone(),
+        queue,
         past: Mutex::default(),
         usage: usage.clone(),
     };

@@ -345,11 +345,22 @@ described! {
 }
 
 described! {
+    /// How long the queue was.
+    pub struct QueueLength {
+        pub time: Timestamp,
+        pub running: usize,
+        pub waiting: usize,
+    }
+}
+
+described! {
     /// Nodes that come and go with the queue.
     pub struct Elastic {
         pub groups: Vec<ElasticGroup>,
         /// Of the last day, newest first; 2,000 at most.
         pub requests: Vec<PowerRequest>,
+        /// Of every minute of the last day in which this kilnd has run, oldest first.
+        pub queue: Vec<QueueLength>,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_web::view::{Elastic, ElasticGroup, PowerRequest};
+use kiln_web::view::{Elastic, ElasticGroup, PowerRequest, QueueLength};
 use kiln_wire::FleetFile;
 
 use crate::error::Result;
@@ -11,7 +11,7 @@ use crate::store::{Request, Store, now};
 const DAY: Duration = Duration::from_secs(86_400);
 const MOST: usize = 2000;
 
-pub fn seen(store: &Store, file: &FleetFile) -> Result<Elastic> {
+pub fn seen(store: &Store, file: &FleetFile, queue: Vec<QueueLength>) -> Result<Elastic> {
     let records = store.failure_records()?;
     let groups = file.elastic.keys().map(|name| {
         let record = records.get(name);
@@ -37,5 +37,5 @@ pub fn seen(store: &Store, file: &FleetFile) -> Result<Elastic> {
         error: request.error,
     };
     let requests = store.power_requests_since(now() - DAY)?.into_iter().rev().take(MOST);
-    Ok(Elastic { groups: groups.collect(), requests: requests.map(request).collect() })
+    Ok(Elastic { groups: groups.collect(), requests: requests.map(request).collect(), queue })
 }

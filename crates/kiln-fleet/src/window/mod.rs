@@ -4,6 +4,7 @@ mod admission;
 mod elastic;
 mod figures;
 mod images;
+mod queue_lengths;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use crate::store::Store;
 use crate::usage::Usage;
 
 pub use admission::{add_token, login, remove_token, tokens};
+pub use queue_lengths::QueueLengths;
 
 /// How many events and rollouts are shown at once.
 const EVENTS: u32 = 300;
@@ -40,6 +42,7 @@ pub struct Window {
     pub slurm: Slurm,
     pub share: PathBuf,
     pub fleet: watch::Receiver<Option<Arc<Fleet>>>,
+    pub queue: Arc<QueueLengths>,
     /// Rollouts that are over, and change no more.
     pub past: Mutex<HashMap<RolloutId, Arc<RolloutReport>>>,
     pub usage: Arc<Usage>,
@@ -205,7 +208,7 @@ impl Cluster for Window {
     }
 
     fn elastic(&self) -> std::result::Result<Elastic, Problem> {
-        Ok(elastic::seen(&self.store, &self.fleet()?.file)?)
+        Ok(elastic::seen(&self.store, &self.fleet()?.file, self.queue.all())?)
     }
 
     fn rollout(&self, id: i64) -> std::result::Result<RolloutDetail, Problem> {

@@ -1,7 +1,9 @@
 //! What kilnd shows of a cluster, and what it lets somebody do.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use kiln_fleet::store::{NewRequest, RequestKind, now};
 use kiln_fleet::window::Window;
 use kiln_fleet::{Fleet, Store};
 use kiln_web::view::{Needs, NodeKind};
@@ -18,6 +20,7 @@ fn window(lab: &Lab) -> Window {
         slurm: lab.commands(),
         share: lab.path("share"),
         fleet: watch::channel(Some(Arc::new(fleet))).1,
+        queue: Arc::default(),
         past: Mutex::default(),
         usage: Arc::default(),
     }
@@ -63,4 +66,25 @@ async fn a_rollout_is_steered_by_somebody_with_a_name() {
     let figures = kiln_web::figures::text(&window.figures().await.unwrap());
     // There is no sdiag here.
     assert!(figures.contains("kiln_events_total 2\n") && !figures.contains("kiln_schedule"), "{figures}");
+}
+
+#[tokio::test]
+async fn nodes_that_come_and_go_are_shown() {
+    let lab = Lab::new();
+    lab.fleet_file("old", r#","elastic":{"g":{"places":[]}}"#);
+    let asked = NewRequest { jobs: Some("17".into()), ..NewRequest::new(RequestKind::Resume, "n-0", now()) };
+    lab.store.enqueue(&[asked, NewRequest::new(RequestKind::Reboot, "n-1", now())]).unwrap();
+    lab.store.pause_group("g", now() + Duration::from_secs(60), "no room").unwrap();
+    let seen = window(&lab).elastic().unwrap();
+    let group = &seen.groups[0];
+    assert_eq!((group.name.as_str(), group.nodes, group.problem.as_deref()), ("g", 3, Some("no room")));
+    assert!(group.paused_until.is_some());
+    // A reboot is no coming or going.
+    let [request] = &seen.requests[..] else { panic!("{:?}", seen.requests) };
+    assert_eq!(
+        (request.node.as_str(), request.group.as_str(), request.kind.as_str()),
+        ("n-0", "g", "resume")
+    );
+    assert_eq!((request.jobs.as_deref(), request.state.as_str()), (Some("17"), "queued"));
+    assert_eq!(seen.queue, []);
 }

@@ -10,7 +10,7 @@ use kiln_slurm::{QueuedJob, State};
 use kiln_web::auth::{self, Key, KeyKind};
 use kiln_web::figures::one;
 use kiln_web::view::{
-    Elastic, ElasticGroup, Event, Image, ImageDetail, Node, Package, PowerRequest, RolloutDetail,
+    Elastic, ElasticGroup, Event, Image, ImageDetail, Node, Package, PowerRequest, QueueLength, RolloutDetail,
 };
 use kiln_web::{
     Cluster, EventQuery, Figures, Look, Order, Problem, Records, finding, node_kind, rollout, rollout_nodes,
@@ -270,7 +270,12 @@ fn elastic(nodes: usize, at: Timestamp) -> Elastic {
         problem: Some("no valid host was found".into()),
         last_failure: Some(ago(120)),
     };
-    Elastic { groups: vec![group], requests: requests.collect() }
+    // It grows and shrinks twice in that time.
+    let queue = (0..144_usize).map(|number| {
+        let waiting = 40 - (number % 72).abs_diff(36);
+        QueueLength { time: ago((144 - number) * 600), running: 60, waiting }
+    });
+    Elastic { groups: vec![group], requests: requests.collect(), queue: queue.collect() }
 }
 
 fn queue(nodes: usize, at: Timestamp) -> Vec<QueuedJob> {

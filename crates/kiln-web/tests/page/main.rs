@@ -155,6 +155,7 @@ fn every_page_shows_what_it_is_for() {
     lab.turn("#/elastic", "Paused until");
     lab.browser.wait_text("s at the cloud, 35 s booting");
     lab.browser.wait_text("no valid host was found");
+    lab.browser.wait_text("between 4 and 40 in the last day");
     lab.keep("elastic");
     assert_eq!(lab.browser.complaints, [""; 0]);
 }
