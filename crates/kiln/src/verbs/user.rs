@@ -121,7 +121,7 @@ impl Add {
                 .hint("a user is in the file or in the directory, not in both");
         }
         if let Some(user) = spec.users.iter().find(|user| Some(user.uid) == self.uid) {
-            return Err(anyhow!("{} of the cluster file has the number {}", user.name, user.uid));
+            return Err(anyhow!("{} of the cluster file has the number {}", user.name, user.uid))
                 .exit(Exit::Usage);
         }
         let is_path = |c: char| c.is_ascii_alphanumeric() || "/-_.+".contains(c);
