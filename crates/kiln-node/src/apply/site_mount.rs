@@ -76,7 +76,8 @@ fn unit_of(target: &str, suffix: &str) -> String {
             '/' => "-".to_owned(),
             '.' if at == 0 => "\\x2e".to_owned(),
             c if c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '.') => c.to_string(),
-            c => c.to_string().bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
+            // Paths of a cluster file have no others.
+            c => format!("\\x{:02x}", u32::from(c)),
         })
         .collect();
     format!("{name}.{suffix}")

@@ -25,13 +25,16 @@ const SHORT: usize = 60;
 /// What is wrong with this node, in the words that a person can act on.
 pub fn problems(asked: &HealthCheck) -> Vec<String> {
     let mut parts: Vec<Part> = Vec::new();
-    for mount in asked.mounts.iter().cloned() {
+    for mount in &asked.mounts {
+        let mount = mount.clone();
         parts.push(Part::start(mount.path.clone(), move || mount_problem(&mount)));
     }
-    for path in asked.places.iter().cloned() {
+    for path in &asked.places {
+        let path = path.clone();
         parts.push(Part::start(path.clone(), move || place_problem(&path)));
     }
-    for line in asked.commands.iter().cloned() {
+    for line in &asked.commands {
+        let line = line.clone();
         parts.push(Part::start(shortened(&line), move || command_problem(&line)));
     }
     if asked.clock {

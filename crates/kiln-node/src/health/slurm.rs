@@ -48,9 +48,8 @@ fn step(node: &Node, problems: &[String]) -> Step {
 
 /// Slurm knows a node by its own name.
 fn node_name() -> String {
-    state::applied(Path::new("/"))
-        .map(|applied| applied.node)
-        .unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
+    let of_host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    state::applied(Path::new("/")).map_or_else(of_host, |applied| applied.node)
 }
 
 fn scontrol(words: &[&str]) -> Result<String, String> {

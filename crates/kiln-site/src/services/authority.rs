@@ -18,3 +18,18 @@ pub(super) fn pem<'a>(text: &'a str, label: &str) -> Vec<&'a str> {
     });
     parts.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_pem_are_found() {
+        let text = "names: a\n-----BEGIN PRIVATE KEY-----\nk\n-----END PRIVATE KEY-----\n-----BEGIN CERTIFICATE-----\n1\n-----END CERTIFICATE-----\n\
+                    -----BEGIN CERTIFICATE-----\n2\n-----END CERTIFICATE-----\n";
+        assert_eq!(pem(text, "PRIVATE KEY"), ["-----BEGIN PRIVATE KEY-----\nk\n-----END PRIVATE KEY-----\n"]);
+        let certificates = pem(text, "CERTIFICATE");
+        assert!(certificates.len() == 2 && certificates[1].contains("\n2\n"), "{certificates:?}");
+        assert!(pem("-----BEGIN CERTIFICATE-----\ncut", "CERTIFICATE").is_empty());
+    }
+}

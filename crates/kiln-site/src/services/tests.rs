@@ -216,7 +216,7 @@ fn only_images_of_files_that_ask_for_a_directory_have_its_software() {
     let client = "ldap-utils libnss-sss libpam-sss libsss-sudo sssd-ldap sssd-tools";
     assert_eq!(of(&plain, Role::Control), "");
     assert_eq!(of(&own, Role::Control), format!("389-ds-base {client}"));
-    assert_eq!(of(&own, Role::Compute), client);
+    assert_eq!(of(&own, Role::Login), client);
     assert_eq!(of(&site, Role::Control), client);
     assert!(!list(packages_of_clouds(debian(), &Role::ALL)).contains("sss"));
     let secrets = |spec: &Spec| {

@@ -77,12 +77,11 @@ fn dns(written: &SystemTable, findings: &mut Findings<'_>) -> Vec<IpAddr> {
     let list = written.dns.as_ref().map(|list| list.value.as_slice()).unwrap_or_default();
     let mut addresses = Vec::new();
     for server in list {
-        match server.value.parse() {
-            Ok(address) => addresses.push(address),
-            Err(_) => {
-                let message = format!("`{}` is not the address of a name server", server.value);
-                findings.error("bad-address", server.span.clone(), message).expected("e.g. \"192.0.2.53\"");
-            }
+        if let Ok(address) = server.value.parse() {
+            addresses.push(address);
+        } else {
+            let message = format!("`{}` is not the address of a name server", server.value);
+            findings.error("bad-address", server.span.clone(), message).expected("e.g. \"192.0.2.53\"");
         }
     }
     if let Some(fourth) = list.get(3) {

@@ -19,7 +19,9 @@ pub fn of_many_nodes(lab: &mut Lab) {
     let marks = |arguments: &[&str]| -> Vec<String> {
         let said = lab.kiln(&[&["logs"], arguments].concat());
         let marks = said.lines().filter(|line| line.contains("e2e-mark["));
-        marks.map(|line| format!("{} {}", line.split(':').next().unwrap(), &line[line.len() - 6..])).collect()
+        marks
+            .map(|line| format!("{} {}", line.split(':').next().unwrap_or_default(), &line[line.len() - 6..]))
+            .collect()
     };
     let all = ["standard-1 mark 0", "login-0 mark 1", "standard-0 mark 2", "standard-1 mark 3"];
     assert_eq!(marks(&["--since", "5m"]), all);

@@ -393,7 +393,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "maintenance",
         debian: "bookworm",
-        lane: "mixed",
+        lane: "site",
         scenarios: &[&[
             ("users, limits, a history, and a jump too far", maintenance::raise),
             ("jobs end before a maintenance upgrade", maintenance::jobs_end_first),
@@ -401,14 +401,14 @@ const SUITES: &[Suite] = &[
             ("back to the Slurm before a maintenance upgrade", maintenance::back),
         ]],
     },
-    Suite { name: "directory", debian: "bookworm", lane: "elastic", scenarios: &[DIRECTORY] },
-    Suite { name: "monitoring", debian: "bookworm", lane: "elastic", scenarios: &[MONITORING] },
-    Suite { name: "oracle", debian: "bookworm", lane: "elastic", scenarios: &[ORACLE] },
-    Suite { name: "readme", debian: "bookworm", lane: "mixed", scenarios: &[DOCUMENTS] },
-    Suite { name: "backup", debian: "bookworm", lane: "mixed", scenarios: &[BACKUP] },
+    Suite { name: "directory", debian: "bookworm", lane: "site", scenarios: &[DIRECTORY] },
+    Suite { name: "monitoring", debian: "bookworm", lane: "site", scenarios: &[MONITORING] },
+    Suite { name: "oracle", debian: "bookworm", lane: "site", scenarios: &[ORACLE] },
+    Suite { name: "readme", debian: "bookworm", lane: "site", scenarios: &[DOCUMENTS] },
+    Suite { name: "backup", debian: "bookworm", lane: "site", scenarios: &[BACKUP] },
     Suite { name: "pulp", debian: "trixie", lane: "mixed", scenarios: &[PULP] },
     Suite { name: "disk", debian: "bookworm", lane: "mixed", scenarios: &[DISK] },
-    Suite { name: "backup-lost", debian: "bookworm", lane: "mixed", scenarios: &[BACKUP_LOST] },
+    Suite { name: "backup-lost", debian: "bookworm", lane: "site", scenarios: &[BACKUP_LOST] },
     Suite { name: "el", debian: "bookworm", lane: "mixed", scenarios: &[EL] },
 ];
 

@@ -21,10 +21,9 @@ roles = ["compute"]
 required = true
 
 [[mount]]
-source = "/no/such/server"
+source = "server"
 path = "/gone"
-type = "none"
-options = ["bind"]
+type = "nosuchfs"
 roles = ["compute"]
 
 [system]
@@ -61,7 +60,7 @@ pub fn of_the_site(lab: &mut Lab) {
 
     // Jobs need it: slurmd does not start without it.
     lab.on("extra-0", &["systemctl", "stop", "slurmd.service", "software.mount"]);
-    let broken = SITE.replace("/usr/share/misc", "/no/such/directory");
+    let broken = SITE.replace("type = \"none\"\noptions = [\"bind\", \"ro\"]", "type = \"nosuchfs\"");
     lab.write_file(&format!("{file}{broken}"));
     let refused = lab.try_kiln(&["configure"]);
     let words = printed(&refused);
