@@ -72,7 +72,8 @@ pub fn jobs_end_first(lab: &mut Lab) {
     assert_eq!(code, Some(130), "{said}");
     assert!(said.contains("kiln upgrade --abort"), "{said}");
     assert!(reservation(lab).contains("kiln-upgrade"), "no other job starts");
-    let late = lab.submit("--output=/dev/null", "true");
+    // It does not end by itself between the end of the reservation and its own.
+    let late = lab.submit("--output=/dev/null", "sleep 600");
     wait("a job waits for the end of the reservation", || {
         lab.job(&late, "Reason").contains("ReqNodeNotAvail") || lab.job(&late, "Reason").contains("Reserv")
     });

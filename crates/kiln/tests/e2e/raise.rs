@@ -49,6 +49,10 @@ fn serves_jobs(lab: &mut Lab) {
 }
 
 pub fn up_again(lab: &mut Lab) {
+    // A node that came for a job may be about to go.
+    wait("nodes that come and go are gone", || {
+        !lab.hosts().iter().any(|host| host["group"] == "compute.burst" && !host["instance_id"].is_null())
+    });
     let before = lab.json(&["inventory"]);
     let again = lab.json(&["up"]);
     assert_eq!(again["plan"]["actions"].as_array().map(Vec::len), Some(0), "{}", again["plan"]);
