@@ -311,7 +311,7 @@ pub fn software(lab: &mut Lab) {
         .map(|ancestor| format!("{} {}", ancestor["image"].as_str().unwrap_or("?"), ancestor["software"]))
         .collect();
     let wanted = [
-        format!("{middle} [\"compute\",\"tools\",\"directory\"]"),
+        format!("{middle} [\"compute\",\"tools\",\"sssd\"]"),
         format!("{bottom} [\"login\"]"),
         format!("debian-{suite} null"),
     ];
