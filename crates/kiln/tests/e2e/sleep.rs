@@ -45,6 +45,12 @@ fn refused(lab: &Lab, arguments: &[&str], because: &str) {
 
 /// Fixed nodes, one of which an administrator has drained, elastic ones, and one of those that is to stay up.
 pub fn night(lab: &mut Lab) {
+    // Of the scenario before.
+    let is_there = || instances().iter().any(|(name, ..)| name == "burst-3");
+    if is_there() {
+        lab.on("control", &["scontrol", "update", "nodename=burst-3", "state=power_down"]);
+        wait("burst-3 is gone", || !is_there());
+    }
     lab.on("control", &["scontrol", "update", "nodename=standard-1", "state=drain", "reason=bad fan"]);
     lab.as_user("login-0", "rm -f may-sleep");
     let burst = lab.submit("--partition=burst --nodelist=burst-0 --output=/dev/null", "true");
