@@ -88,6 +88,8 @@ pub fn sources(lab: &mut Lab) {
         repository.address
     );
     with_tables(lab, &tables);
+    // What others are built upon, if no suite before has built it.
+    lab.kiln(&["image", "build", "default"]);
     let before = lab.json(&["image", "list"]);
     let refused = lab.try_kiln(&["image", "build", "site"]);
     let words = printed(&refused);
@@ -99,9 +101,7 @@ pub fn sources(lab: &mut Lab) {
     // Each with its time, in this order.
     let steps = "create, boot, ssh, kiln, sources, update, users, install, hold, services, clean, shut down, image, \
                  properties, delete";
-    // The image that it is built upon may have been missing, and told its times before.
-    let times =
-        said.lines().filter_map(|line| Some(line.split_once("built in ")?.1)).next_back().expect("times");
+    let times = said.lines().find_map(|line| Some(line.split_once("built in ")?.1)).expect("times");
     let (_, times) = times.split_once(": ").expect("a total first");
     let step = |text: &str| {
         let (step, time) = text.rsplit_once(' ').expect("a time");
