@@ -104,9 +104,10 @@ function confirmed(title, text, label) {
   setText(document.getElementById('confirm-title'), title);
   setText(document.getElementById('confirm-text'), text);
   setText(document.getElementById('confirm-yes'), label);
-  dialog.returnValue = 'no';
   dialog.showModal();
+  // Answers are taken as they are given. A dialog tells that it was closed only later, when the next question may be open.
   return new Promise((done) => {
-    dialog.addEventListener('close', () => done(dialog.returnValue === 'yes'), { once: true });
+    dialog.querySelector('form').onsubmit = (event) => done(event.submitter?.value === 'yes');
+    dialog.oncancel = () => done(false);
   });
 }

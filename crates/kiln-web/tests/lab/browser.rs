@@ -21,7 +21,7 @@ pub struct Browser {
 }
 
 /// Longer than any page here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Browser {
     pub fn start() -> Browser {

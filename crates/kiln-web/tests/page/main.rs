@@ -191,7 +191,12 @@ fn an_operator_pauses_and_resumes_a_rollout_by_hand() {
     // The first button, which has the focus, changes nothing.
     lab.browser.press("Enter");
     lab.browser.wait("the question is gone", "!document.getElementById('confirm').open");
+    // Nor is the next question answered by the end of the one before, however quickly it is asked.
     lab.browser.click("#order-pause");
+    lab.browser.wait_text("Pause rollout 7?");
+    lab.browser.ask(
+        "document.querySelector('#confirm [value=no]').click(); document.getElementById('order-pause').click()",
+    );
     lab.browser.click("#confirm-yes");
     lab.browser.wait_text("paused: nothing new begins until it is resumed");
     lab.keep("rollout-paused");
