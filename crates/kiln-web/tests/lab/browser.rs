@@ -62,6 +62,10 @@ impl Browser {
     }
 
     fn order(&mut self, method: &str, params: &Value) -> Value {
+        self.try_order(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    fn try_order(&mut self, method: &str, params: &Value) -> Result<Value, Value> {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": params });
         if let Some(session) = &self.session {
@@ -74,8 +78,8 @@ impl Browser {
             assert!(!bytes.is_empty(), "chromium has ended");
             let answer: Value = serde_json::from_slice(&bytes[..bytes.len() - 1]).expect("JSON");
             if answer["id"] == self.last {
-                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
-                return answer["result"].clone();
+                let error = &answer["error"];
+                return if error.is_null() { Ok(answer["result"].clone()) } else { Err(error.clone()) };
             }
             self.note(&answer);
         }
@@ -113,7 +117,8 @@ impl Browser {
         let start = Instant::now();
         loop {
             let params = json!({ "expression": format!("Boolean({expression})"), "returnByValue": true });
-            if self.order("Runtime.evaluate", &params)["result"]["value"] == true {
+            // A page that is left meanwhile gives no answer.
+            if self.try_order("Runtime.evaluate", &params).is_ok_and(|a| a["result"]["value"] == true) {
                 return;
             }
             let is_late = start.elapsed() > PATIENCE;

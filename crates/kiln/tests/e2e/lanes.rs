@@ -31,7 +31,6 @@ pub fn run<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
     let neighbour = cloud_root().join(NEIGHBOUR);
     let before = leftovers::look_beside(&neighbour);
     known.push(neighbour.clone());
-    images::share(&[cloud_root().join("bookworm")], &neighbour);
     let running: BTreeMap<&str, AtomicBool> =
         lanes.keys().map(|lane| (*lane, AtomicBool::new(true))).collect();
     let run_lane = |name: &str, suites: &[&str]| {
