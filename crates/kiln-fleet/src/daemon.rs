@@ -22,7 +22,7 @@ use crate::reconcile::Reconciler;
 use crate::rollout::Rollouts;
 use crate::store::Store;
 use crate::usage::Usage;
-use crate::window::{QueueLengths, Window};
+use crate::window::{QueueLengths, SlurmPages, Window};
 
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
@@ -107,6 +107,7 @@ pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> 
         queue,
         past: Mutex::default(),
         usage: usage.clone(),
+        pages: SlurmPages::default(),
     };
     loops.spawn(kiln_web::serve(Arc::new(window), config.port, stop.clone()));
     loops.spawn(control_loop().run(Reconciler::new(

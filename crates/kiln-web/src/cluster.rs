@@ -1,6 +1,7 @@
 //! What is shown: kilnd implements it, and so do the tests.
 
 use jiff::Timestamp;
+use kiln_slurm::{History, HistoryQuery, PastJob, Sharing, SlurmRules, Statistics};
 use kiln_wire::health::NodeDossier;
 
 use crate::auth::{Key, KeyKind};
@@ -92,6 +93,26 @@ pub trait Cluster: Send + Sync + 'static {
 
     /// Newest first.
     fn events(&self, query: &EventQuery) -> Result<Vec<Event>, Problem>;
+
+    /// Asks the accounting, which may be large: jobs that were there since a moment, newest first.
+    fn history(
+        &self,
+        query: &HistoryQuery,
+        since: Timestamp,
+        most: usize,
+    ) -> impl Future<Output = Result<History, Problem>> + Send;
+
+    /// Asks the accounting about one job, or all members or parts of one.
+    fn past_jobs(&self, id: &str, most: usize) -> impl Future<Output = Result<Vec<PastJob>, Problem>> + Send;
+
+    /// Asks Slurm which cores, memory and devices of a node are whose.
+    fn sharing(&self, node: &str) -> impl Future<Output = Result<Sharing, Problem>> + Send;
+
+    /// Asks Slurm for QOS, reservations and licences.
+    fn rules(&self) -> impl Future<Output = Result<SlurmRules, Problem>> + Send;
+
+    /// Asks slurmctld how it does.
+    fn statistics(&self) -> impl Future<Output = Result<Statistics, Problem>> + Send;
 
     /// For `/metrics`, beside those of what is shown; may take seconds.
     fn figures(&self) -> impl Future<Output = Result<Vec<Figures>, Problem>> + Send;

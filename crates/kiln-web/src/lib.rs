@@ -22,15 +22,20 @@ mod describe;
 mod fake;
 pub mod figures;
 mod hub;
+mod job_answers;
+pub mod limits;
 mod metrics;
 mod openapi;
 mod parameters;
+pub mod past;
 mod picture;
 mod reading;
 #[cfg(test)]
 mod router_tests;
 mod routes;
+pub mod scheduler;
 mod server;
+pub mod shares;
 mod stream;
 pub mod view;
 

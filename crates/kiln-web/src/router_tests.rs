@@ -111,6 +111,7 @@ fn asked(path: &str) -> String {
     path.replace("images/{name}", "images/compute-2026-11-01")
         .replace("{name}", "node-0001")
         .replace("{id}", "7")
+        .replace("{job}", "4998")
 }
 
 fn method(method: Method) -> HttpMethod {

@@ -18,7 +18,11 @@ use crate::auth::{Attempts, Caller};
 use crate::cluster::{Cluster, Problem};
 use crate::describe::{Described, Schemas};
 use crate::hub::Hub;
-use crate::metrics;
+use crate::limits::Allowances;
+use crate::past::{History, JobDetail};
+use crate::scheduler::Scheduler;
+use crate::shares::NodeShares;
+use crate::{job_answers, metrics};
 use crate::view::{
     Change, Elastic, Event, Failure, Image, ImageDetail, Job, Login, Node, NodeDetail, Overview, Rollout,
     RolloutDetail, Session, Target,
@@ -102,6 +106,13 @@ pub const QUESTIONS: &[Question] = &[
     },
     ask(Method::Get, "/api/v1/nodes/{name}", VIEWER, "One node, with its life and what Kiln does about it")
         .json(NodeDetail::schema),
+    ask(
+        Method::Get,
+        "/api/v1/nodes/{name}/shares",
+        VIEWER,
+        "Which cores, memory and devices of a node are which job's",
+    )
+    .json(NodeShares::schema),
     Question {
         query: &[
             ("partition", "Only jobs of this partition"),
@@ -111,6 +122,37 @@ pub const QUESTIONS: &[Question] = &[
         ..ask(Method::Get, "/api/v1/jobs", VIEWER, "The queue, with why each job waits")
             .json(Vec::<Job>::schema)
     },
+    ask(
+        Method::Get,
+        "/api/v1/jobs/{job}",
+        VIEWER,
+        "One job, such as `17` or `17_3`: what the queue and the accounting have of it, and what it used",
+    )
+    .json(JobDetail::schema),
+    Question {
+        query: &[
+            ("user", "Only jobs of this user"),
+            ("account", "Only jobs of this account"),
+            ("partition", "Only jobs of this partition"),
+            ("state", "Only jobs in this state, in Slurm's words"),
+            (
+                "since",
+                "Only jobs that ended since then or are not over: a time, or a span such as `6h` or `7d`; a day if not given, a month at most",
+            ),
+            ("most", "At most so many; 200 if not given, 1000 at most"),
+        ],
+        ..ask(Method::Get, "/api/v1/history", VIEWER, "Jobs that the accounting has, newest first")
+            .json(History::schema)
+    },
+    ask(Method::Get, "/api/v1/limits", VIEWER, "QOS, reservations and licences, and how much of them is in use")
+        .json(Allowances::schema),
+    ask(
+        Method::Get,
+        "/api/v1/scheduler",
+        VIEWER,
+        "Slurm's figures about itself, with what they mean and whether they are fine",
+    )
+    .json(Scheduler::schema),
     ask(Method::Get, "/api/v1/rollouts", VIEWER, "Rollouts, newest first").json(Vec::<Rollout>::schema),
     ask(Method::Get, "/api/v1/rollouts/{id}", VIEWER, "One rollout, with its nodes")
         .json(RolloutDetail::schema),
@@ -195,7 +237,12 @@ fn handler<C: Cluster>(question: &Question) -> Option<Handler<C>> {
         "/api/v1/overview" => get(answers::overview::<C>),
         "/api/v1/nodes" => get(answers::nodes::<C>),
         "/api/v1/nodes/{name}" => get(answers::node::<C>),
+        "/api/v1/nodes/{name}/shares" => get(job_answers::shares::<C>),
         "/api/v1/jobs" => get(answers::jobs::<C>),
+        "/api/v1/jobs/{job}" => get(job_answers::job::<C>),
+        "/api/v1/history" => get(job_answers::history::<C>),
+        "/api/v1/limits" => get(job_answers::limits::<C>),
+        "/api/v1/scheduler" => get(job_answers::statistics::<C>),
         "/api/v1/rollouts" => get(answers::rollouts::<C>),
         "/api/v1/rollouts/{id}" => get(answers::rollout::<C>),
         "/api/v1/rollouts/{id}/pause" => post(answers::pause::<C>),

@@ -5,6 +5,8 @@ mod elastic;
 mod figures;
 mod images;
 mod queue_lengths;
+mod recent;
+mod slurm_pages;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kiln_slurm::Slurm;
+use kiln_slurm::{History, HistoryQuery, PastJob, Sharing, Slurm, SlurmRules, Statistics};
 use kiln_web::auth::{Key, KeyKind};
 use kiln_web::view::{Elastic, Event, Finding, ImageDetail, Node, RolloutDetail, Severity};
 use kiln_web::{Cluster, EventQuery, Figures, Look, Order, Problem, Records};
@@ -30,6 +32,7 @@ use crate::usage::Usage;
 
 pub use admission::{add_token, login, remove_token, tokens};
 pub use queue_lengths::QueueLengths;
+pub use slurm_pages::SlurmPages;
 
 /// How many events and rollouts are shown at once.
 const EVENTS: u32 = 300;
@@ -46,6 +49,7 @@ pub struct Window {
     /// Rollouts that are over, and change no more.
     pub past: Mutex<HashMap<RolloutId, Arc<RolloutReport>>>,
     pub usage: Arc<Usage>,
+    pub pages: SlurmPages,
 }
 
 impl From<Error> for Problem {
@@ -235,6 +239,31 @@ impl Cluster for Window {
         let since = query.since.unwrap_or(Timestamp::UNIX_EPOCH);
         let events = self.store.numbered_events(query.node.as_deref(), since, query.before, query.most)?;
         Ok(events.into_iter().map(event).collect())
+    }
+
+    async fn history(
+        &self,
+        query: &HistoryQuery,
+        since: Timestamp,
+        most: usize,
+    ) -> std::result::Result<History, Problem> {
+        self.pages.history(&self.slurm, query, since, most).await
+    }
+
+    async fn past_jobs(&self, id: &str, most: usize) -> std::result::Result<Vec<PastJob>, Problem> {
+        self.pages.past_jobs(&self.slurm, id, most).await
+    }
+
+    async fn sharing(&self, node: &str) -> std::result::Result<Sharing, Problem> {
+        self.pages.sharing(&self.slurm, node).await
+    }
+
+    async fn rules(&self) -> std::result::Result<SlurmRules, Problem> {
+        self.pages.rules(&self.slurm).await
+    }
+
+    async fn statistics(&self) -> std::result::Result<Statistics, Problem> {
+        self.pages.statistics(&self.slurm).await
     }
 
     async fn figures(&self) -> std::result::Result<Vec<Figures>, Problem> {

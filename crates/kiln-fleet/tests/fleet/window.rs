@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kiln_fleet::store::{NewRequest, RequestKind, now};
-use kiln_fleet::window::Window;
+use kiln_fleet::window::{SlurmPages, Window};
 use kiln_fleet::{Fleet, Store};
 use kiln_web::view::{Needs, NodeKind};
 use kiln_web::{Cluster as _, EventQuery, Order, Problem};
@@ -23,6 +23,7 @@ fn window(lab: &Lab) -> Window {
         queue: Arc::default(),
         past: Mutex::default(),
         usage: Arc::default(),
+        pages: SlurmPages::default(),
     }
 }
 

@@ -1,7 +1,9 @@
 //! Slurm's commands, as Kiln needs them. Arguments only, never a shell; programs by absolute path.
 
+mod history;
 mod jobs;
 mod licenses;
+mod limits;
 mod nodes;
 mod statistics;
 
@@ -9,12 +11,14 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 
 use crate::error::{Error, Result};
 use crate::node::SLURM_USER;
 use crate::release::Release;
 
+pub use history::History;
 pub use jobs::Submission;
 pub use licenses::LicenseUse;
 
@@ -23,6 +27,13 @@ pub struct Slurm {
     programs: PathBuf,
     /// Who Slurm's commands are run as, if not as whoever calls them.
     user: Option<&'static str>,
+}
+
+/// How long a command may take, and how much of what it prints is read.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    time: Duration,
+    bytes: u64,
 }
 
 /// slurmctld itself gives up after `MessageTimeout`, several times over.
@@ -67,6 +78,47 @@ impl Slurm {
         }
     }
 
+    /// Ends the command when its time is over; what it prints beyond the bounds is not read. And whether that was all.
+    async fn call_within(&self, program: &str, arguments: &[&str], bounds: Bounds) -> Result<(String, bool)> {
+        let path = self.programs.join(program);
+        let mut command = match self.user {
+            None => Command::new(path),
+            Some(user) => {
+                let mut command = self.setpriv(user, user);
+                // Only its own user can end it.
+                let seconds = bounds.time.as_secs().to_string();
+                command.arg("--clear-groups").arg("--").arg(self.programs.join("timeout"));
+                command.args(["--kill-after=5", &seconds]).arg(path);
+                command
+            }
+        };
+        prepare(&mut command, arguments);
+        let failed = |source| Error::NotRun { program: program.into(), source };
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(failed)?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let reading = async {
+            let (text, said) = tokio::join!(read(stdout, bounds.bytes), read(stderr, MOST_SAID));
+            let (text, said) = (text?, said?);
+            // One that is not read to its end ends by itself when it writes more.
+            if text.len() as u64 > bounds.bytes {
+                return Ok((None, text, said));
+            }
+            Ok((Some(child.wait().await?), text, said))
+        };
+        let late = || Error::no_answer(program, bounds.time);
+        let (status, mut text, said) = match tokio::time::timeout(bounds.time + GRACE, reading).await {
+            Ok(outcome) => outcome.map_err(failed)?,
+            Err(_) => return Err(late()),
+        };
+        match status {
+            Some(status) if status.code() == Some(TIMED_OUT) => return Err(late()),
+            Some(status) if !status.success() => return Err(Error::from_exit(program, status, &said)),
+            _ => {}
+        }
+        text.truncate(usize::try_from(bounds.bytes).unwrap_or(usize::MAX));
+        Ok((String::from_utf8_lossy(&text).into_owned(), status.is_some()))
+    }
+
     /// As a user of the cluster, with the user's own groups and environment.
     async fn call_as(&self, user: &str, program: &str, arguments: &[&str]) -> Result<String> {
         let group = run("id", Command::new(self.programs.join("id")), &["--group", user]).await?;
@@ -86,7 +138,23 @@ impl Slurm {
     }
 }
 
-async fn run(program: &str, mut command: Command, arguments: &[&str]) -> Result<String> {
+/// What `timeout` exits with when the time was over.
+const TIMED_OUT: i32 = 124;
+/// How long it is waited for `timeout` itself.
+const GRACE: Duration = Duration::from_secs(10);
+/// How much of a command's complaints is read.
+const MOST_SAID: u64 = 64 << 10;
+
+/// One byte more than `most` shows that there was more.
+async fn read(stream: Option<impl AsyncRead + Unpin>, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        stream.take(most + 1).read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
+}
+
+fn prepare(command: &mut Command, arguments: &[&str]) {
     command
         .args(arguments)
         .stdin(Stdio::null())
@@ -99,6 +167,10 @@ async fn run(program: &str, mut command: Command, arguments: &[&str]) -> Result<
     if let Some(conf) = std::env::var_os("SLURM_CONF") {
         command.env("SLURM_CONF", conf);
     }
+}
+
+async fn run(program: &str, mut command: Command, arguments: &[&str]) -> Result<String> {
+    prepare(&mut command, arguments);
     let output = match tokio::time::timeout(TIMEOUT, command.output()).await {
         Ok(Ok(output)) => output,
         Ok(Err(source)) => return Err(Error::NotRun { program: program.into(), source }),

@@ -1,12 +1,17 @@
 //! A cluster that is not there: any number of nodes, a queue, a rollout that goes on while somebody looks.
 
+#[path = "fake_jobs.rs"]
+mod jobs;
+
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kiln_slurm::{QueuedJob, State};
+use kiln_slurm::{
+    History, HistoryQuery, PastJob, QueuedJob, Sharing, SlurmRules, State, Statistics,
+};
 use kiln_web::auth::{self, Key, KeyKind};
 use kiln_web::figures::one;
 use kiln_web::view::{
@@ -29,6 +34,8 @@ pub struct Fake {
     keys: Mutex<HashMap<String, Key>>,
     events: Mutex<Vec<Event>>,
     rollout: Mutex<Rollout>,
+    /// The accounting does not answer.
+    no_accounting: AtomicBool,
 }
 
 /// Slurm's states, by what remains of the node's number.
@@ -81,6 +88,7 @@ impl Fake {
             keys: Mutex::default(),
             events: Mutex::default(),
             rollout: Mutex::new(rollout),
+            no_accounting: AtomicBool::new(false),
         };
         fake.put("", "rollout 7", &format!("{} nodes", nodes.min(40)), "started");
         fake.put(&name(0), "reboot", "asked by Slurm", "rebuilt to compute-2026-11-01");
@@ -90,6 +98,16 @@ impl Fake {
     /// For people who work on the dashboard.
     pub fn lively(nodes: usize) -> Fake {
         Fake { lively: true, ..Fake::new(nodes) }
+    }
+
+    pub fn lose_accounting(&self) {
+        self.no_accounting.store(true, Ordering::Relaxed);
+    }
+
+    fn accounting(&self) -> Result<(), Problem> {
+        let lost = self.no_accounting.load(Ordering::Relaxed);
+        let words = "sacct: Problem talking to the database: Connection refused";
+        if lost { Err(Problem::Unavailable(words.into())) } else { Ok(()) }
     }
 
     pub fn looks(&self) -> usize {
@@ -428,6 +446,30 @@ impl Cluster for Fake {
                 && query.before.is_none_or(|before| event.id < before)
         });
         Ok(wanted.take(query.most as usize).cloned().collect())
+    }
+
+    async fn history(&self, query: &HistoryQuery, since: Timestamp, most: usize) -> Result<History, Problem> {
+        self.accounting()?;
+        Ok(jobs::history(query, since, most))
+    }
+
+    async fn past_jobs(&self, id: &str, _most: usize) -> Result<Vec<PastJob>, Problem> {
+        self.accounting()?;
+        Ok(jobs::past_jobs(id))
+    }
+
+    async fn sharing(&self, node: &str) -> Result<Sharing, Problem> {
+        let found = self.seen().0.nodes.into_iter().find(|n| n.name == node);
+        let found = found.ok_or_else(|| Problem::Unknown(format!("{node} is not there")))?;
+        Ok(jobs::sharing(found.cpus_allocated, found.cpus, found.memory_mib))
+    }
+
+    async fn rules(&self) -> Result<SlurmRules, Problem> {
+        Ok(jobs::rules())
+    }
+
+    async fn statistics(&self) -> Result<Statistics, Problem> {
+        Ok(jobs::statistics())
     }
 
     async fn figures(&self) -> Result<Vec<Figures>, Problem> {
