@@ -44,13 +44,22 @@ fn cancelled(record: &Record) -> String {
 fn failed(exit: ExitCode) -> String {
     let ExitCode { code, signal } = exit;
     match (code, signal) {
-        (0, 0) => "Slurm calls it failed, though its script reported success: one of its steps may have failed.".into(),
+        (0, 0) => {
+            "Slurm calls it failed, though its script reported success: one of its steps may have failed."
+                .into()
+        }
         (0, signal) => format!("It was ended by signal {}.", signal_words(signal)),
         (126, _) => "Its exit code is 126: a command of its script is not executable.".into(),
-        (127, _) => "Its exit code is 127: a command of its script was not found. A module may not have been loaded.".into(),
+        (127, _) => {
+            "Its exit code is 127: a command of its script was not found. A module may not have been loaded."
+                .into()
+        }
         // The shell adds 128 to the signal that ended a command.
         (code @ 129..=192, _) => {
-            format!("Its exit code is {code}: a command of its script was ended by signal {}.", signal_words(code - 128))
+            format!(
+                "Its exit code is {code}: a command of its script was ended by signal {}.",
+                signal_words(code - 128)
+            )
         }
         (code, _) => format!("Its script reported failure with exit code {code}. What it printed says why."),
     }
@@ -80,11 +89,8 @@ mod tests {
     use super::*;
 
     fn said(state: &str, code: u16, signal: u16) -> String {
-        let record = Record {
-            state: state.into(),
-            exit: Some(ExitCode { code, signal }),
-            ..Record::default()
-        };
+        let record =
+            Record { state: state.into(), exit: Some(ExitCode { code, signal }), ..Record::default() };
         how(&record).unwrap_or_default()
     }
 
@@ -118,6 +124,9 @@ mod tests {
             started: Some(jiff::Timestamp::UNIX_EPOCH),
             ..Record::default()
         };
-        assert_eq!(how(&record).as_deref(), Some("It was cancelled by the user with the number 2001 while it ran."));
+        assert_eq!(
+            how(&record).as_deref(),
+            Some("It was cancelled by the user with the number 2001 while it ran.")
+        );
     }
 }

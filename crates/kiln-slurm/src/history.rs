@@ -63,7 +63,9 @@ impl TimeLimit {
         match text.to_ascii_lowercase().as_str() {
             "unlimited" | "infinite" => TimeLimit::Unlimited,
             "partition_limit" => TimeLimit::Partition,
-            text => text.parse().map_or(TimeLimit::Unknown, |minutes: u64| TimeLimit::Seconds(minutes * 60)),
+            text => text
+                .parse()
+                .map_or(TimeLimit::Unknown, |minutes: u64| TimeLimit::Seconds(minutes.saturating_mul(60))),
         }
     }
 }
@@ -187,9 +189,16 @@ impl Record {
                 .filter(|size| *size > 0),
             gpus: gpus.and_then(|count| count.parse().ok()),
             cpu_time: milliseconds(cpu_time),
-            memory_used: on(used, "mem").or_else(|| Some(bytes(rss, 1)? * tasks)).filter(|size| *size > 0),
+            memory_used: on(used, "mem")
+                .or_else(|| Some(bytes(rss, 1)?.saturating_mul(tasks)))
+                .filter(|size| *size > 0),
             nodelist: if nodelist == "None assigned" { String::new() } else { nodelist.into() },
         })
+    }
+
+    /// Milliseconds: its cores times the time that it ran.
+    pub fn had(&self) -> u64 {
+        u64::from(self.cpus).saturating_mul(self.elapsed).saturating_mul(1000)
     }
 
     /// The number before all that tells members and parts apart.
@@ -212,10 +221,10 @@ fn exit_code(text: &str) -> Option<ExitCode> {
 /// Up to 20.11 it is told of each node (`4Gn`) or each core (`4Gc`).
 fn asked_memory(text: &str, nodes: u32, cpus: u32) -> Option<u64> {
     if let Some(each) = text.strip_suffix('n') {
-        return Some(bytes(each, 1 << 20)? * u64::from(nodes));
+        return Some(bytes(each, 1 << 20)?.saturating_mul(nodes.into()));
     }
     if let Some(each) = text.strip_suffix('c') {
-        return Some(bytes(each, 1 << 20)? * u64::from(cpus));
+        return Some(bytes(each, 1 << 20)?.saturating_mul(cpus.into()));
     }
     bytes(text, 1 << 20)
 }
@@ -249,7 +258,7 @@ impl PastJob {
 
     pub fn efficiency(&self) -> Efficiency {
         let record = &self.record;
-        let had = u64::from(record.cpus) * record.elapsed * 1000;
+        let had = record.had();
         let limit = match record.limit {
             TimeLimit::Seconds(seconds) => Some(seconds),
             _ => None,

@@ -22,13 +22,21 @@ fn a_history_is_read() {
         };
         assert_eq!(named("fails").exit, Some(ExitCode { code: 3, signal: 0 }), "{release}");
         assert_eq!(named("segv").exit, Some(ExitCode { code: 0, signal: 11 }), "{release}");
-        assert_eq!((named("burner").gpus, named("burner").limit), (Some(1), TimeLimit::Seconds(600)), "{release}");
+        assert_eq!(
+            (named("burner").gpus, named("burner").limit),
+            (Some(1), TimeLimit::Seconds(600)),
+            "{release}"
+        );
         assert_eq!(named("forever").limit, TimeLimit::Unlimited, "{release}");
         assert_eq!(named("waits").limit, TimeLimit::Partition, "{release}");
         assert_eq!((named("waits").started, named("waits").nodelist.as_str()), (None, ""), "{release}");
         assert_eq!(named("wide").memory_requested, Some(400 << 20), "{release}");
         let gone = named("gone");
-        assert_eq!((gone.state.as_str(), gone.cancelled_by.as_deref()), ("CANCELLED", Some("2001")), "{release}");
+        assert_eq!(
+            (gone.state.as_str(), gone.cancelled_by.as_deref()),
+            ("CANCELLED", Some("2001")),
+            "{release}"
+        );
         assert_eq!(named("sweep").job.split('_').nth(1), Some("[10-20]"), "{release}");
         // Names are any text of a user's, and make no rows of their own.
         assert_eq!(named("pipe|name").user, "demo", "{release}");
@@ -48,8 +56,14 @@ fn a_job_and_its_steps_are_read() {
         let steps: Vec<&str> = job.steps.iter().filter_map(|step| step.step.as_deref()).collect();
         assert_eq!(steps, ["batch", "0"], "{release}");
         let efficiency = job.efficiency();
-        assert!(efficiency.cpu.is_some_and(|percent| (10..=100).contains(&percent)), "{release}: {efficiency:?}");
-        assert!(efficiency.time.is_some_and(|percent| (3..=20).contains(&percent)), "{release}: {efficiency:?}");
+        assert!(
+            efficiency.cpu.is_some_and(|percent| (10..=100).contains(&percent)),
+            "{release}: {efficiency:?}"
+        );
+        assert!(
+            efficiency.time.is_some_and(|percent| (3..=20).contains(&percent)),
+            "{release}: {efficiency:?}"
+        );
     }
 }
 
@@ -112,7 +126,8 @@ fn memory_of_older_releases_is_of_each_node_or_core() {
 
 #[test]
 fn only_jobs_in_the_state_that_was_asked_for_are_shown() {
-    let query = HistoryQuery { state: Some("FAILED".into()), user: Some("ann".into()), ..HistoryQuery::default() };
+    let query =
+        HistoryQuery { state: Some("FAILED".into()), user: Some("ann".into()), ..HistoryQuery::default() };
     let arguments = query.arguments(Timestamp::UNIX_EPOCH, "2026-11-17T12:00:00Z".parse().unwrap());
     assert_eq!(
         arguments,
@@ -126,5 +141,9 @@ fn only_jobs_in_the_state_that_was_asked_for_are_shown() {
     );
     let state = |word: &str| Record { state: word.into(), ..Record::default() };
     assert!(query.takes(&state("FAILED")) && !query.takes(&state("COMPLETED")));
-    assert!(HistoryQuery::default().arguments(Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH).contains(&"--allusers".into()));
+    assert!(
+        HistoryQuery::default()
+            .arguments(Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH)
+            .contains(&"--allusers".into())
+    );
 }

@@ -22,7 +22,9 @@ mod statistics;
 
 pub use command::{History, LicenseUse, Slurm, Submission};
 pub use error::{Error, Result};
-pub use history::{Efficiency, ExitCode, HistoryQuery, PastJob, Record, TimeLimit, base, parse as parse_history};
+pub use history::{
+    Efficiency, ExitCode, HistoryQuery, PastJob, Record, TimeLimit, base, parse as parse_history,
+};
 pub use job::{Job, JobOnNodes, JobState, parse_sacct, parse_squeue};
 pub use node::{
     BOOT_TIME_ROUNDING, Base, Flag, Flags, LEAVES, Node, REASON, State, UNHEALTHY, one_line, parse_node,
@@ -30,6 +32,8 @@ pub use node::{
 };
 pub use queue::QueuedJob;
 pub use release::{ParseReleaseError, RebootHook, Release};
-pub use rules::{License, Qos, QosLimit, Reservation, Scope, SlurmRules, add_each, licenses, qos, reservations};
+pub use rules::{
+    License, Qos, QosLimit, Reservation, Scope, SlurmRules, add_each, licenses, qos, reservations,
+};
 pub use sharing::{Devices, Share, Sharing, share};
 pub use statistics::{Section, Statistics};

@@ -166,7 +166,7 @@ fn one_qos(line: &str) -> Option<Qos> {
             None if key.starts_with("Grp") => Scope::Whole,
             None => Scope::Job,
         };
-        qos.limits.extend(limits(scope, key, value));
+        qos.limits.extend(limits(&scope, key, value));
     }
     Some(qos)
 }
@@ -182,7 +182,7 @@ fn used(value: &str) -> &str {
 }
 
 /// Those that are set: of one number, or of a list of resources.
-fn limits(scope: Scope, key: &str, value: &str) -> Vec<QosLimit> {
+fn limits(scope: &Scope, key: &str, value: &str) -> Vec<QosLimit> {
     let one = |resource: Option<&str>, value: &str| {
         let limit = value.split('(').next().unwrap_or_default();
         let is_set = !limit.is_empty() && limit != "N" && limit != "NONE";
@@ -221,7 +221,7 @@ pub fn add_each(qos: &mut [Qos], lines: &str) {
         let Some(qos) = qos.iter_mut().find(|qos| qos.name == name) else { continue };
         for ((key, is_users), value) in EACH.iter().zip(values) {
             let scope = if *is_users { Scope::EachUser } else { Scope::EachAccount };
-            qos.limits.extend(limits(scope, key, value));
+            qos.limits.extend(limits(&scope, key, value));
         }
     }
 }
@@ -232,18 +232,25 @@ mod tests {
 
     #[test]
     fn limits_and_their_use_are_read() {
-        for (release, text) in
-            [("24.11", include_str!("captured/24.11-qos.txt")), ("22.05", include_str!("captured/22.05-qos.txt"))]
-        {
+        for (release, text) in [
+            ("24.11", include_str!("captured/24.11-qos.txt")),
+            ("22.05", include_str!("captured/22.05-qos.txt")),
+        ] {
             let mut all = qos(text);
             add_each(&mut all, "normal||||||\nshort|4|||||cpu=4\nother|1|||||\n");
             let [normal, short] = &all[..] else { panic!("{release}: {all:?}") };
-            assert_eq!((normal.name.as_str(), normal.running, normal.submitted), ("normal", 3, 21), "{release}");
+            assert_eq!(
+                (normal.name.as_str(), normal.running, normal.submitted),
+                ("normal", 3, 21),
+                "{release}"
+            );
             assert_eq!(normal.limits, [], "{release}");
-            let seen: Vec<(&Scope, &str, Option<&str>, &str, Option<&str>)> = short
+            let seen: Vec<_> = short
                 .limits
                 .iter()
-                .map(|l| (&l.scope, l.name.as_str(), l.resource.as_deref(), l.limit.as_str(), l.used.as_deref()))
+                .map(|l| {
+                    (&l.scope, l.name.as_str(), l.resource.as_deref(), l.limit.as_str(), l.used.as_deref())
+                })
                 .collect();
             // Up to 22.05 users are numbers.
             let demo = Scope::User(if release == "22.05" { "2001".into() } else { "demo".into() });
@@ -278,7 +285,11 @@ mod tests {
         ] {
             let [upkeep, class] = &reservations(reserved)[..] else { panic!("{release}") };
             assert_eq!((upkeep.nodes.as_str(), upkeep.users.as_str()), ("extra-1", "root"), "{release}");
-            assert_eq!((upkeep.flags.as_str(), upkeep.state.as_str()), ("MAINT,SPEC_NODES", "INACTIVE"), "{release}");
+            assert_eq!(
+                (upkeep.flags.as_str(), upkeep.state.as_str()),
+                ("MAINT,SPEC_NODES", "INACTIVE"),
+                "{release}"
+            );
             assert!(upkeep.start < upkeep.end && upkeep.partition.is_empty(), "{release}");
             assert_eq!((class.cores, class.state.as_str()), (1, "ACTIVE"), "{release}");
             let seen = licenses(licensed);

@@ -125,18 +125,34 @@ mod tests {
     #[test]
     fn what_a_job_has_of_a_node_is_read() {
         for (release, one, wide) in [
-            ("24.11", include_str!("captured/24.11-share.txt"), include_str!("captured/24.11-share-wide.txt")),
-            ("22.05", include_str!("captured/22.05-share.txt"), include_str!("captured/22.05-share-wide.txt")),
+            (
+                "24.11",
+                include_str!("captured/24.11-share.txt"),
+                include_str!("captured/24.11-share-wide.txt"),
+            ),
+            (
+                "22.05",
+                include_str!("captured/22.05-share.txt"),
+                include_str!("captured/22.05-share-wide.txt"),
+            ),
         ] {
             let seen = share(one, "1", "standard-0").unwrap_or_else(|| panic!("{release}"));
-            assert_eq!((seen.job.as_str(), seen.user.as_str(), seen.memory_mib), ("1", "demo", 500), "{release}");
+            assert_eq!(
+                (seen.job.as_str(), seen.user.as_str(), seen.memory_mib),
+                ("1", "demo", 500),
+                "{release}"
+            );
             assert_eq!(seen.cpus, [0], "{release}");
             assert_eq!(seen.devices, [devices("gpu", Some("a100"), 1, &[0])], "{release}");
             assert_eq!(share(one, "1", "standard-1"), None, "{release}");
             assert_eq!(share(one, "2", "standard-0"), None, "{release}");
             for node in ["standard-0", "standard-1"] {
                 let seen = share(wide, "12", node).unwrap_or_else(|| panic!("{release}"));
-                assert_eq!((seen.cpus.len(), seen.memory_mib, seen.devices), (1, 200, Vec::new()), "{release}");
+                assert_eq!(
+                    (seen.cpus.len(), seen.memory_mib, seen.devices),
+                    (1, 200, Vec::new()),
+                    "{release}"
+                );
             }
         }
     }

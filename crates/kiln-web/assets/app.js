@@ -3,8 +3,10 @@
 import { setText } from './dom.js';
 import { elastic } from './elastic.js';
 import { events } from './events.js';
+import { history, job } from './history.js';
 import { image, images } from './images.js';
 import { jobs } from './jobs.js';
+import { limits, scheduler } from './limits.js';
 import { ask, change, connect, onChange, onSign, state } from './live.js';
 import { node, nodes } from './nodes.js';
 import { overview } from './overview.js';
@@ -20,12 +22,22 @@ function pageOf(hash) {
   const chosen = new URLSearchParams(query);
   switch (name) {
     case 'nodes': return what ? node(decodeURIComponent(what)) : nodes(chosen);
-    case 'jobs': return jobs(chosen);
+    case 'jobs': return jobPage(what, chosen);
     case 'rollouts': return what ? rollout(Number(what)) : rollouts();
     case 'images': return what ? image(decodeURIComponent(what)) : images();
     case 'elastic': return elastic();
     case 'events': return events(chosen);
     default: return overview();
+  }
+}
+
+function jobPage(what, chosen) {
+  switch (what) {
+    case undefined: case '': return jobs(chosen);
+    case 'history': return history(chosen);
+    case 'limits': return limits();
+    case 'scheduler': return scheduler();
+    default: return job(decodeURIComponent(what));
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { h, setChildren } from './dom.js';
 
-// fields: { name, label, kind: 'search' } or { name, label, options: () => [[value, text]] }
+// fields: { name, label, kind: 'search' } or { name, label, options: () => [[value, text]], all: 'what nothing chosen is called' }
 export function filters(query, fields, changed) {
   const values = Object.fromEntries(fields.map(({ name }) => [name, query.get(name) ?? '']));
   const inputs = fields.map((field) => {
@@ -24,7 +24,7 @@ export function filters(query, fields, changed) {
       const options = field.options();
       const wanted = values[field.name];
       if (wanted && !options.some(([value]) => value === wanted)) options.push([wanted, wanted]);
-      setChildren(input, [h('option', { value: '' }, 'all'), ...options.map(([value, text]) => h('option', { value }, text))]);
+      setChildren(input, [h('option', { value: '' }, field.all ?? 'all'), ...options.map(([value, text]) => h('option', { value }, text))]);
       if (input.value !== wanted) input.value = wanted;
     }
   };

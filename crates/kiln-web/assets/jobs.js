@@ -2,6 +2,7 @@
 
 import { h, setText } from './dom.js';
 import { filters } from './filters.js';
+import { jobLink, jobPages } from './history.js';
 import { state } from './live.js';
 import { table } from './table.js';
 import { NEEDS, ago, byName, clock, plural } from './words.js';
@@ -17,7 +18,7 @@ export function jobs(query) {
   ], () => show());
   const count = h('p', { class: 'quiet', role: 'status' });
   const list = table('Jobs', [
-    { name: 'Job', cell: (job) => job.id },
+    { name: 'Job', cell: (job) => jobLink(job.id) },
     { name: 'Name', cell: (job) => job.name },
     { name: 'User', cell: (job) => (job.account ? `${job.user} (${job.account})` : job.user) },
     { name: 'Partition', cell: (job) => job.partition },
@@ -25,7 +26,7 @@ export function jobs(query) {
     { name: 'State', cell: (job) => job.state.toLowerCase() },
     { name: 'Why, or where', cell: why },
   ], (job) => job.id);
-  const page = h('div', {}, h('h1', {}, 'Jobs'), choose.element, count, list.element);
+  const page = h('div', {}, h('h1', {}, 'Jobs'), jobPages('Queue'), choose.element, count, list.element);
   const show = () => {
     choose.refresh();
     const { text, state: wanted, partition, user, account } = choose.values;

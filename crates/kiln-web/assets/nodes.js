@@ -1,7 +1,9 @@
 // All nodes with filters, and one node with its life.
 
 import { h, setChildren, setText } from './dom.js';
+import { jobLink } from './history.js';
 import { ask, state } from './live.js';
+import { shares } from './shares.js';
 import { table } from './table.js';
 import { filters } from './filters.js';
 import { KINDS, ago, byName, clock, plural } from './words.js';
@@ -60,14 +62,17 @@ export function node(name) {
   const requests = h('ul', { class: 'plain' });
   const life = h('ol', { class: 'timeline' });
   const consoles = h('div');
+  const whose = shares();
   const page = h('div', { class: 'node' }, head,
     h('section', { class: 'card' }, h('h2', {}, 'What Kiln says'), words, requests),
     h('section', { class: 'card' }, h('h2', {}, 'Facts'), facts),
     h('section', { class: 'card' }, h('h2', {}, 'Jobs here'), jobs),
+    h('section', { class: 'card wide' }, h('h2', {}, 'Whose cores, memory and devices'), whose.element),
     h('section', { class: 'card' }, h('h2', {}, 'Life'), life),
     h('section', { class: 'card wide' }, h('h2', {}, 'Console'), consoles));
   let seen = null;
   let asked = null;
+  let shared = null;
 
   const load = async () => {
     const detail = await ask(`/api/v1/nodes/${encodeURIComponent(name)}`);
@@ -106,8 +111,14 @@ export function node(name) {
     ]);
     const here = [...state.jobs.values()].filter((job) => job.nodelist && inList(job.nodelist, name));
     setChildren(jobs, here.length
-      ? here.map((job) => h('li', {}, h('b', {}, job.id), ` ${job.name}, of ${job.user}, since ${clock(job.start)}`))
+      ? here.map((job) => h('li', {}, h('b', {}, jobLink(job.id)), ` ${job.name}, of ${job.user}, since ${clock(job.start)}`))
       : [h('li', { class: 'quiet' }, 'No job runs here.')]);
+    // Slurm is asked only when jobs have come or gone.
+    const jobsMark = `${current.cpus_allocated} ${here.map((job) => job.id)}`;
+    if (shared !== jobsMark) {
+      shared = jobsMark;
+      ask(`/api/v1/nodes/${encodeURIComponent(name)}/shares`).then(whose.show).catch((error) => whose.problem(error.message));
+    }
     // What is asked for takes a moment, so only when something has happened.
     const newest = [...state.events.values()].filter((event) => event.node === name).pop()?.id;
     const mark = `${current.kind} ${newest}`;

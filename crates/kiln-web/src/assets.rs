@@ -50,6 +50,9 @@ pub const ALL: &[Asset] = assets! {
     "/assets/overview.js", "overview.js", JS, false;
     "/assets/nodes.js", "nodes.js", JS, false;
     "/assets/jobs.js", "jobs.js", JS, false;
+    "/assets/history.js", "history.js", JS, false;
+    "/assets/shares.js", "shares.js", JS, false;
+    "/assets/limits.js", "limits.js", JS, false;
     "/assets/rollouts.js", "rollouts.js", JS, false;
     "/assets/images.js", "images.js", JS, false;
     "/assets/elastic.js", "elastic.js", JS, false;

@@ -65,7 +65,9 @@ fn since(text: Option<&str>, now: Timestamp) -> Result<Timestamp, Refusal> {
     let since = match span('h', 3600).or_else(|| span('d', 86_400)) {
         Some(span) => now - span,
         None => text.parse().map_err(|_| {
-            wrong(format!("{text:?} is neither a time such as 2026-01-31T09:00:00Z nor a span such as 6h or 7d"))
+            wrong(format!(
+                "{text:?} is neither a time such as 2026-01-31T09:00:00Z nor a span such as 6h or 7d"
+            ))
         })?,
     };
     Ok(since.clamp(now - FURTHEST, now))
@@ -93,7 +95,8 @@ pub async fn history<C: Cluster>(
         })),
         Err(Problem::Unavailable(problem)) => {
             let picture = app.hub.picture().await?;
-            let jobs = picture.jobs.values().filter(|job| is_wanted(job, &query)).take(most).map(PastJob::from);
+            let jobs =
+                picture.jobs.values().filter(|job| is_wanted(job, &query)).take(most).map(PastJob::from);
             Ok(Json(History { jobs: jobs.collect(), since: now, is_whole: false, problem: Some(problem) }))
         }
         Err(problem) => Err(problem.into()),
@@ -110,7 +113,8 @@ fn is_wanted(job: &Job, query: &HistoryQuery) -> bool {
 
 /// `17`, `17_3` of an array, `17+1` of a job with several parts.
 fn is_job_id(id: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.len() <= 10 && text.bytes().all(|b| b.is_ascii_digit());
+    let is_number =
+        |text: &str| !text.is_empty() && text.len() <= 10 && text.bytes().all(|b| b.is_ascii_digit());
     match id.split_once(['_', '+']) {
         Some((job, member)) => is_number(job) && is_number(member),
         None => is_number(id),
@@ -131,12 +135,19 @@ pub async fn job<C: Cluster>(State(app): State<Arc<App<C>>>, Path(id): Path<Stri
         Err(problem) => return Err(problem.into()),
     };
     if queue.is_empty() && past.as_ref().is_ok_and(Vec::is_empty) {
-        return Err(Refusal(StatusCode::NOT_FOUND, format!("neither the queue nor the accounting knows job {id}"), None));
+        return Err(Refusal(
+            StatusCode::NOT_FOUND,
+            format!("neither the queue nor the accounting knows job {id}"),
+            None,
+        ));
     }
     Ok(Json(past::detail(&id, queue, past)))
 }
 
-pub async fn shares<C: Cluster>(State(app): State<Arc<App<C>>>, Path(name): Path<String>) -> Reply<NodeShares> {
+pub async fn shares<C: Cluster>(
+    State(app): State<Arc<App<C>>>,
+    Path(name): Path<String>,
+) -> Reply<NodeShares> {
     let picture = app.hub.picture().await?;
     if !picture.nodes.contains_key(&name) {
         let words = format!("{name} is not a compute node of this cluster");

@@ -138,14 +138,18 @@ fn what(name: &str, resource: Option<&str>) -> String {
     let least = if name.starts_with("Min") { "at least: " } else { "" };
     let words = match inner {
         "Jobs" | "JobsPU" | "JobsPA" => "jobs that run".to_string(),
-        "SubmitJobs" | "SubmitJobsPU" | "SubmitJobsPA" | "SubmitPU" | "SubmitPA" => "jobs that run or wait".into(),
+        "SubmitJobs" | "SubmitJobsPU" | "SubmitJobsPA" | "SubmitPU" | "SubmitPA" => {
+            "jobs that run or wait".into()
+        }
         "JobsAccrue" | "JobsAccruePU" | "JobsAccruePA" => "waiting jobs whose priority grows".into(),
         "Wall" => "minutes of all jobs that have run".into(),
         "WallPJ" => "minutes that it may run".into(),
         "TRES" | "TRESPU" | "TRESPA" | "TRESPJ" => thing,
         "TRESPN" => format!("{thing} on a node"),
         "TRESMins" | "TRESMinsPJ" => format!("minutes of {thing}, used up over time"),
-        "TRESRunMins" | "TRESRunMinsPU" | "TRESRunMinsPA" => format!("minutes of {thing} that running jobs may still use"),
+        "TRESRunMins" | "TRESRunMinsPU" | "TRESRunMinsPA" => {
+            format!("minutes of {thing} that running jobs may still use")
+        }
         other => format!("{other} {thing}").trim().to_string(),
     };
     format!("{least}{words}")
@@ -166,7 +170,9 @@ fn reservation(seen: &kiln_slurm::Reservation) -> ReservationUse {
             format!("Maintenance for {whom}: jobs that would not end before it begins wait until it is over.")
         }
         (false, true) => format!("Kept for {whom}: only jobs with --reservation={} run there.", seen.name),
-        (false, false) => format!("Will be kept for {whom}: jobs that would not end before it begins start elsewhere."),
+        (false, false) => {
+            format!("Will be kept for {whom}: jobs that would not end before it begins start elsewhere.")
+        }
     };
     ReservationUse {
         name: seen.name.clone(),
@@ -197,9 +203,15 @@ mod tests {
             used: used.map(String::from),
         };
         let seen = rule(&limit(Scope::Whole, "GrpTRES", Some("cpu"), "8", Some("8")));
-        assert_eq!((seen.who.as_str(), seen.what.as_str(), seen.is_reached), ("all jobs together", "cores", true));
+        assert_eq!(
+            (seen.who.as_str(), seen.what.as_str(), seen.is_reached),
+            ("all jobs together", "cores", true)
+        );
         let seen = rule(&limit(Scope::User("ann".into()), "MaxJobsPU", None, "4", Some("3")));
-        assert_eq!((seen.who.as_str(), seen.what.as_str(), seen.is_reached), ("user ann", "jobs that run", false));
+        assert_eq!(
+            (seen.who.as_str(), seen.what.as_str(), seen.is_reached),
+            ("user ann", "jobs that run", false)
+        );
         assert_eq!(rule(&limit(Scope::Job, "MaxWallPJ", None, "60", None)).what, "minutes that it may run");
         let seen = rule(&limit(Scope::Job, "MinTRESPJ", Some("gres/gpu"), "1", None));
         assert_eq!((seen.what.as_str(), seen.is_reached), ("at least: GPUs", false));

@@ -238,7 +238,9 @@ pub fn efficiency(job: &kiln_slurm::PastJob) -> Option<Efficiency> {
             ));
         }
         if let Some(percent) = share.memory.filter(|percent| (90..=100).contains(percent)) {
-            remarks.push(format!("It used {percent} % of its memory: a little more, and it would have been ended."));
+            remarks.push(format!(
+                "It used {percent} % of its memory: a little more, and it would have been ended."
+            ));
         }
         if let Some(percent) = share.time.filter(|percent| *percent < 20) {
             remarks.push(format!(
@@ -252,7 +254,7 @@ pub fn efficiency(job: &kiln_slurm::PastJob) -> Option<Efficiency> {
     Some(Efficiency {
         cpu_percent: share.cpu.filter(|_| is_over),
         cpu_ms: job.cpu_time().filter(|_| is_over),
-        cpu_had_ms: u64::from(record.cpus) * record.elapsed * 1000,
+        cpu_had_ms: record.had(),
         memory_percent: share.memory,
         memory_used_mib: job.memory_used().map(mib),
         memory_requested_mib: record.memory_requested.map(mib),
@@ -276,8 +278,14 @@ pub fn detail(id: &str, queue: Vec<Job>, past: Result<Vec<kiln_slurm::PastJob>, 
         queue,
         record: own.map(|job| (&job.record).into()),
         efficiency: own.and_then(efficiency),
-        steps: own.map(|job| job.steps.iter().take(MOST_STEPS).map(JobStep::from).collect()).unwrap_or_default(),
-        members: if own.is_some() { Vec::new() } else { jobs.iter().map(|job| (&job.record).into()).collect() },
+        steps: own
+            .map(|job| job.steps.iter().take(MOST_STEPS).map(JobStep::from).collect())
+            .unwrap_or_default(),
+        members: if own.is_some() {
+            Vec::new()
+        } else {
+            jobs.iter().map(|job| (&job.record).into()).collect()
+        },
         problem,
     }
 }

@@ -259,6 +259,39 @@ async fn nodes_and_jobs_can_be_chosen() {
     assert_eq!((count(&events), &events[0]["what"]), (1, &json!("reboot")));
 }
 
+#[tokio::test]
+async fn jobs_of_the_past_can_be_chosen() {
+    let lab = Lab::new();
+    let viewer = lab.token(Role::Viewer);
+    let history = lab.get(&viewer, "/api/v1/history?user=eve&state=failed&since=31d&most=5").await;
+    let jobs = history["jobs"].as_array().unwrap();
+    assert_eq!((jobs.len(), &history["is_whole"]), (5, &json!(false)));
+    for job in jobs {
+        assert!(job["user"] == "eve" && job["exit"] == "127:0", "{job}");
+        assert!(job["outcome"].as_str().unwrap().contains("was not found"), "{job}");
+    }
+    let job = lab.get(&viewer, "/api/v1/jobs/4998").await;
+    assert_eq!(job["steps"].as_array().unwrap().len(), 2);
+    assert!(job["efficiency"]["cpu_percent"].as_u64().is_some_and(|percent| percent <= 100), "{job}");
+    let members = lab.get(&viewer, "/api/v1/jobs/4993").await;
+    assert_eq!((&members["record"], &members["members"][0]["id"]), (&Value::Null, &json!("4993_1")));
+}
+
+#[tokio::test]
+async fn without_accounting_there_is_the_queue() {
+    let lab = Lab::new();
+    let viewer = lab.token(Role::Viewer);
+    lab.fake.lose_accounting();
+    let history = lab.get(&viewer, "/api/v1/history?user=ann").await;
+    assert!(history["problem"].as_str().unwrap().contains("Connection refused"), "{history}");
+    let jobs = history["jobs"].as_array().unwrap();
+    assert!(!jobs.is_empty() && jobs.iter().all(|job| job["user"] == "ann"), "{history}");
+    let id = jobs[0]["id"].as_str().unwrap();
+    let job = lab.get(&viewer, &format!("/api/v1/jobs/{id}")).await;
+    assert_eq!((&job["record"], &job["queue"][0]["id"]), (&Value::Null, &json!(id)));
+    assert!(job["problem"].is_string());
+}
+
 /// The description is made from the types, and the answers from the types; still, what is sent is compared with it.
 #[tokio::test]
 async fn answers_are_as_they_are_described() {
@@ -376,6 +409,11 @@ async fn what_cannot_be_understood_is_refused_in_the_same_form() {
         (HttpMethod::POST, "/api/v1/login", StatusCode::UNSUPPORTED_MEDIA_TYPE),
         (HttpMethod::DELETE, "/api/v1/nodes", StatusCode::METHOD_NOT_ALLOWED),
         (HttpMethod::GET, "/api/v1/images/none", StatusCode::NOT_FOUND),
+        (HttpMethod::GET, "/api/v1/history?since=yesterday", StatusCode::BAD_REQUEST),
+        (HttpMethod::GET, "/api/v1/history?user=a,b", StatusCode::BAD_REQUEST),
+        (HttpMethod::GET, "/api/v1/jobs/--all", StatusCode::BAD_REQUEST),
+        (HttpMethod::GET, "/api/v1/jobs/1", StatusCode::NOT_FOUND),
+        (HttpMethod::GET, "/api/v1/nodes/none/shares", StatusCode::NOT_FOUND),
         (HttpMethod::GET, "/api/v1/nothing", StatusCode::NOT_FOUND),
     ] {
         let response = lab.ask(&operator, how, path, None).await;

@@ -22,11 +22,11 @@ use crate::limits::Allowances;
 use crate::past::{History, JobDetail};
 use crate::scheduler::Scheduler;
 use crate::shares::NodeShares;
-use crate::{job_answers, metrics};
 use crate::view::{
     Change, Elastic, Event, Failure, Image, ImageDetail, Job, Login, Node, NodeDetail, Overview, Rollout,
     RolloutDetail, Session, Target,
 };
+use crate::{job_answers, metrics};
 
 /// What every answer is made from.
 pub struct App<C> {
@@ -144,8 +144,13 @@ pub const QUESTIONS: &[Question] = &[
         ..ask(Method::Get, "/api/v1/history", VIEWER, "Jobs that the accounting has, newest first")
             .json(History::schema)
     },
-    ask(Method::Get, "/api/v1/limits", VIEWER, "QOS, reservations and licences, and how much of them is in use")
-        .json(Allowances::schema),
+    ask(
+        Method::Get,
+        "/api/v1/limits",
+        VIEWER,
+        "QOS, reservations and licences, and how much of them is in use",
+    )
+    .json(Allowances::schema),
     ask(
         Method::Get,
         "/api/v1/scheduler",

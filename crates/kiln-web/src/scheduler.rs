@@ -109,7 +109,11 @@ const ROWS: &[Row] = &[
         "DBD Agent queue size",
         "Records of jobs that wait for slurmdbd. They are kept until it takes them.",
     )
-    .judged(200, 5000, "slurmdbd or its database is down or slow. Records are lost when the queue is full (MaxDBDMsgs)."),
+    .judged(
+        200,
+        5000,
+        "slurmdbd or its database is down or slow. Records are lost when the queue is full (MaxDBDMsgs).",
+    ),
     count(Section::Server, "Jobs submitted", "Jobs submitted since midnight UTC."),
     count(Section::Server, "Jobs started", "Jobs started since midnight UTC."),
     count(Section::Server, "Jobs completed", "Jobs that have ended since midnight UTC."),
@@ -120,11 +124,9 @@ const ROWS: &[Row] = &[
         5 * SECOND,
         SLOW_MAIN,
     ),
-    count(Section::Main, "Mean cycle", "How long a look takes, on average since midnight UTC.").time().judged(
-        SECOND,
-        5 * SECOND,
-        SLOW_MAIN,
-    ),
+    count(Section::Main, "Mean cycle", "How long a look takes, on average since midnight UTC.")
+        .time()
+        .judged(SECOND, 5 * SECOND, SLOW_MAIN),
     count(Section::Main, "Max cycle", "The longest look since midnight UTC.").time(),
     count(Section::Main, "Cycles per minute", "How often it looks at the queue."),
     count(Section::Main, "Last queue length", "Jobs that waited at its last look."),
@@ -147,7 +149,11 @@ const ROWS: &[Row] = &[
 ];
 
 const PARTS: [(Section, &str, &str); 3] = [
-    (Section::Server, "slurmctld", "The daemon that everybody asks, and what has become of jobs."),
+    (
+        Section::Server,
+        "slurmctld",
+        "The daemon that everybody asks, and what has become of jobs. It counts from its last start, or from midnight UTC if that was later.",
+    ),
     (
         Section::Main,
         "Main scheduler",

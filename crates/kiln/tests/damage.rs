@@ -81,6 +81,24 @@ fn what_squeue_and_sacct_show() {
     damage_text("CANCELLED by 0\n", |text| kiln_slurm::parse_sacct(text).is_some());
 }
 
+/// As real clusters have printed it.
+#[test]
+fn what_slurm_says_of_jobs_and_limits() {
+    let history = include_str!("../../kiln-slurm/src/captured/22.05-job.txt");
+    damage_text(history, |text| {
+        let jobs = kiln_slurm::parse_history(text, "|x9|");
+        jobs.iter().any(|job| job.efficiency().cpu.is_some() && kiln_slurm::ended::how(&job.record).is_some())
+    });
+    let share = include_str!("../../kiln-slurm/src/captured/24.11-share.txt");
+    damage_text(share, |text| kiln_slurm::share(text, "1", "standard-0").is_some());
+    damage_text(include_str!("../../kiln-slurm/src/captured/24.11-qos.txt"), |text| {
+        !kiln_slurm::qos(text).is_empty()
+    });
+    damage_text(include_str!("../../kiln-slurm/src/captured/22.05-reservations.txt"), |text| {
+        !kiln_slurm::reservations(text).is_empty() || !kiln_slurm::licenses(text).is_empty()
+    });
+}
+
 #[test]
 fn what_slurm_tells_a_hook() {
     let file = r#"{"all_nodes_resume": "n-[0-3]", "jobs": [{"job_id": 12, "nodes_resume": "n-[0-1]", "extra": null},

@@ -17,11 +17,13 @@ const AFTER_FAILURE: Duration = Duration::from_secs(15);
 const MOST: usize = 64;
 
 type Answer<V> = Result<Arc<V>, Problem>;
+/// Each with when it is to be asked again.
+type Answers<K, V> = HashMap<K, (Instant, Answer<V>)>;
 
 /// Answers by question, for a while.
 pub struct Recent<K, V> {
     life: Duration,
-    kept: Arc<Mutex<HashMap<K, (Instant, Answer<V>)>>>,
+    kept: Arc<Mutex<Answers<K, V>>>,
     turn: Arc<Semaphore>,
 }
 

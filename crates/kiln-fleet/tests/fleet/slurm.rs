@@ -40,6 +40,12 @@ const SETPRIV: &str = r#"
 while [ "$1" != -- ]; do shift; done
 shift
 exec "$@""#;
+/// A history that was captured with another delimiter.
+const SACCT: &str = r#"
+for argument; do
+    case $argument in --delimiter=*) delimiter=${argument#*=} ;; esac
+done
+[ ! -e "$D/history" ] || sed "s/|x9|/$delimiter/g" "$D/history""#;
 const SACCTMGR: &str = "case $* in *name=operator*) echo Operator ;; *) echo None ;; esac";
 const SCANCEL: &str = r#"
 for argument; do job=$argument; done
@@ -56,7 +62,7 @@ impl PretendSlurm {
             ("sbatch", SBATCH),
             ("squeue", SQUEUE),
             ("scancel", SCANCEL),
-            ("sacct", ""),
+            ("sacct", SACCT),
             ("setpriv", SETPRIV),
             ("id", "echo 4711"),
             ("sacctmgr", SACCTMGR),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kiln_fleet::store::{NewRequest, RequestKind, now};
 use kiln_fleet::window::{SlurmPages, Window};
 use kiln_fleet::{Fleet, Store};
+use kiln_slurm::HistoryQuery;
 use kiln_web::view::{Needs, NodeKind};
 use kiln_web::{Cluster as _, EventQuery, Order, Problem};
 use kiln_wire::rollout::Options;
@@ -88,4 +89,26 @@ async fn nodes_that_come_and_go_are_shown() {
     );
     assert_eq!((request.jobs.as_deref(), request.state.as_str()), (Some("17"), "queued"));
     assert_eq!(seen.queue, []);
+}
+
+#[tokio::test]
+async fn the_accounting_is_asked_once_for_all_who_look() {
+    let lab = Lab::new();
+    let history = include_str!("../../../kiln-slurm/src/captured/24.11-history.txt");
+    std::fs::write(lab.slurm.dir.join("history"), history).unwrap();
+    let window = window(&lab);
+    let since = jiff::Timestamp::now() - Duration::from_secs(1800);
+    let query = HistoryQuery::default();
+    for _ in 0..3 {
+        let seen = window.history(&query, since, 100).await.unwrap();
+        assert!(seen.is_whole && seen.jobs.len() > 10, "{seen:?}");
+        // Those that are not over come first.
+        assert!(seen.jobs.is_sorted_by_key(|job| job.ended.is_some()), "{:?}", seen.jobs);
+    }
+    let failed = HistoryQuery { state: Some("FAILED".into()), ..query.clone() };
+    let seen = window.history(&failed, since, 2).await.unwrap();
+    assert_eq!((seen.jobs.len(), seen.is_whole), (2, false));
+    assert!(seen.jobs.iter().all(|job| job.state == "FAILED"), "{:?}", seen.jobs);
+    let calls = std::fs::read_to_string(lab.slurm.dir.join("calls")).unwrap();
+    assert_eq!(calls.lines().filter(|line| line.starts_with("sacct ")).count(), 2, "{calls}");
 }

@@ -84,7 +84,8 @@ impl Slurm {
     /// And whether that is all that there was to read.
     async fn sacct(&self, more: &[String]) -> Result<(Vec<PastJob>, bool)> {
         let delimiter = format!("|{:016x}|", RandomState::new().hash_one(0));
-        let arguments: Vec<String> = history::arguments(&delimiter).into_iter().chain(more.iter().cloned()).collect();
+        let arguments: Vec<String> =
+            history::arguments(&delimiter).into_iter().chain(more.iter().cloned()).collect();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let (text, is_whole) = self.call_within("sacct", &arguments, BOUNDS).await?;
         Ok((history::parse(&text, &delimiter), is_whole))

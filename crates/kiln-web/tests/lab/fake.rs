@@ -9,9 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kiln_slurm::{
-    History, HistoryQuery, PastJob, QueuedJob, Sharing, SlurmRules, State, Statistics,
-};
+use kiln_slurm::{History, HistoryQuery, PastJob, QueuedJob, Sharing, SlurmRules, State, Statistics};
 use kiln_web::auth::{self, Key, KeyKind};
 use kiln_web::figures::one;
 use kiln_web::view::{

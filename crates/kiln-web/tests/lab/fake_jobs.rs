@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kiln_slurm::{
-    Devices, ExitCode, History, HistoryQuery, License, PastJob, Qos, QosLimit, Record, Reservation, Scope, Share,
-    Sharing, SlurmRules, Statistics, TimeLimit,
+    Devices, ExitCode, History, HistoryQuery, License, PastJob, Qos, QosLimit, Record, Reservation, Scope,
+    Share, Sharing, SlurmRules, Statistics, TimeLimit,
 };
 
 const JOBS: usize = 240;
@@ -145,17 +145,18 @@ pub fn rules() -> SlurmRules {
         ],
     };
     let hours = |hours: u64| Some(at + Duration::from_secs(hours * 3600));
-    let reservation = |name: &str, flags: &str, state: &str, from, to, nodes: &str, users: &str| Reservation {
-        name: name.into(),
-        start: hours(from),
-        end: hours(to),
-        nodes: nodes.into(),
-        cores: 640,
-        users: users.into(),
-        flags: flags.into(),
-        state: state.into(),
-        ..Reservation::default()
-    };
+    let reservation =
+        |name: &str, flags: &str, state: &str, from, to, nodes: &str, users: &str| Reservation {
+            name: name.into(),
+            start: hours(from),
+            end: hours(to),
+            nodes: nodes.into(),
+            cores: 640,
+            users: users.into(),
+            flags: flags.into(),
+            state: state.into(),
+            ..Reservation::default()
+        };
     let license = |name: &str, total, used| License {
         name: name.into(),
         total,

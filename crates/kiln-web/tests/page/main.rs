@@ -120,6 +120,7 @@ fn every_page_shows_what_it_is_for() {
     lab.turn("#/nodes/node-0000", "Kiln has nothing to do.");
     lab.browser.wait_text("rebuilt to compute-2026-11-01");
     lab.keep("node");
+    whose_cores(&mut lab);
     lab.turn("#/jobs?state=PENDING", "Jobs of account physics have used up the time on cores");
     // A job's name is any user's text.
     assert_eq!(lab.browser.ask("document.querySelector('tbody b') === null"), true);
@@ -133,6 +134,7 @@ fn every_page_shows_what_it_is_for() {
         "wider than a phone"
     );
     lab.browser.size(1400, 1000);
+    past_jobs(&mut lab);
     lab.turn("#/events", "olga has logged in");
     lab.keep("events");
     lab.turn("#/rollouts", "Rollout 7");
@@ -160,6 +162,69 @@ fn every_page_shows_what_it_is_for() {
     assert_eq!(lab.browser.complaints, [""; 0]);
 }
 
+/// Every core that is taken has a letter, and the table says whose it is.
+fn whose_cores(lab: &mut Lab) {
+    lab.browser.wait("cores", "document.querySelectorAll('.cores .core').length === 68");
+    let lettered = "[...document.querySelectorAll('.shares figure:first-child .core')].filter((core) => core.textContent).length";
+    let named = "[...document.querySelectorAll('.node tbody tr')].reduce((sum, row) => sum + parseInt(row.cells[3].textContent), 0)";
+    assert_eq!(lab.browser.ask(lettered), lab.browser.ask(named));
+    assert_eq!(lab.browser.ask(lettered), 64);
+    let described = "document.querySelector('.cores').getAttribute('aria-label')";
+    assert_eq!(
+        lab.browser.ask(described),
+        "Cores: job 5000 has 0-31, job 5001 has 32-47, job 5002 has 48-63"
+    );
+    assert_eq!(lab.browser.ask("document.querySelectorAll('.memory span').length"), 3);
+    fits_a_phone(lab, "node-phone");
+}
+
+fn past_jobs(lab: &mut Lab) {
+    lab.turn("#/jobs/history?state=FAILED&user=eve", "exit code 127:0");
+    assert_eq!(lab.browser.ask("document.getElementById('filter-user').value"), "eve");
+    let only = "[...document.querySelectorAll('tbody tr')].every((row) => row.textContent.includes('eve') && row.textContent.includes('failed'))";
+    assert_eq!(lab.browser.ask(only), true);
+    lab.keep("history");
+    // What is chosen stands in the address, and is asked for.
+    lab.browser.ask(
+        "(() => { const state = document.getElementById('filter-state'); state.value = ''; state.dispatchEvent(new Event('input')); })()",
+    );
+    let others =
+        "[...document.querySelectorAll('tbody tr')].some((row) => row.textContent.includes('out of memory'))";
+    lab.browser.wait("jobs in other states", others);
+    assert_eq!(lab.browser.ask("location.hash"), "#/jobs/history?user=eve");
+    fits_a_phone(lab, "history-phone");
+    lab.turn("#/jobs/4997", "a command of its script was not found");
+    for words in ["of 64.0 GiB asked for", "on cores, of", "solver", "Waited"] {
+        lab.browser.wait_text(words);
+    }
+    lab.keep("job");
+    fits_a_phone(lab, "job-phone");
+    // One that still waits has why, from the queue.
+    lab.turn("#/jobs/9003", "It waits for other jobs to end");
+    lab.turn("#/jobs/limits", "reached");
+    lab.browser.wait_text("wait until it is over");
+    lab.browser.wait_text("all in use");
+    lab.keep("limits");
+    fits_a_phone(lab, "limits-phone");
+    lab.turn("#/jobs/scheduler", "worth watching");
+    lab.browser.wait_text("slurmdbd or its database is down or slow");
+    lab.keep("scheduler");
+    fits_a_phone(lab, "scheduler-phone");
+    lab.fake.lose_accounting();
+    lab.turn("#/jobs/history?user=ann", "The accounting does not answer");
+    lab.browser.wait_text("5000");
+    lab.turn("#/jobs/5000", "This is what the queue has");
+    lab.browser.wait_text("running");
+}
+
+fn fits_a_phone(lab: &mut Lab, name: &str) {
+    lab.browser.size(390, 844);
+    lab.keep(name);
+    let fits = lab.browser.ask("document.documentElement.scrollWidth <= innerWidth");
+    assert_eq!(fits, true, "{name}: wider than a phone");
+    lab.browser.size(1400, 1000);
+}
+
 /// With `KILN_UPDATE` they are renewed; without, they are made elsewhere, and every one of them must be in the documentation.
 #[test]
 fn pictures_for_the_documentation() {
@@ -172,10 +237,21 @@ fn pictures_for_the_documentation() {
     for (name, page, text) in [
         ("overview", "#/", "Why jobs wait"),
         ("jobs", "#/jobs?state=PENDING", "have used up the time on cores"),
+        ("history", "#/jobs/history", "The newest 200 jobs"),
+        ("job", "#/jobs/4998", "solver"),
+        ("shares", "#/nodes/node-0000", "Whose cores, memory and devices"),
+        ("limits", "#/jobs/limits", "reached"),
+        ("scheduler", "#/jobs/scheduler", "worth watching"),
         ("rollout", "#/rollouts/7", "node-0001"),
         ("elastic", "#/elastic", "at the cloud"),
     ] {
+        // Three columns, to be seen at once.
+        lab.browser.size(if name == "job" { 1300 } else { 1000 }, 620);
         lab.turn(page, text);
+        if name == "shares" {
+            lab.browser.wait("cores", "document.querySelector('.cores')");
+            lab.browser.ask("document.querySelector('.shares').closest('section').scrollIntoView()");
+        }
         lab.browser.picture(&folder.join(format!("{name}.png")));
         assert!(documentation.join(format!("{name}.png")).exists(), "{name}: run this with KILN_UPDATE=1");
     }
@@ -256,6 +332,11 @@ fn nothing_keeps_anybody_out() {
         ("#/nodes", "Name or reason"),
         ("#/nodes/node-0019", "Linux version 6.12"),
         ("#/jobs", "Number or name"),
+        ("#/jobs/history", "The newest 200 jobs"),
+        ("#/jobs/4998", "solver"),
+        ("#/jobs/limits", "reached"),
+        ("#/jobs/scheduler", "worth watching"),
+        ("#/nodes/node-0000", "3 jobs with 64 of 64 cores"),
         ("#/rollouts", "Started"),
         ("#/rollouts/7", "node-0001"),
         ("#/images", "compute-2026-11-01"),
@@ -311,6 +392,11 @@ fn everything_has_a_name() {
         ("#/", "Why jobs wait"),
         ("#/nodes", "Name or reason"),
         ("#/jobs", "Number or name"),
+        ("#/jobs/history", "The newest 200 jobs"),
+        ("#/jobs/4998", "solver"),
+        ("#/jobs/limits", "reached"),
+        ("#/jobs/scheduler", "worth watching"),
+        ("#/nodes/node-0000", "3 jobs with 64 of 64 cores"),
         ("#/rollouts/7", "node-0001"),
         ("#/events", "Older events"),
     ] {

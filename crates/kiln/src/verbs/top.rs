@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use kiln_top::{Api, Options};
-use kiln_wire::dashboard::{Role, check_name};
+use kiln_wire::dashboard::Role;
 
-use super::dashboard::{answers, own_name};
+use super::dashboard::{answers, who};
 use crate::cluster;
 use crate::context::Context;
 use crate::error::Advise as _;
@@ -76,11 +76,7 @@ impl Top {
     }
 
     fn over_ssh(&self, context: &Context) -> anyhow::Result<Exit> {
-        let name = self.name.clone().unwrap_or_else(own_name);
-        check_name(&name)
-            .map_err(|problem| anyhow!(problem))
-            .exit(Exit::Usage)
-            .hint("name yourself with --as")?;
+        let name = who(self.name.as_deref())?;
         cluster::with(context, async |deployment| {
             let dashboard = deployment.dashboard().await?;
             let admission = dashboard.login(&name, self.role).await?;

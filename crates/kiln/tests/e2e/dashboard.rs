@@ -14,10 +14,15 @@ use crate::tmux::Tmux;
 /// Logs in, sees the nodes, reads why a job waits, and pauses and resumes a rollout, which leaves events. Others may do less.
 pub fn in_a_browser(lab: &mut Lab) {
     let job = lab.submit("--begin=now+1hour --output=/dev/null --job-name=patient", "true");
-    let rebuild =
-        ["rebuild", "--detach", "--no-reboot", "--force", "--max-unavailable", "1", "--command", "sleep 12"];
-    lab.kiln(&rebuild);
-    let id = lab.json(&["rebuild", "status"])["id"].clone();
+    let busy = lab.submit(
+        "--partition=extra --time=10 --mem=200 --output=/dev/null --job-name=busy",
+        "timeout 8 sh -c \"while :; do :; done\"; true",
+    );
+    let holds = lab.submit(
+        "--partition=extra --nodelist=extra-1 --mem=300 --output=/dev/null --job-name=holds",
+        "sleep 600",
+    );
+    lab.wait_job(&holds, "RUNNING");
     let (mut kiln, address) = open(lab, &["--as", "olga"]);
     let mut browser = Browser::start();
     browser.size(1400, 1000);
@@ -25,7 +30,12 @@ pub fn in_a_browser(lab: &mut Lab) {
     browser.wait_text("Why jobs wait");
     browser.wait("all compute nodes", "document.querySelectorAll('.grid a').length === 4");
     keep(&mut browser, "overview");
+    about_jobs(lab, &mut browser, &busy, &holds);
 
+    let rebuild =
+        ["rebuild", "--detach", "--no-reboot", "--force", "--max-unavailable", "1", "--command", "sleep 12"];
+    lab.kiln(&rebuild);
+    let id = lab.json(&["rebuild", "status"])["id"].clone();
     turn(&mut browser, "#/jobs?state=PENDING&text=patient");
     browser.wait_text(&job);
     browser.wait_text("It was submitted to start at a later time.");
@@ -66,6 +76,39 @@ pub fn in_a_browser(lab: &mut Lab) {
     assert!(std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_err(), "the way is still open");
     assert_eq!(lab.watch()["failed"], 0);
     lab.on("control", &["scancel", &job]);
+}
+
+/// What a job that ran has used, whose the cores of a node are, and what Slurm allows and counts.
+fn about_jobs(lab: &mut Lab, browser: &mut Browser, busy: &str, holds: &str) {
+    turn(browser, "#/nodes/extra-1");
+    browser.wait_text("1 job with 1 of");
+    let lettered =
+        "[...document.querySelectorAll('.cores .core')].filter((core) => core.textContent === 'A').length";
+    assert_eq!(browser.ask(lettered), 1);
+    browser.wait_text(holds);
+    keep(browser, "shares");
+    lab.on("control", &["scancel", holds]);
+
+    let recorded = || {
+        let state = lab.on("control", &["sacct", "-nXP", "-j", busy, "-o", "state"]);
+        state == "COMPLETED"
+    };
+    wait("the accounting has the job", recorded);
+    turn(browser, "#/jobs/history?state=COMPLETED&user=demo");
+    let linked = format!("document.querySelector('tbody a[href=\"#/jobs/{busy}\"]') !== null");
+    browser.wait("the job in the history", &linked);
+    turn(browser, &format!("#/jobs/{busy}"));
+    browser.wait_text("It ended by itself and reported success.");
+    browser.wait_text("on cores, of");
+    let used = "Number(/Cores (\\d+) %/.exec(document.querySelector('.efficiency').textContent)?.[1] ?? 0)";
+    let used = browser.ask(used).as_f64().expect("a number");
+    assert!((1.0..=110.0).contains(&used), "{used} % of its core");
+    keep(browser, "job");
+
+    turn(browser, "#/jobs/limits");
+    browser.wait_text("normal");
+    turn(browser, "#/jobs/scheduler");
+    browser.wait_text("Backfill scheduler");
 }
 
 /// `kiln top` shows the same over the same way, and obeys.

@@ -63,11 +63,7 @@ impl Dashboard {
 
 impl Opening {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let name = self.name.clone().unwrap_or_else(own_name);
-        check_name(&name)
-            .map_err(|problem| anyhow!(problem))
-            .exit(Exit::Usage)
-            .hint("name yourself with --as")?;
+        let name = who(self.name.as_deref())?;
         cluster::with(context, async |deployment| {
             let dashboard = deployment.dashboard().await?;
             let admission = dashboard.login(&name, self.role).await?;
@@ -103,8 +99,15 @@ impl Opening {
     }
 }
 
-pub fn own_name() -> String {
-    std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "somebody".into())
+/// The name that stands in events about what is done there: the given one, or the user's.
+pub fn who(given: Option<&str>) -> anyhow::Result<String> {
+    let own = || std::env::var("USER").ok().filter(|name| !name.is_empty());
+    let name = given.map(String::from).or_else(own).unwrap_or_else(|| "somebody".into());
+    check_name(&name)
+        .map_err(|problem| anyhow!(problem))
+        .exit(Exit::Usage)
+        .hint("name yourself with --as")?;
+    Ok(name)
 }
 
 /// Whether there is a dashboard at the other end: ssh opens its own end in any case.
