@@ -3,6 +3,7 @@
 import { setText } from './dom.js';
 import { elastic } from './elastic.js';
 import { events } from './events.js';
+import { health } from './health.js';
 import { image, images } from './images.js';
 import { jobs } from './jobs.js';
 import { ask, change, connect, onChange, onSign, state } from './live.js';
@@ -24,6 +25,7 @@ function pageOf(hash) {
     case 'rollouts': return what ? rollout(Number(what)) : rollouts();
     case 'images': return what ? image(decodeURIComponent(what)) : images();
     case 'elastic': return elastic();
+    case 'health': return health();
     case 'events': return events(chosen);
     default: return overview();
   }

@@ -1,5 +1,8 @@
 //! A cluster that is not there: any number of nodes, a queue, a rollout that goes on while somebody looks.
 
+#[path = "fake_health.rs"]
+mod fake_health;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +13,8 @@ use kiln_slurm::{QueuedJob, State};
 use kiln_web::auth::{self, Key, KeyKind};
 use kiln_web::figures::one;
 use kiln_web::view::{
-    Elastic, ElasticGroup, Event, Image, ImageDetail, Node, Package, PowerRequest, QueueLength, RolloutDetail,
+    Elastic, ElasticGroup, Event, Health, Image, ImageDetail, Node, Package, PowerRequest, QueueLength,
+    RolloutDetail, UsageReport,
 };
 use kiln_web::{
     Cluster, EventQuery, Figures, Look, Order, Problem, Records, finding, node_kind, rollout, rollout_nodes,
@@ -29,6 +33,8 @@ pub struct Fake {
     keys: Mutex<HashMap<String, Key>>,
     events: Mutex<Vec<Event>>,
     rollout: Mutex<Rollout>,
+    /// A service of control that does not run.
+    broken: Mutex<Option<&'static str>>,
 }
 
 /// Slurm's states, by what remains of the node's number.
@@ -81,6 +87,7 @@ impl Fake {
             keys: Mutex::default(),
             events: Mutex::default(),
             rollout: Mutex::new(rollout),
+            broken: Mutex::new(Some("slurmctld")),
         };
         fake.put("", "rollout 7", &format!("{} nodes", nodes.min(40)), "started");
         fake.put(&name(0), "reboot", "asked by Slurm", "rebuilt to compute-2026-11-01");
@@ -90,6 +97,11 @@ impl Fake {
     /// For people who work on the dashboard.
     pub fn lively(nodes: usize) -> Fake {
         Fake { lively: true, ..Fake::new(nodes) }
+    }
+
+    /// All services run.
+    pub fn mend(&self) {
+        *lock(&self.broken) = None;
     }
 
     pub fn looks(&self) -> usize {
@@ -393,6 +405,15 @@ impl Cluster for Fake {
 
     fn elastic(&self) -> Result<Elastic, Problem> {
         Ok(elastic(self.nodes, Timestamp::now()))
+    }
+
+    fn usage(&self) -> Result<UsageReport, Problem> {
+        Ok(fake_health::usage(Timestamp::now()))
+    }
+
+    fn health(&self) -> Result<Health, Problem> {
+        let broken = *lock(&self.broken);
+        Ok(fake_health::health(broken, Timestamp::now()))
     }
 
     fn rollout(&self, id: i64) -> Result<RolloutDetail, Problem> {
