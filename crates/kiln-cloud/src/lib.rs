@@ -2,7 +2,6 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod certificate;
 mod cloud;
 mod driver;
 mod error;
@@ -22,7 +21,6 @@ mod rights;
 pub mod testing;
 mod types;
 
-pub use certificate::certificate_end;
 pub use cloud::{Access, Cloud};
 pub use error::{Class, Error, Result};
 pub use limits::Limit;

@@ -10,7 +10,7 @@ use kiln_site::{Exports, Given, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_spec::{Credentials, Group, Node, Role, Spec};
 use kiln_wire::{
     CloudAccess, ElasticGroup, FleetFile, FleetMonitoring, FleetNode, InstanceDefaults, LaunchOption,
-    SecretText, Timing, Version,
+    SecretText, Timing, Version, WatchedNode,
 };
 
 use crate::addresses::reserved_addresses;
@@ -175,9 +175,22 @@ impl Deployment<'_> {
             timing: self.timing(),
             notify: self.notify_settings()?,
             nodes,
+            watched: self.watched(observed),
             monitoring: self.fleet_monitoring()?,
         };
         file.to_text().map_err(|e| Error::NotReady(e.to_string()))
+    }
+
+    /// Compute nodes are Slurm's to watch.
+    fn watched(&self, observed: &Observed) -> BTreeMap<String, WatchedNode> {
+        let instances = observed.nodes();
+        let nodes = self.spec.nodes().filter(|node| node.role != Role::Compute);
+        let watched = nodes.filter_map(|node| {
+            let address = instances.get(node.name)?.address;
+            let address = if node.role == Role::Control { None } else { Some(address?) };
+            Some((node.name.to_string(), WatchedNode { address }))
+        });
+        watched.collect()
     }
 
     fn instance_defaults(&self, observed: &Observed) -> Result<Option<InstanceDefaults>> {

@@ -78,7 +78,7 @@ pub fn certificate(subject: &Subject, authority: &SecretText) -> Result<SecretTe
 /// Whether a certificate is for these names, by this authority, and good for long enough.
 pub fn is_good(subject: &Subject, authority: &SecretText, certificate: &SecretText, now: Timestamp) -> bool {
     let (text, by) = (certificate.expose_secret(), own_certificate(authority.expose_secret()));
-    let ends = kiln_cloud::certificate_end(text);
+    let ends = kiln_wire::certificate::certificate_end(text);
     text.starts_with(&(subject.line() + "\n"))
         && !by.is_empty()
         && text.ends_with(by)

@@ -8,8 +8,8 @@ use kiln_distro::Family;
 use kiln_site::services;
 use kiln_spec::Node;
 use kiln_ssh::{Host, Ssh};
+use kiln_wire::Format as _;
 use kiln_wire::checkup::{Checkup, CheckupReport};
-use kiln_wire::{Format as _, Version};
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
@@ -33,8 +33,7 @@ pub type Examinations = BTreeMap<String, std::result::Result<Examined, String>>;
 impl Deployment<'_> {
     /// The questions for a node of this role and image.
     pub(crate) fn checkup_of(&self, node: &Node<'_>) -> Checkup {
-        let services = services::checks(self.spec, node.role, Family::of_image(self.spec, node.image));
-        Checkup { format: Version, services, places: Vec::new() }
+        services::checkup(self.spec, node.role, Family::of_image(self.spec, node.image))
     }
 
     /// Nodes without an instance are left out.

@@ -190,6 +190,8 @@ pub enum Error {
     AlertCredentials(String),
     #[error("the address of the webhook cannot be used: {0}")]
     Webhook(String),
+    #[error("the credentials for the mail server cannot be used: {0}")]
+    MailCredentials(String),
     #[error("the credentials of the Pulp server cannot be used: {0}")]
     PulpCredentials(String),
     #[error(transparent)]
@@ -394,6 +396,9 @@ impl Error {
                 "`credentials` of [monitoring.mail] and `address` of [monitoring.webhook.NAME] say where they are: \"env:NAME\" or \"file:PATH\""
                     .into(),
             ),
+            Error::MailCredentials(_) => {
+                Some("`mail_credentials` of [notify] says where they are: \"env:NAME\" or \"file:PATH\"".into())
+            }
             Error::Webhook(_) => {
                 Some("`webhook` of [notify] says where it is: \"env:NAME\" or \"file:PATH\"".into())
             }

@@ -1,5 +1,6 @@
 //! Whom kilnd tells of what, and trying whether messages arrive.
 
+use kiln_spec::MailSpec;
 use kiln_wire::notify::{Mail, NotifyReport, NotifySettings, Webhook};
 
 use crate::deployment::Deployment;
@@ -12,7 +13,8 @@ impl Deployment<'_> {
         self.control(&self.observe().await?)?.ask(&["notify-test"], b"").await
     }
 
-    /// The address of a webhook is read here and now; from then on kilnd has it, and nobody else.
+    /// The address of a webhook and the login for the mail server are read here and now; from then on kilnd has them, and nobody
+    /// else.
     pub(crate) fn notify_settings(&self) -> Result<Option<NotifySettings>> {
         let Some(notify) = &self.spec.notify else { return Ok(None) };
         let webhook = match &notify.webhook {
@@ -27,12 +29,7 @@ impl Deployment<'_> {
             }
         };
         let about = notify.about.iter().map(|word| known(word)).collect::<Result<_>>()?;
-        let mail = notify.mail.as_ref().map(|mail| Mail {
-            host: mail.host.clone(),
-            port: mail.port,
-            from: mail.from.clone(),
-            to: mail.to.clone(),
-        });
+        let mail = notify.mail.as_ref().map(|mail| self.mail(mail)).transpose()?;
         Ok(Some(NotifySettings {
             mail,
             webhook,
@@ -40,6 +37,28 @@ impl Deployment<'_> {
             every: notify.every.as_secs(),
             text: notify.text.clone(),
         }))
+    }
+
+    fn mail(&self, mail: &MailSpec) -> Result<Mail> {
+        let credentials = match &mail.credentials {
+            None => None,
+            Some(place) => {
+                let login = credentials(place, self.file_dir()).map_err(Error::MailCredentials)?;
+                let text = login.expose_secret().trim();
+                if !text.contains(':') || text.contains(char::is_control) {
+                    return Err(Error::MailCredentials("they are not one line `USER:PASSWORD`".into()));
+                }
+                Some(text.into())
+            }
+        };
+        Ok(Mail {
+            host: mail.host.clone(),
+            port: mail.port,
+            from: mail.from.clone(),
+            to: mail.to.clone(),
+            tls: known(&mail.tls)?,
+            credentials,
+        })
     }
 }
 

@@ -478,6 +478,8 @@ mod tests {
             slurm: None,
             problems: problems.iter().map(problem).collect(),
             places: Vec::new(),
+            services: Vec::new(),
+            certificates: Vec::new(),
         };
         Examined { report, clock_ahead: jiff::SignedDuration::ZERO }
     }

@@ -15,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 use crate::control_loop::upkeep::{self, Spools};
 use crate::control_loop::{ControlLoop, fleet};
 use crate::error::{Error, Result};
-use crate::notify::Notifier;
+use crate::notify::{Notifier, Sender};
 use crate::power::Power;
 use crate::reboot::Reboots;
 use crate::reconcile::Reconciler;
 use crate::rollout::Rollouts;
-use crate::store::Store;
+use crate::store::{Channel, Store};
 use crate::usage::Usage;
-use crate::window::{QueueLengths, SlurmPages, Window};
+use crate::window::{self, NodeReports, SlurmPages, Window};
 
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
@@ -90,6 +90,9 @@ pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> 
     loops.spawn(upkeep::keep(store.clone(), spools, config.poll, stop.clone()));
     loops.spawn(control_loop().run(Reboots::new(store.clone(), slurm(), config.poll, stop.clone())));
     loops.spawn(control_loop().run(Notifier::new(store.clone(), config.poll)));
+    for channel in [Channel::Mail, Channel::Webhook] {
+        loops.spawn(control_loop().run(Sender::new(store.clone(), channel, config.poll, stop.clone())));
+    }
     loops.spawn(control_loop().run(Power::new(store.clone(), slurm(), config.poll)));
     loops.spawn(control_loop().run(Rollouts {
         store: store.clone(),
@@ -97,14 +100,15 @@ pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> 
         every: config.rollout_poll,
         stop: stop.clone(),
     }));
-    let queue = Arc::new(QueueLengths::default());
-    loops.spawn(queue.clone().count(slurm(), stop.clone()));
+    loops.spawn(window::count_queue(store.clone(), slurm(), stop.clone()));
+    let reports = Arc::new(NodeReports::default());
+    loops.spawn(reports.clone().gather(fleet_receiver.clone(), stop.clone()));
     let window = Window {
         store: store.clone(),
         slurm: slurm(),
         share: config.share.clone(),
         fleet: fleet_receiver.clone(),
-        queue,
+        reports,
         past: Mutex::default(),
         usage: usage.clone(),
         pages: SlurmPages::default(),

@@ -6,34 +6,96 @@ use std::thread;
 use std::time::Duration;
 
 use kiln_wire::Version;
-use kiln_wire::checkup::{Checkup, CheckupReport, Place, Question, ServiceCheck, ServiceProblem};
+use kiln_wire::certificate::certificate_end;
+use kiln_wire::checkup::{
+    CertificateFile, CertificateReport, Checkup, CheckupReport, Place, Question, ServiceCheck,
+    ServiceProblem, ServiceReport, UnitReport,
+};
 
 use crate::process::{self, Output};
 use crate::systemd::{self, UnitState};
 
 /// What takes longer does not work for users either.
 const LIMIT: Duration = Duration::from_secs(10);
+/// Of the journal of a unit whose service does not work.
+const JOURNAL_LINES: usize = 10;
+const LONGEST_LINE: usize = 300;
 
 pub fn checkup(asked: &Checkup) -> CheckupReport {
+    let (problems, services) = look_at(&asked.services);
     CheckupReport {
         format: Version,
         slurm: slurm(),
-        problems: service_problems(&asked.services),
+        problems,
         places: places(&asked.places),
+        services,
+        certificates: asked.certificates.iter().map(certificate).collect(),
         // Last: it is compared with the clock of whoever reads the answer.
         time: jiff::Timestamp::now(),
     }
 }
 
 pub(crate) fn service_problems(services: &[ServiceCheck]) -> Vec<ServiceProblem> {
+    look_at(services).0
+}
+
+fn look_at(services: &[ServiceCheck]) -> (Vec<ServiceProblem>, Vec<ServiceReport>) {
     let mut units: Vec<String> = services.iter().flat_map(|s| s.units.iter().cloned()).collect();
     units.retain(|unit| systemd::is_valid_unit(unit));
     // Without any, systemd would tell of itself.
     let states = if units.is_empty() { Ok(HashMap::new()) } else { systemd::show(&units) };
     match states {
-        Ok(states) => problems(services, &states),
-        Err(error) => vec![ServiceProblem { service: "systemd".into(), text: crate::explain(&error) }],
+        Ok(states) => {
+            let problems = problems(services, &states);
+            let reports = reports(services, &states, &problems);
+            (problems, reports)
+        }
+        Err(error) => {
+            let text = crate::explain(&error);
+            (vec![ServiceProblem { service: "systemd".into(), text }], Vec::new())
+        }
     }
+}
+
+fn reports(
+    services: &[ServiceCheck],
+    states: &HashMap<String, UnitState>,
+    problems: &[ServiceProblem],
+) -> Vec<ServiceReport> {
+    let report = |service: &ServiceCheck| {
+        let is_wrong = problems.iter().any(|problem| problem.service == service.service);
+        let unit = |unit: &String| Some(unit_report(unit, states.get(unit)?, is_wrong));
+        ServiceReport {
+            service: service.service.clone(),
+            units: service.units.iter().filter_map(unit).collect(),
+        }
+    };
+    services.iter().map(report).collect()
+}
+
+fn unit_report(unit: &str, state: &UnitState, is_wrong: bool) -> UnitReport {
+    let journal = if is_wrong && state.exists() { systemd::journal(unit) } else { String::new() };
+    let lines: Vec<&str> = journal.lines().collect();
+    let last = lines[lines.len().saturating_sub(JOURNAL_LINES)..].iter();
+    UnitReport {
+        unit: unit.to_owned(),
+        state: format!("{} ({})", state.active, state.sub),
+        since: since(state.changed),
+        journal: last.map(|line| line.chars().take(LONGEST_LINE).collect()).collect(),
+    }
+}
+
+/// From the clock that runs since the boot to the time of day.
+fn since(changed: u64) -> Option<jiff::Timestamp> {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let now = Duration::new(now.tv_sec.try_into().ok()?, now.tv_nsec.try_into().ok()?);
+    let passed = now.checked_sub(Duration::from_micros(changed)).filter(|_| changed > 0)?;
+    jiff::Timestamp::now().checked_sub(passed).ok()
+}
+
+fn certificate(asked: &CertificateFile) -> CertificateReport {
+    let text = std::fs::read_to_string(&asked.path).ok();
+    CertificateReport { name: asked.name.clone(), ends: text.and_then(|text| certificate_end(&text)) }
 }
 
 fn problems(services: &[ServiceCheck], states: &HashMap<String, UnitState>) -> Vec<ServiceProblem> {
@@ -149,6 +211,30 @@ mod tests {
     fn a_service_whose_unit_is_down_is_not_asked() {
         let asked = service(&["up.service", "down.service"], &[Question::new("no answer", &["false"])]);
         assert_eq!(examine(&asked, &states()), ["down.service is failed"]);
+    }
+
+    #[test]
+    fn every_service_is_told_with_the_state_of_its_units() {
+        let services =
+            [service(&["up.service"], &[]), ServiceCheck { service: "y".into(), ..service(&[], &[]) }];
+        let problem = ServiceProblem { service: "y".into(), text: "no answer".into() };
+        let mut states = states();
+        states.insert(
+            "up.service".into(),
+            UnitState { active: "active".into(), sub: "running".into(), changed: 1, ..UnitState::default() },
+        );
+        let reports = reports(&services, &states, &[problem]);
+        assert_eq!(reports.len(), 2);
+        let unit = &reports[0].units[0];
+        assert_eq!((unit.state.as_str(), unit.journal.len()), ("active (running)", 0));
+        assert!(unit.since.is_some_and(|since| since < jiff::Timestamp::now()));
+        assert_eq!((since(0), since(u64::MAX)), (None, None));
+    }
+
+    #[test]
+    fn a_certificate_that_cannot_be_read_has_no_end() {
+        let asked = CertificateFile { name: "rest".into(), path: "/no/such".into() };
+        assert_eq!(certificate(&asked), CertificateReport { name: "rest".into(), ends: None });
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod managed;
 pub mod metadata;
 mod mounts;
 mod process;
+mod report;
 pub mod state;
 mod systemd;
 mod tell_bundle;
@@ -30,6 +31,7 @@ pub use apply::{ApplyOptions, apply};
 pub use boot::{BootError, BootOptions, BootOutcome, boot, identify, keep_metadata};
 pub use checkup::checkup;
 pub use metadata::{Metadata, MetadataError};
+pub use report::{Reader, ReportError, report};
 pub use state::applied;
 
 /// Renders an error with the chain of its causes on one line.

@@ -10,13 +10,18 @@ use crate::process::{self, ProcessError};
 pub(crate) const BOOT_UNIT: &str = "kiln-node.service";
 /// Reached only after every unit they want, the boot unit among them.
 const LATE_TARGETS: [&str; 3] = ["multi-user.target", "graphical.target", "default.target"];
-const PROPERTIES: &str = "Id,LoadState,ActiveState,UnitFileState,NeedDaemonReload,ConditionResult,After";
+const PROPERTIES: &str = "Id,LoadState,ActiveState,SubState,UnitFileState,NeedDaemonReload,ConditionResult,After,\
+                          StateChangeTimestampMonotonic";
 const LIMIT: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct UnitState {
     pub load: String,
     pub active: String,
+    /// What `active` is in detail: `running`, `exited`, `waiting`.
+    pub sub: String,
+    /// When it came into this state, in microseconds of the clock that runs since the boot. 0: it has never changed.
+    pub changed: u64,
     pub file: String,
     pub needs_reload: bool,
     pub condition_failed: bool,
@@ -164,6 +169,8 @@ fn parse(text: &str, units: &[String]) -> HashMap<String, UnitState> {
             match key {
                 "LoadState" => value.clone_into(&mut state.load),
                 "ActiveState" => value.clone_into(&mut state.active),
+                "SubState" => value.clone_into(&mut state.sub),
+                "StateChangeTimestampMonotonic" => state.changed = value.parse().unwrap_or_default(),
                 "UnitFileState" => value.clone_into(&mut state.file),
                 "NeedDaemonReload" => state.needs_reload = value == "yes",
                 "ConditionResult" => state.condition_failed = value == "no",

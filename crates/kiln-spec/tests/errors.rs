@@ -70,6 +70,8 @@ files! {
 
 tables! {
     notify_settings: "[notify]\nmail_to = [\"ops\"]\nmail_server = \"mail:x\"\nwebhook = \"https://hooks.example.org/s3cret\"\nform = \"pigeon\"\nabout = [\"rollouts\"]\nevery = \"2d\"\ntext = \"{node} {text}\"\n";
+    notify_mail_login: "[notify]\nmail_to = [\"ops@example.org\"]\nmail_server = \"mail:587\"\nmail_tls = \"off\"\nmail_credentials = \"file:login\"\n";
+    notify_mail_password: "[notify]\nmail_to = [\"ops@example.org\"]\nmail_server = \"mail:587\"\nmail_tls = \"ssl\"\nmail_credentials = \"me:s3cret\"\n";
     notify_nobody: "[notify]\nevery = \"1m\"\n";
     notify_mail_without_server: "[notify]\nmail_to = [\"ops@example.org\"]\n";
     pulp_without_server: "[source.a]\npulp = \"debian\"\n[source.b]\n";

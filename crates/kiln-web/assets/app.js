@@ -3,6 +3,7 @@
 import { setText } from './dom.js';
 import { elastic } from './elastic.js';
 import { events } from './events.js';
+import { health } from './health.js';
 import { history, job } from './history.js';
 import { image, images } from './images.js';
 import { jobs } from './jobs.js';
@@ -26,6 +27,7 @@ function pageOf(hash) {
     case 'rollouts': return what ? rollout(Number(what)) : rollouts();
     case 'images': return what ? image(decodeURIComponent(what)) : images();
     case 'elastic': return elastic();
+    case 'health': return health();
     case 'events': return events(chosen);
     default: return overview();
   }

@@ -1,18 +1,20 @@
 // Nodes that come and go with the queue: how many, how long each took to come, and what kept them.
 
+import { DAY, figure, range } from './chart.js';
 import { h, setChildren, setText } from './dom.js';
+import { lines, usage } from './usage.js';
 import { ask, state } from './live.js';
 import { table } from './table.js';
 import { ago, clock, plural, span } from './words.js';
 
 const EVERY = 15000;
-const DAY = 86400;
 
 export function elastic() {
   let seen = null;
   let asked = 0;
   const groups = h('div', { class: 'overview' });
   const chart = h('div');
+  const past = usage();
   const status = h('p', { class: 'quiet', role: 'status' });
   const starts = table('Starts of the last day', [
     { name: 'Node', cell: (row) => h('a', { href: `#/nodes/${encodeURIComponent(row.node)}` }, row.node) },
@@ -21,10 +23,11 @@ export function elastic() {
     { name: 'State', cell: (row) => [row.state, row.error ? h('p', { class: 'quiet' }, row.error) : ''] },
   ], (row) => `${row.node} ${row.received}`);
   const page = h('div', {}, h('h1', {}, 'Elastic groups'), status, groups,
-    h('section', { class: 'card chart' }, h('h2', {}, 'Nodes and the queue, last day'), chart),
+    h('section', { class: 'card chart' }, h('h2', {}, 'Nodes and the queue, last day'), chart), past.usage,
     h('h2', { class: 'apart' }, 'Starts of the last day, newest first'), starts.element);
 
   const show = () => {
+    past.show();
     if (Date.now() - asked > EVERY) {
       asked = Date.now();
       ask('/api/v1/elastic').then((answer) => {
@@ -37,7 +40,7 @@ export function elastic() {
   const draw = () => {
     setText(status, seen.groups.length ? '' : 'No group of this cluster is elastic.');
     setChildren(groups, seen.groups.map(groupCard));
-    setChildren(chart, [...seen.groups.map((group) => line(group, seen.requests)), queueLine(seen.queue)]);
+    setChildren(chart, [...seen.groups.map((group) => line(group, seen.requests)), ...lines(seen.queue)]);
     starts.show(seen.requests.filter((row) => row.kind === 'resume'));
   };
   return { title: 'Elastic groups', element: page, show };
@@ -77,39 +80,6 @@ function line(group, requests) {
   points.push([now - DAY, count]);
   const [least, most] = range(points);
   return figure(`${group.name}: ${plural(there, 'node')} now, between ${least} and ${most} in the last day`, points, 'nodes');
-}
-
-function queueLine(queue) {
-  if (queue.length < 2) return h('p', { class: 'quiet' }, 'kilnd counts jobs every minute, and has only begun.');
-  const points = queue.map((length) => [Date.parse(length.time) / 1000, length.waiting]).reverse();
-  const [least, most] = range(points);
-  return figure(`Queue: ${plural(points[0][1], 'job')} waiting, between ${least} and ${most} in the last day`, points, 'queue');
-}
-
-function range(points) {
-  const values = points.map(([, value]) => value);
-  return [Math.min(...values), Math.max(...values)];
-}
-
-// points: [seconds, value], newest first.
-function figure(words, points, name) {
-  const now = Date.now() / 1000;
-  const most = Math.max(1, range(points)[1]);
-  const x = (at) => (Math.max(0, Math.min(1, (at - now + DAY) / DAY)) * 1000).toFixed(1);
-  const y = (value) => (104 - (value / most) * 96).toFixed(1);
-  const path = points.map(([at, value], index) => `${index ? 'L' : 'M'}${x(at)} ${y(value)}`).join(' ');
-  const area = `${path} L${x(points.at(-1)[0])} 104 L${x(points[0][0])} 104 Z`;
-  return h('figure', { class: name }, h('figcaption', {}, words),
-    svg('svg', { viewBox: '0 0 1000 108', preserveAspectRatio: 'none', role: 'img', 'aria-label': words },
-      svg('path', { class: 'area', d: area }), svg('path', { class: 'line', d: path })),
-    h('div', { class: 'axis quiet', 'aria-hidden': 'true' }, h('span', {}, '24 h ago'), h('span', {}, '12 h ago'), h('span', {}, 'now')));
-}
-
-function svg(tag, attributes, ...children) {
-  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
 }
 
 // In Kiln, at the cloud, booting: as a bar with the same in words.

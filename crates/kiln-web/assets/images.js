@@ -2,6 +2,7 @@
 
 import { h, setChildren, setText } from './dom.js';
 import { ask, state } from './live.js';
+import { difference } from './packages.js';
 import { table } from './table.js';
 import { ago, byName, clock, plural } from './words.js';
 
@@ -55,7 +56,7 @@ export function image(name) {
     { name: 'Package', cell: (row) => row.name },
     { name: 'Here', cell: (row) => row.here ?? '' },
     { name: 'There', cell: (row) => row.there ?? '' },
-    { name: 'What', cell: (row) => row.what },
+    { name: 'What', cell: (row) => (row.here && row.there ? 'another version' : row.here ? 'only here' : 'only there') },
   ], (row) => row.name);
   differences.element.hidden = true;
   const same = h('p', { class: 'quiet', role: 'status' });
@@ -119,15 +120,4 @@ export function image(name) {
     if (state.overview) show();
   }).catch((error) => setText(same, error.message));
   return { title: name, element: page, show };
-}
-
-// Packages that are in one of both, or in another version.
-function difference(here, there) {
-  const versions = (list) => new Map(list.map((row) => [row.name, row.version]));
-  const [a, b] = [versions(here), versions(there)];
-  const names = [...new Set([...a.keys(), ...b.keys()])].filter((name) => a.get(name) !== b.get(name)).sort(byName);
-  return names.map((name) => ({
-    name, here: a.get(name), there: b.get(name),
-    what: a.has(name) && b.has(name) ? 'another version' : a.has(name) ? 'only here' : 'only there',
-  }));
 }

@@ -2,6 +2,7 @@
 
 import { h, keyed, setChildren, setText } from './dom.js';
 import { grid } from './grid.js';
+import { usage } from './usage.js';
 import { state } from './live.js';
 import { bar, stateWord } from './rollouts.js';
 import { KINDS, SEVERITIES, ago, byName, clock, plural } from './words.js';
@@ -20,6 +21,7 @@ export function overview() {
   const accounts = h('ul', { class: 'plain' });
   const rollouts = h('ul', { class: 'plain' });
   const noRollouts = h('p', { class: 'quiet' }, 'No rollout is going on.');
+  const past = usage();
   const page = h('div', { class: 'overview' },
     h('h1', { class: 'hidden' }, 'Overview'),
     figures,
@@ -27,10 +29,12 @@ export function overview() {
     h('section', { class: 'card' }, h('h2', {}, 'Findings'), calm, findings, more),
     h('section', { class: 'card' }, h('h2', {}, 'Why jobs wait'), waiting),
     h('section', { class: 'card' }, h('h2', {}, 'Cores by account'), accounts),
-    h('section', { class: 'card' }, h('h2', {}, 'Rollouts'), rollouts, noRollouts));
+    h('section', { class: 'card' }, h('h2', {}, 'Rollouts'), rollouts, noRollouts),
+    past.queue, past.usage);
 
   const show = () => {
     const seen = state.overview;
+    past.show();
     keyed(groups, seen.groups, (group) => group.name, (group) => {
       const cells = grid(`Nodes of group ${group.name}`);
       grids.set(group.name, cells);

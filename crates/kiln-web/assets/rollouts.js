@@ -2,6 +2,7 @@
 
 import { h, keyed, setChildren, setText } from './dom.js';
 import { change, state } from './live.js';
+import { rolloutPackages } from './rollout_packages.js';
 import { table } from './table.js';
 import { ago, clock, plural } from './words.js';
 
@@ -57,7 +58,8 @@ export function rollout(id) {
     { name: 'From', cell: (node) => node.previous ?? '' },
     { name: 'To', cell: (node) => node.target ?? '' },
   ], (node) => node.node);
-  const page = h('div', {}, head, buttons, answer, list.element);
+  const packages = rolloutPackages();
+  const page = h('div', {}, head, buttons, answer, list.element, packages.element);
   const act = async (order) => {
     if (!await confirmed(`${order.label} rollout ${id}?`, order.text, order.label)) return;
     try {
@@ -87,7 +89,9 @@ export function rollout(id) {
     keyed(buttons, orders, (order) => order.name, (order) => h('button', {
       type: 'button', id: `order-${order.name}`, class: order.name === 'abort' ? 'danger' : null, onclick: () => act(order),
     }, order.label));
-    list.show([...state.rolloutNodes.values()].filter((node) => node.rollout === id).sort((a, b) => a.position - b.position));
+    const nodes = [...state.rolloutNodes.values()].filter((node) => node.rollout === id).sort((a, b) => a.position - b.position);
+    list.show(nodes);
+    packages.show(nodes);
   };
   return { title: `Rollout ${id}`, element: page, show };
 }

@@ -17,8 +17,8 @@ use crate::parameters::{Body, Path, Query};
 use crate::reading::node_detail;
 use crate::routes::App;
 use crate::view::{
-    Elastic, Event, Failure, Image, ImageDetail, Job, Login, Node, NodeDetail, Overview, Rollout,
-    RolloutDetail, Session,
+    Elastic, Event, Failure, Health, Image, ImageDetail, Job, Login, Node, NodeDetail, Overview, Rollout,
+    RolloutDetail, Session, UsageReport,
 };
 
 /// Why there is no answer: its status, in words, and when to try again.
@@ -248,8 +248,16 @@ pub async fn image<C: Cluster>(
     Ok(Json(found.ok_or_else(none)?))
 }
 
+pub async fn health<C: Cluster>(State(app): State<Arc<App<C>>>) -> Reply<Health> {
+    Ok(Json(app.cluster.health()?))
+}
+
 pub async fn elastic<C: Cluster>(State(app): State<Arc<App<C>>>) -> Reply<Elastic> {
     Ok(Json(app.cluster.elastic()?))
+}
+
+pub async fn usage<C: Cluster>(State(app): State<Arc<App<C>>>) -> Reply<UsageReport> {
+    Ok(Json(app.cluster.usage()?))
 }
 
 #[derive(Deserialize)]

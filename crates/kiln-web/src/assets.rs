@@ -55,6 +55,11 @@ pub const ALL: &[Asset] = assets! {
     "/assets/limits.js", "limits.js", JS, false;
     "/assets/rollouts.js", "rollouts.js", JS, false;
     "/assets/images.js", "images.js", JS, false;
+    "/assets/packages.js", "packages.js", JS, false;
+    "/assets/rollout_packages.js", "rollout_packages.js", JS, false;
+    "/assets/chart.js", "chart.js", JS, false;
+    "/assets/usage.js", "usage.js", JS, false;
+    "/assets/health.js", "health.js", JS, false;
     "/assets/elastic.js", "elastic.js", JS, false;
     "/assets/events.js", "events.js", JS, false;
 };

@@ -7,7 +7,9 @@ use kiln_wire::health::NodeDossier;
 use crate::auth::{Key, KeyKind};
 use crate::describe::described;
 use crate::figures::Figures;
-use crate::view::{Elastic, Event, Finding, ImageDetail, Job, Node, Rollout, RolloutDetail, RolloutNode};
+use crate::view::{
+    Elastic, Event, Finding, Health, ImageDetail, Job, Node, Rollout, RolloutDetail, RolloutNode, UsageReport,
+};
 
 /// Why an answer cannot be given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +86,11 @@ pub trait Cluster: Send + Sync + 'static {
     /// Asks the cloud; may take seconds.
     fn images(&self) -> impl Future<Output = Result<Vec<ImageDetail>, Problem>> + Send;
 
+    fn health(&self) -> Result<Health, Problem>;
+
     fn elastic(&self) -> Result<Elastic, Problem>;
+
+    fn usage(&self) -> Result<UsageReport, Problem>;
 
     fn rollout(&self, id: i64) -> Result<RolloutDetail, Problem>;
 

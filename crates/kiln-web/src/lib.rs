@@ -21,6 +21,7 @@ mod describe;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod fake;
 pub mod figures;
+pub mod health;
 mod hub;
 mod job_answers;
 pub mod limits;

@@ -23,8 +23,8 @@ use crate::past::{History, JobDetail};
 use crate::scheduler::Scheduler;
 use crate::shares::NodeShares;
 use crate::view::{
-    Change, Elastic, Event, Failure, Image, ImageDetail, Job, Login, Node, NodeDetail, Overview, Rollout,
-    RolloutDetail, Session, Target,
+    Change, Elastic, Event, Failure, Health, Image, ImageDetail, Job, Login, Node, NodeDetail, Overview,
+    Rollout, RolloutDetail, Session, Target, UsageReport,
 };
 use crate::{job_answers, metrics};
 
@@ -176,8 +176,17 @@ pub const QUESTIONS: &[Question] = &[
         .json(Vec::<Image>::schema),
     ask(Method::Get, "/api/v1/images/{name}", VIEWER, "One image, by its name or id, with its packages")
         .json(ImageDetail::schema),
+    ask(Method::Get, "/api/v1/health", VIEWER, "Services, disks and certificates of control and login nodes")
+        .json(Health::schema),
     ask(Method::Get, "/api/v1/elastic", VIEWER, "Nodes that come and go with the queue")
         .json(Elastic::schema),
+    ask(
+        Method::Get,
+        "/api/v1/usage",
+        VIEWER,
+        "The queue of the last day, and the hours of instances by group",
+    )
+    .json(UsageReport::schema),
     Question {
         query: &[
             ("node", "Only events of this node"),
@@ -255,7 +264,9 @@ fn handler<C: Cluster>(question: &Question) -> Option<Handler<C>> {
         "/api/v1/rollouts/{id}/abort" => post(answers::abort::<C>),
         "/api/v1/images" => get(answers::images::<C>),
         "/api/v1/images/{name}" => get(answers::image::<C>),
+        "/api/v1/health" => get(answers::health::<C>),
         "/api/v1/elastic" => get(answers::elastic::<C>),
+        "/api/v1/usage" => get(answers::usage::<C>),
         "/api/v1/events" => get(answers::events::<C>),
         "/api/v1/stream" => get(answers::stream::<C>),
         "/api/v1/openapi.json" => get(answers::openapi),

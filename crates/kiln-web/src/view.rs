@@ -359,8 +359,118 @@ described! {
         pub groups: Vec<ElasticGroup>,
         /// Of the last day, newest first; 2,000 at most.
         pub requests: Vec<PowerRequest>,
-        /// Of every minute of the last day in which this kilnd has run, oldest first.
+        /// Of every minute of the last day in which kilnd has run, oldest first.
         pub queue: Vec<QueueLength>,
+    }
+}
+
+described! {
+    /// What instances have used in some time.
+    pub struct Used {
+        /// How long they have run, together.
+        pub seconds: u64,
+        /// In millionths of the unit of the file's prices; `null`: the file has no prices.
+        pub cost_millionths: Option<u64>,
+    }
+}
+
+described! {
+    /// What the instances of a compute group have used.
+    pub struct GroupUsage {
+        pub group: String,
+        /// In the last 24 hours.
+        pub day: Used,
+        /// In the last 7 days.
+        pub week: Used,
+        /// In the last 30 days.
+        pub month: Used,
+    }
+}
+
+described! {
+    /// The queue and the instances over time, as far as kilnd was there to see.
+    pub struct UsageReport {
+        /// Of the last day in steps of 5 minutes, oldest first, each with its highest numbers.
+        pub queue: Vec<QueueLength>,
+        /// By group.
+        pub usage: Vec<GroupUsage>,
+    }
+}
+
+described! {
+    /// A unit of systemd.
+    pub struct HealthUnit {
+        pub name: String,
+        /// systemd's words: `active (running)`.
+        pub state: String,
+        pub since: Option<Timestamp>,
+        /// The end of its journal, if something is wrong with its service.
+        pub journal: Vec<String>,
+    }
+}
+
+described! {
+    /// A service of a control or login node.
+    pub struct HealthService {
+        pub name: String,
+        /// What is wrong with it; empty: nothing.
+        pub problems: Vec<String>,
+        pub units: Vec<HealthUnit>,
+    }
+}
+
+described! {
+    /// A file system.
+    pub struct Disk {
+        pub path: String,
+        pub bytes: u64,
+        pub free_bytes: u64,
+        /// 0 where it does not count them.
+        pub files: u64,
+        pub free_files: u64,
+        pub is_nearly_full: bool,
+        /// Programs that write there fail, or soon will.
+        pub is_full: bool,
+    }
+}
+
+described! {
+    /// A certificate that a node shows others, or trusts others by.
+    pub struct Certificate {
+        pub name: String,
+        /// `null`: it cannot be read.
+        pub ends: Option<Timestamp>,
+        /// In less than 14 days, or it has ended.
+        pub ends_soon: bool,
+    }
+}
+
+described! {
+    /// A control or login node, as it reports on itself every minute.
+    pub struct HealthNode {
+        pub name: String,
+        /// `control` or `login`.
+        pub role: String,
+        /// When it made this report.
+        pub reported: Option<Timestamp>,
+        /// The report is old: how things are now is not known.
+        pub is_stale: bool,
+        /// Why there is no newer report.
+        pub problem: Option<String>,
+        /// How many seconds its clock is ahead of control's; `null`: it is control, or not known.
+        pub clock_ahead: Option<i64>,
+        /// Those with a problem first.
+        pub services: Vec<HealthService>,
+        pub disks: Vec<Disk>,
+        pub certificates: Vec<Certificate>,
+    }
+}
+
+described! {
+    /// How control and login nodes are.
+    pub struct Health {
+        /// Control first.
+        pub nodes: Vec<HealthNode>,
     }
 }
 

@@ -1,11 +1,12 @@
 //! How a node is asked whether its services work, and what it answers: all questions in one go.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::format::{Format, Version};
 
-/// What the deploy host wants to know of a node.
+/// What is asked of a node: by the deploy host over SSH, and by the node itself, every minute, from a file that
+/// `kiln configure` has written.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Checkup {
     #[serde(default)]
@@ -14,6 +15,16 @@ pub struct Checkup {
     /// Directories whose file systems must have room.
     #[serde(default)]
     pub places: Vec<String>,
+    /// Whose end is to be known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub certificates: Vec<CertificateFile>,
+}
+
+/// A file on the node with a certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificateFile {
+    pub name: String,
+    pub path: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +72,37 @@ pub struct CheckupReport {
     pub problems: Vec<ServiceProblem>,
     /// One for each file system.
     pub places: Vec<Place>,
+    /// Those that were asked about, in their order. A Kiln from before left them out.
+    #[serde(default)]
+    pub services: Vec<ServiceReport>,
+    #[serde(default)]
+    pub certificates: Vec<CertificateReport>,
+}
+
+/// How a service is. What is wrong with it is among the report's problems.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceReport {
+    pub service: String,
+    pub units: Vec<UnitReport>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitReport {
+    pub unit: String,
+    /// systemd's words: `active (running)`.
+    pub state: String,
+    /// Since when it is in that state, by the node's clock.
+    pub since: Option<Timestamp>,
+    /// The end of its journal, if something is wrong with its service.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub journal: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificateReport {
+    pub name: String,
+    /// `None`: it cannot be read.
+    pub ends: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +131,18 @@ impl Place {
         let few = (self.bytes / 100).min(10 << 30).max((100 << 20).min(self.bytes / 20));
         self.free_bytes < few || percent(self.free_files, self.files) < 1
     }
+
+    /// There is little left, of bytes or of files. A large file system is not full because little of it is left in percent.
+    pub fn is_nearly_full(&self) -> bool {
+        let percent = |free: u64, all: u64| (free * 100).checked_div(all).unwrap_or(100);
+        let few_bytes = percent(self.free_bytes, self.bytes) < 10 && self.free_bytes < 20 << 30;
+        self.is_full() || few_bytes || percent(self.free_files, self.files) < 5
+    }
+}
+
+impl CertificateReport {
+    /// A certificate that ends so soon is worth a warning.
+    pub const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
 }
 
 impl Format for Checkup {
@@ -118,6 +172,14 @@ mod tests {
         assert!(full(60, 2, 0, 0) && !full(60, 10, 0, 0), "a small one");
         assert!(full(100_000, 50_000, 1000, 9) && !full(100_000, 50_000, 1000, 10), "files");
         assert!(!full(0, 0, 0, 0), "no bounds");
+        let place = |free: u64| Place {
+            path: "/".into(),
+            bytes: 100_000 * MIB,
+            free_bytes: free * MIB,
+            files: 0,
+            free_files: 0,
+        };
+        assert!(place(9000).is_nearly_full() && !place(9000).is_full() && !place(11_000).is_nearly_full());
     }
 
     #[test]
@@ -128,7 +190,9 @@ mod tests {
             units: vec!["nfs-server.service".into()],
             questions: vec![question],
         };
-        let checkup = Checkup { format: Version, services: vec![service], places: vec!["/".into()] };
+        let certificates = vec![CertificateFile { name: "rest".into(), path: "/etc/x.pem".into() }];
+        let checkup =
+            Checkup { format: Version, services: vec![service], places: vec!["/".into()], certificates };
         assert_eq!(Checkup::from_json(&checkup.to_json().unwrap()), Ok(checkup));
         let report = CheckupReport {
             format: Version,
@@ -136,6 +200,16 @@ mod tests {
             slurm: Some("slurm-wlm 22.05.8".into()),
             problems: vec![ServiceProblem { service: "munge".into(), text: "does not answer".into() }],
             places: vec![Place { path: "/".into(), bytes: 9, free_bytes: 1, files: 5, free_files: 2 }],
+            services: vec![ServiceReport {
+                service: "munge".into(),
+                units: vec![UnitReport {
+                    unit: "munge.service".into(),
+                    state: "active (running)".into(),
+                    since: Some(Timestamp::UNIX_EPOCH),
+                    journal: vec!["a line".into()],
+                }],
+            }],
+            certificates: vec![CertificateReport { name: "rest".into(), ends: None }],
         };
         assert_eq!(CheckupReport::from_json(&report.to_json().unwrap()), Ok(report));
     }

@@ -44,9 +44,20 @@ pub struct FleetFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<NotifySettings>,
     pub nodes: BTreeMap<String, FleetNode>,
+    /// Nodes that report on their services every minute.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub watched: BTreeMap<String, WatchedNode>,
     /// `None`: nothing is monitored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<FleetMonitoring>,
+}
+
+/// A control or login node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchedNode {
+    /// Where its report can be had; `None`: it is this very node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
 }
 
 /// What monitoring asks of kilnd.
@@ -207,6 +218,7 @@ mod tests {
             }),
             elastic: [("e".into(), ElasticGroup { launch_options, always_up: vec!["e-0".into()] })].into(),
             timing: Timing { grace: 7, ..Timing::default() },
+            watched: [("login-0".into(), WatchedNode { address: Some([10, 0, 0, 2].into()) })].into(),
             monitoring: Some(FleetMonitoring {
                 token: "t0ken".into(),
                 prices: [("big".into(), 50_000)].into(),

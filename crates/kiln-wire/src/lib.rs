@@ -8,6 +8,7 @@
 pub mod backup;
 pub mod bundle;
 pub mod bundle_tag;
+pub mod certificate;
 pub mod checkup;
 mod cloud_access;
 pub mod dashboard;
@@ -37,7 +38,7 @@ pub use cloud_access::{CloudAccess, CloudAccessError};
 pub use event::{Event, EventList};
 pub use fleet_file::{
     Attachment, ElasticGroup, FleetFile, FleetFileError, FleetMonitoring, FleetNode, InstanceDefaults,
-    LaunchOption, Timing,
+    LaunchOption, Timing, WatchedNode,
 };
 pub use format::{Format, ReadError, Version};
 pub use identity::{Identity, UserData};

@@ -26,6 +26,23 @@ pub struct Mail {
     pub port: u16,
     pub from: String,
     pub to: Vec<String>,
+    #[serde(default)]
+    pub tls: MailTls,
+    /// `USER:PASSWORD`, for a server that wants them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<SecretText>,
+}
+
+/// Whether mail is encrypted on its way to the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MailTls {
+    #[default]
+    Off,
+    /// It begins in the clear, and nothing is sent unless it is encrypted then.
+    Starttls,
+    /// From the beginning.
+    Tls,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +77,14 @@ pub enum Form {
 }
 
 impl FromStr for Topic {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        from_word(word)
+    }
+}
+
+impl FromStr for MailTls {
     type Err = String;
 
     fn from_str(word: &str) -> Result<Self, String> {
@@ -102,7 +127,14 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_the_address_is_not_shown() {
         let settings = NotifySettings {
-            mail: Some(Mail { host: "mail".into(), port: 25, from: "a@b".into(), to: vec!["c@d".into()] }),
+            mail: Some(Mail {
+                host: "mail".into(),
+                port: 587,
+                from: "a@b".into(),
+                to: vec!["c@d".into()],
+                tls: "starttls".parse().unwrap(),
+                credentials: Some("me:s3cret".into()),
+            }),
             webhook: Some(Webhook { address: "https://h/s3cret".into(), form: "slack".parse().unwrap() }),
             about: vec![Topic::Rollout, "blind".parse().unwrap()],
             every: 900,

@@ -43,6 +43,14 @@ pub const RESTORING: &str = "/var/lib/state/restore-under-way";
 /// On control, on the state volume.
 pub const SLURMCTLD_STATE: &str = "/var/lib/state/slurmctld";
 
+/// On control and login nodes: the questions that the node asks itself every minute.
+pub const CHECKUP: &str = "/etc/kiln/checkup.json";
+/// On control and login nodes, until the next boot: what it found. On control for kilnd to read; on others in MUNGE's wrapping,
+/// which only kilnd can take off.
+pub const REPORT: &str = "/run/kiln-report/report";
+/// Where a login node's report can be had.
+pub const REPORT_PORT: u16 = 6832;
+
 /// On compute nodes: what Slurm's health check looks at.
 pub const HEALTH_CHECK: &str = "/etc/kiln/health.json";
 /// On compute nodes, until the next boot: the last health check found nothing, and Slurm has no drain for the node.

@@ -144,7 +144,7 @@ impl Client {
     pub async fn certificate_end(&self, url: &str) -> Option<Timestamp> {
         let response = self.http.get(url).timeout(SHORT_TIMEOUT).send().await.ok()?;
         let shown = response.extensions().get::<reqwest::tls::TlsInfo>()?;
-        crate::certificate::not_after(shown.peer_certificate()?)
+        kiln_wire::certificate::not_after(shown.peer_certificate()?)
     }
 
     /// Also what an application credential meets that is not allowed the call.

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use kiln_cloud::{Expiry, QuotaKind};
 use kiln_slurm::Release;
 use kiln_spec::{Role, Spec};
-use kiln_wire::checkup::Place;
+use kiln_wire::checkup::{CertificateReport, Place};
 
 use super::finding::{Finding, Severity, sorted};
 use super::strays::strays;
@@ -12,11 +12,9 @@ use super::{Evidence, KILN};
 use crate::checkup::Examined;
 use crate::status::{ASLEEP, GONE_FROM_FILE};
 
-const GIB: u64 = 1 << 30;
 /// Slurm's daemons refuse each other's credentials at five minutes; accounting is wrong long before.
 const CLOCK_WARNING: SignedDuration = SignedDuration::from_secs(5);
 const CLOCK_BROKEN: SignedDuration = SignedDuration::from_secs(120);
-const EXPIRY_WARNING: SignedDuration = SignedDuration::from_hours(14 * 24);
 
 pub fn findings(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut all: Vec<Finding> = asleep(evidence).into_iter().collect();
@@ -29,6 +27,7 @@ pub fn findings(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
     all.extend(quotas(spec, evidence));
     all.extend(credentials(evidence));
     all.extend(certificates(evidence));
+    all.extend(certificates_of_nodes(evidence));
     sorted(all)
 }
 
@@ -148,13 +147,12 @@ fn rooms_and_clocks(spec: &Spec, evidence: &Evidence<'_>) -> Vec<Finding> {
     found
 }
 
-/// A large file system is not full because little of it is left in percent.
 fn room(place: &Place) -> Option<(Severity, String)> {
     let percent = |free: u64, all: u64| (free * 100).checked_div(all).unwrap_or(100);
     let (bytes, files) = (percent(place.free_bytes, place.bytes), percent(place.free_files, place.files));
     let severity = if place.is_full() {
         Severity::Broken
-    } else if (bytes < 10 && place.free_bytes < 20 * GIB) || files < 5 {
+    } else if place.is_nearly_full() {
         Severity::Warning
     } else {
         return None;
@@ -175,6 +173,31 @@ fn clock(ahead: SignedDuration) -> Option<(Severity, String)> {
     };
     let word = if ahead.is_negative() { "behind" } else { "ahead of" };
     Some((severity, format!("its clock is {} s {word} this host's", ahead.abs().as_secs())))
+}
+
+/// Those that nodes show others, or trust others by.
+fn certificates_of_nodes(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (node, examined) in &evidence.examined {
+        let Ok(examined) = examined else { continue };
+        for certificate in &examined.report.certificates {
+            let advice =
+                "`kiln configure` renews those of the cluster; the site's own are to be replaced in the file";
+            let said = match certificate.ends {
+                Some(at) => ends(at, evidence.now),
+                None => Some((Severity::Broken, "cannot be read".into())),
+            };
+            if let Some((severity, text)) = said {
+                found.push(Finding::new(
+                    severity,
+                    node,
+                    format!("certificate of {}: {text}", certificate.name),
+                    advice,
+                ));
+            }
+        }
+    }
+    found
 }
 
 /// Control has the newest Slurm, and the others are no older than it understands.
@@ -274,7 +297,7 @@ fn ends(at: Timestamp, now: Timestamp) -> Option<(Severity, String)> {
     if left <= SignedDuration::ZERO {
         return Some((Severity::Broken, format!("ended at {day}")));
     }
-    (left < EXPIRY_WARNING).then(|| (Severity::Warning, format!("ends at {day}")))
+    (left < CertificateReport::SOON).then(|| (Severity::Warning, format!("ends at {day}")))
 }
 
 #[cfg(test)]

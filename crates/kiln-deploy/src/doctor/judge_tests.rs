@@ -11,6 +11,7 @@ use crate::checkup::Examinations;
 use crate::observe::Observed;
 use crate::status::{NodeStatus, StatusReport};
 
+const GIB: u64 = 1 << 30;
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn spec() -> Spec {
@@ -51,6 +52,8 @@ fn answer(slurm: &str) -> Examined {
         slurm: Some(slurm.into()),
         problems: Vec::new(),
         places: Vec::new(),
+        services: Vec::new(),
+        certificates: Vec::new(),
     };
     Examined { report, clock_ahead: SignedDuration::ZERO }
 }
@@ -136,6 +139,12 @@ fn what_nodes_say_of_themselves() {
         vec![problem("kiln", "runs another kiln"), problem("slurmctld", "slurmctld.service is failed")];
     control.report.places =
         vec![Place { path: "/home".into(), bytes: 10 * GIB, free_bytes: GIB / 2, files: 9, free_files: 9 }];
+    let certificate = |name: &str, ends| CertificateReport { name: name.into(), ends };
+    control.report.certificates = vec![
+        certificate("the directory", Some(NOW + SignedDuration::from_hours(24))),
+        certificate("rest", Some(NOW + SignedDuration::from_hours(24 * 365))),
+        certificate("lost", None),
+    ];
     control.clock_ahead = SignedDuration::from_secs(-7);
     found.examined.insert("s-0".into(), Err("s-0 could not be reached over SSH: timed out".into()));
     assert_eq!(
@@ -143,9 +152,11 @@ fn what_nodes_say_of_themselves() {
         [
             "broken control: slurmctld.service is failed",
             "broken s-0: could not be reached over SSH: timed out",
+            "broken control: certificate of lost: cannot be read",
             "warning control: runs another kiln",
             "warning control: the file system of /home is nearly full: 512 MiB of 10240 MiB left",
             "warning control: its clock is 7 s behind this host's",
+            "warning control: certificate of the directory: ends at 1970-01-02 00:00 UTC",
         ]
     );
 }

@@ -6,7 +6,6 @@ mod strays;
 
 use jiff::Timestamp;
 use kiln_cloud::{Expiry, InstanceStatus, Quota};
-use kiln_spec::Role;
 use kiln_wire::checkup::{Checkup, Question, ServiceCheck};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -77,7 +76,7 @@ impl Deployment<'_> {
         Ok(Diagnosis { cluster: self.spec.name.clone(), observed: evidence.now, asked, findings })
     }
 
-    /// For every node that is up: its services, its binary and its room. Volumes are control's to watch.
+    /// For every node that is up: its services, its room and its certificates, and whether it runs this host's binary.
     fn questions(&self, observed: &Observed) -> Result<Vec<(&str, Checkup)>> {
         let digest = hex::encode(Sha256::digest(&self.kiln_bytes()?));
         let instances = observed.nodes();
@@ -87,11 +86,6 @@ impl Deployment<'_> {
         let questions = up.map(|node| {
             let mut checkup = self.checkup_of(&node);
             checkup.services.push(kiln_check(&digest));
-            checkup.places = vec!["/".into()];
-            if node.role == Role::Control {
-                let volumes = kiln_site::Purpose::ALL.map(|purpose| purpose.path().to_string());
-                checkup.places.extend(volumes);
-            }
             (node.name, checkup)
         });
         Ok(questions.collect())

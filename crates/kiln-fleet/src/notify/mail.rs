@@ -1,69 +1,36 @@
-//! Messages by mail: as much of SMTP as it takes to hand one to the site's server.
+//! Messages by mail, which the site's server is handed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_wire::notify::Mail;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::TcpStream;
+use kiln_wire::notify::{Mail, MailTls};
+use rustls::RootCertStore;
 
-use super::Message;
+use super::{Message, smtp};
 
 /// For the whole exchange.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub async fn send(mail: &Mail, message: &Message) -> Result<(), String> {
-    match tokio::time::timeout(PATIENCE, exchange(mail, message)).await {
+    let trusted = trusted(mail)?;
+    let text = text(mail, message);
+    match tokio::time::timeout(PATIENCE, smtp::hand_over(mail, &text, &trusted)).await {
         Ok(sent) => sent,
         Err(_) => Err(format!("the mail server took longer than {} s", PATIENCE.as_secs())),
     }
 }
 
-async fn exchange(mail: &Mail, message: &Message) -> Result<(), String> {
-    let stream = TcpStream::connect((mail.host.as_str(), mail.port));
-    let stream = stream.await.map_err(|error| format!("the mail server cannot be reached: {error}"))?;
-    let mut server = Server(BufReader::new(stream));
-    server.expect("its greeting", 220).await?;
-    let own = mail.from.split('@').nth(1).unwrap_or("localhost");
-    server.say(&format!("EHLO {own}"), 250).await?;
-    server.say(&format!("MAIL FROM:<{}>", mail.from), 250).await?;
-    for to in &mail.to {
-        server.say(&format!("RCPT TO:<{to}>"), 250).await?;
-    }
-    server.say("DATA", 354).await?;
-    server.say(&format!("{}\r\n.", text(mail, message)), 250).await?;
-    // It has the message; whether the farewell arrives does not matter.
-    let _ = server.say("QUIT", 221).await;
-    Ok(())
-}
-
-struct Server(BufReader<TcpStream>);
-
-impl Server {
-    async fn say(&mut self, line: &str, code: u16) -> Result<(), String> {
-        let lost = |error| format!("the connection to the mail server is lost: {error}");
-        self.0.get_mut().write_all(format!("{line}\r\n").as_bytes()).await.map_err(lost)?;
-        // Only the word: the rest may be long.
-        self.expect(line.split([' ', ':', '\r']).next().unwrap_or_default(), code).await
-    }
-
-    /// An answer has several lines if there is a `-` behind its number.
-    async fn expect(&mut self, to: &str, code: u16) -> Result<(), String> {
-        loop {
-            let mut line = String::new();
-            let read = self.0.read_line(&mut line).await;
-            let count = read.map_err(|error| format!("the mail server cannot be understood: {error}"))?;
-            if count == 0 {
-                return Err("the mail server has closed the connection".into());
-            }
-            let found = line.get(..3).and_then(|digits| digits.parse::<u16>().ok());
-            if found != Some(code) && !(code == 250 && found == Some(251)) {
-                return Err(format!("the mail server said to {to}: {}", line.trim_end()));
-            }
-            if line.as_bytes().get(3) != Some(&b'-') {
-                return Ok(());
-            }
+/// Those that the system trusts. A server that is not asked to encrypt needs none.
+fn trusted(mail: &Mail) -> Result<Arc<RootCertStore>, String> {
+    let mut roots = RootCertStore::empty();
+    if mail.tls != MailTls::Off {
+        let found = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            return Err("this host trusts no certificate authority".into());
         }
     }
+    Ok(Arc::new(roots))
 }
 
 /// With its headers, as lines that SMTP takes.
@@ -111,6 +78,8 @@ mod tests {
             port: 25,
             from: "kiln@demo.internal".into(),
             to: vec!["a@example.org".into(), "b@example.org".into()],
+            tls: MailTls::Off,
+            credentials: None,
         };
         let message = Message {
             id: "7-1".into(),

@@ -4,6 +4,7 @@
 mod mail;
 mod message;
 mod notice;
+mod smtp;
 mod webhook;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use kiln_wire::Version;
 use kiln_wire::notify::{NotifyReport, NotifySettings};
+use tokio_util::sync::CancellationToken;
 
 use crate::control_loop::Controller;
 use crate::error::Result;
@@ -22,6 +24,8 @@ pub use notice::{Notice, SEES_AGAIN, notice};
 
 /// How often new events are looked for.
 const EVERY: Duration = Duration::from_secs(2);
+/// At most so many new events are read at once.
+const EVENTS: u32 = 1000;
 /// Between two attempts; twice as long each time.
 const FIRST_WAIT: Duration = Duration::from_secs(30);
 const LONGEST_WAIT: Duration = Duration::from_secs(30 * 60);
@@ -44,7 +48,7 @@ impl Notifier {
             // What happened before somebody wanted to be told is history.
             return self.store.begin_notices();
         };
-        let events = self.store.events_after(seen)?;
+        let events = self.store.events_after(seen, EVENTS)?;
         let Some((last, _)) = events.last() else { return Ok(()) };
         let told = |(_, event): &(i64, kiln_wire::Event)| {
             let notice = notice(event).filter(|notice| settings.about.contains(&notice.topic))?;
@@ -53,9 +57,24 @@ impl Notifier {
         let notices: Vec<_> = events.iter().filter_map(told).collect();
         self.store.add_notices(&notices, &channels(settings), Duration::from_secs(settings.every), *last)
     }
+}
+
+/// Sends what is due by one channel. A slow server holds up nobody but those who read its messages.
+pub struct Sender {
+    store: Arc<Store>,
+    channel: Channel,
+    every: Duration,
+    stop: CancellationToken,
+}
+
+impl Sender {
+    pub fn new(store: Arc<Store>, channel: Channel, poll: Duration, stop: CancellationToken) -> Sender {
+        Sender { store, channel, every: EVERY.min(poll * 10), stop }
+    }
 
     async fn send(&self, cluster: &str, settings: &NotifySettings) -> Result<()> {
-        for batch in self.store.due_notices(now())? {
+        let due = self.store.due_notices(now())?.into_iter();
+        for batch in due.filter(|batch| batch.channel == self.channel) {
             let message = Message::of(cluster, settings, &batch);
             match deliver(batch.channel, settings, &message).await {
                 Ok(()) => self.store.notices_sent(&batch)?,
@@ -119,9 +138,25 @@ impl Controller for Notifier {
     async fn round(&mut self, fleet: &Arc<Fleet>) -> Result<()> {
         match &fleet.file.notify {
             None => self.store.end_notices(),
+            Some(settings) => self.take(settings),
+        }
+    }
+
+    async fn wait(&mut self, _: Option<&Fleet>) {
+        tokio::time::sleep(self.every).await;
+    }
+}
+
+impl Controller for Sender {
+    const NAME: &'static str = "messages";
+
+    async fn round(&mut self, fleet: &Arc<Fleet>) -> Result<()> {
+        match &fleet.file.notify {
+            None => Ok(()),
             Some(settings) => {
-                self.take(settings)?;
-                self.send(&fleet.file.cluster, settings).await
+                // What is cut off is sent by the next kilnd: better twice than not at all.
+                let sent = self.stop.run_until_cancelled(self.send(&fleet.file.cluster, settings));
+                sent.await.unwrap_or(Ok(()))
             }
         }
     }

@@ -98,18 +98,27 @@ impl Reconciler {
         Ok(())
     }
 
-    fn count_instances(&self, observation: &Observation, fleet: &Fleet) {
+    fn count_instances(&self, observation: &Observation, fleet: &Fleet) -> Result<()> {
         let none = BTreeMap::new();
         let prices = fleet.file.monitoring.as_ref().map_or(&none, |monitoring| &monitoring.prices);
         let nodes = observation.nodes.iter();
         let seen = nodes.flat_map(|o| o.instances.iter().map(|instance| (o.group.as_str(), instance)));
-        self.usage.note(Instant::now(), seen, prices);
+        let added = self.usage.note(Instant::now(), self.since_last_look()?, seen, prices);
+        self.store.add_usage(now(), &added)
+    }
+
+    /// Of the kilnd before this one. After a longer time nobody knows what was there meanwhile.
+    fn since_last_look(&self) -> Result<Duration> {
+        const LONGEST: Duration = Duration::from_secs(600);
+        let last = self.store.last_look()?.map(|(time, _)| now().duration_since(time));
+        let passed = last.and_then(|passed| Duration::try_from(passed).ok());
+        Ok(passed.filter(|passed| *passed <= LONGEST).unwrap_or_default())
     }
 
     /// One round. Actions that take time do not keep the next round from other nodes.
     async fn reconcile(&mut self, fleet: &Arc<Fleet>) -> Result<()> {
         let observation = Observation::read(&self.store, &self.slurm, fleet, &self.share).await?;
-        self.count_instances(&observation, fleet);
+        self.count_instances(&observation, fleet)?;
         self.clear_ended_failures(&observation)?;
         self.store.note_drains(observation.nodes.iter().filter_map(|node| node.slurm.as_ref()))?;
         let before = self.store.findings()?;

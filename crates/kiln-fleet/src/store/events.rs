@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use kiln_wire::Event;
-use rusqlite::params;
+use rusqlite::{Row, params};
 
 use super::{Store, millis, now, time};
 use crate::error::Result;
@@ -46,16 +46,17 @@ impl Store {
             "SELECT id, time, node, what, why, outcome FROM events
              WHERE (?1 IS NULL OR node = ?1) AND time >= ?3 AND (?4 IS NULL OR id < ?4) ORDER BY id DESC LIMIT ?2",
         )?;
-        let rows = statement.query_map(params![node, most, millis(since), before], |row| {
-            let event = Event {
-                time: time(row.get(1)?),
-                node: row.get(2)?,
-                what: row.get(3)?,
-                why: row.get(4)?,
-                outcome: row.get(5)?,
-            };
-            Ok((row.get(0)?, event))
-        })?;
+        let rows = statement.query_map(params![node, most, millis(since), before], numbered)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// With their numbers, oldest first: those that came after that one.
+    pub fn events_after(&self, id: i64, most: u32) -> Result<Vec<(i64, Event)>> {
+        let connection = self.lock();
+        let mut statement = connection.prepare(
+            "SELECT id, time, node, what, why, outcome FROM events WHERE id > ? ORDER BY id LIMIT ?",
+        )?;
+        let rows = statement.query_map(params![id, most], numbered)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
@@ -66,6 +67,18 @@ impl Store {
             .query_row("SELECT coalesce(max(id), 0) FROM events", [], |row| row.get::<_, i64>(0))?;
         Ok(last.unsigned_abs())
     }
+}
+
+/// A row with the columns `id, time, node, what, why, outcome`.
+fn numbered(row: &Row<'_>) -> rusqlite::Result<(i64, Event)> {
+    let event = Event {
+        time: time(row.get(1)?),
+        node: row.get(2)?,
+        what: row.get(3)?,
+        why: row.get(4)?,
+        outcome: row.get(5)?,
+    };
+    Ok((row.get(0)?, event))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod drains;
 mod events;
 mod failures;
 mod findings;
+mod history;
 mod instances;
 mod keys;
 mod notices;
@@ -28,6 +29,7 @@ use crate::error::{Error, Result};
 
 pub use clock::ClockWatch;
 pub use findings::FindingRecord;
+pub use history::{GroupUse, QueueCount};
 pub use instances::KnownInstance;
 pub use notices::{Batch, Channel};
 pub use requests::{CloudOperation, NewRequest, PowerTimes, Request, RequestKind, RequestState};

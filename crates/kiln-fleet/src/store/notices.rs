@@ -40,8 +40,6 @@ pub struct Batch {
 
 /// So long it is known when something was last told; longer than any time between two messages.
 const KEPT: Duration = Duration::from_secs(2 * 86_400);
-/// At most so many new events are read at once.
-const EVENTS: u32 = 1000;
 
 impl Store {
     /// Up to which event people have been told. `None`: nobody is.
@@ -65,25 +63,6 @@ impl Store {
         }
         self.lock().execute_batch("BEGIN; DELETE FROM notified; DELETE FROM notices; COMMIT")?;
         Ok(())
-    }
-
-    /// With their numbers, oldest first.
-    pub fn events_after(&self, id: i64) -> Result<Vec<(i64, kiln_wire::Event)>> {
-        let connection = self.lock();
-        let mut statement = connection.prepare(
-            "SELECT id, time, node, what, why, outcome FROM events WHERE id > ? ORDER BY id LIMIT ?",
-        )?;
-        let rows = statement.query_map(params![id, EVENTS], |row| {
-            let event = kiln_wire::Event {
-                time: time(row.get(1)?),
-                node: row.get(2)?,
-                what: row.get(3)?,
-                why: row.get(4)?,
-                outcome: row.get(5)?,
-            };
-            Ok((row.get(0)?, event))
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// What has the title of something that was told less than `every` ago waits, and is told together.
@@ -230,8 +209,8 @@ mod tests {
         assert_eq!(store.notified().unwrap(), None);
         store.begin_notices().unwrap();
         let seen = store.notified().unwrap().unwrap();
-        assert_eq!(store.events_after(seen).unwrap(), []);
+        assert_eq!(store.events_after(seen, 10).unwrap(), []);
         store.log("", "look", "", "new").unwrap();
-        assert_eq!(store.events_after(seen).unwrap()[0].1.outcome, "new");
+        assert_eq!(store.events_after(seen, 10).unwrap()[0].1.outcome, "new");
     }
 }

@@ -133,6 +133,21 @@ const MIGRATIONS: &[&str] = &["
         id INTEGER PRIMARY KEY CHECK (id = 1),
         event INTEGER NOT NULL
     ) STRICT;
+", "
+    -- How many jobs ran and waited, once a minute.
+    CREATE TABLE queue_counts (
+        time INTEGER PRIMARY KEY,
+        running INTEGER NOT NULL,
+        waiting INTEGER NOT NULL
+    ) STRICT;
+    -- How long instances of a group have run in an hour, together, and what that has cost, in millionths.
+    CREATE TABLE usage (
+        hour INTEGER NOT NULL,
+        grp TEXT NOT NULL,
+        millis INTEGER NOT NULL,
+        cost INTEGER NOT NULL,
+        PRIMARY KEY (hour, grp)
+    ) STRICT;
 "];
 
 pub fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

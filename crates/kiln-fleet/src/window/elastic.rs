@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use kiln_web::view::{Elastic, ElasticGroup, PowerRequest, QueueLength};
+use kiln_web::view::{Elastic, ElasticGroup, PowerRequest};
 use kiln_wire::FleetFile;
 
+use super::usage_report;
 use crate::error::Result;
 use crate::store::{Request, Store, now};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const MOST: usize = 2000;
 
-pub fn seen(store: &Store, file: &FleetFile, queue: Vec<QueueLength>) -> Result<Elastic> {
+pub fn seen(store: &Store, file: &FleetFile) -> Result<Elastic> {
     let records = store.failure_records()?;
     let groups = file.elastic.keys().map(|name| {
         let record = records.get(name);
@@ -37,5 +38,6 @@ pub fn seen(store: &Store, file: &FleetFile, queue: Vec<QueueLength>) -> Result<
         error: request.error,
     };
     let requests = store.power_requests_since(now() - DAY)?.into_iter().rev().take(MOST);
+    let queue = usage_report::whole_queue(store)?;
     Ok(Elastic { groups: groups.collect(), requests: requests.map(request).collect(), queue })
 }

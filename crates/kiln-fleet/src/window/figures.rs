@@ -181,7 +181,7 @@ pub fn of_certificates(monitoring: Option<&FleetMonitoring>) -> Vec<Figures> {
 #[allow(clippy::cast_precision_loss, reason = "seconds have less than sixteen digits")]
 fn end(path: &Path) -> Option<f64> {
     let text = std::fs::read_to_string(path).ok()?;
-    Some(kiln_cloud::certificate_end(&text)?.as_second() as f64)
+    Some(kiln_wire::certificate::certificate_end(&text)?.as_second() as f64)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "nothing here has sixteen digits")]

@@ -4,9 +4,10 @@ mod admission;
 mod elastic;
 mod figures;
 mod images;
-mod queue_lengths;
+mod node_reports;
 mod recent;
 mod slurm_pages;
+mod usage_report;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,7 +17,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kiln_slurm::{History, HistoryQuery, PastJob, Sharing, Slurm, SlurmRules, Statistics};
 use kiln_web::auth::{Key, KeyKind};
-use kiln_web::view::{Elastic, Event, Finding, ImageDetail, Node, RolloutDetail, Severity};
+use kiln_web::view::{
+    Elastic, Event, Finding, Health, ImageDetail, Node, RolloutDetail, Severity, UsageReport,
+};
 use kiln_web::{Cluster, EventQuery, Figures, Look, Order, Problem, Records};
 use kiln_wire::health::{FleetHealth, NodeDossier, NodeHealth};
 use kiln_wire::rollout::{RolloutId, RolloutReport};
@@ -31,8 +34,9 @@ use crate::store::Store;
 use crate::usage::Usage;
 
 pub use admission::{add_token, login, remove_token, tokens};
-pub use queue_lengths::QueueLengths;
+pub use node_reports::NodeReports;
 pub use slurm_pages::SlurmPages;
+pub use usage_report::count_queue;
 
 /// How many events and rollouts are shown at once.
 const EVENTS: u32 = 300;
@@ -45,7 +49,7 @@ pub struct Window {
     pub slurm: Slurm,
     pub share: PathBuf,
     pub fleet: watch::Receiver<Option<Arc<Fleet>>>,
-    pub queue: Arc<QueueLengths>,
+    pub reports: Arc<NodeReports>,
     /// Rollouts that are over, and change no more.
     pub past: Mutex<HashMap<RolloutId, Arc<RolloutReport>>>,
     pub usage: Arc<Usage>,
@@ -101,6 +105,8 @@ impl Window {
             findings: findings_of(&health),
             ..Look::default()
         };
+        let nodes = self.reports.health(&fleet.file).nodes;
+        look.findings.extend(nodes.iter().flat_map(kiln_web::health::health_findings));
         let problem = match queue {
             Ok(Ok(jobs)) => {
                 look.jobs = jobs.into_iter().map(kiln_web::waiting_job).collect();
@@ -212,7 +218,15 @@ impl Cluster for Window {
     }
 
     fn elastic(&self) -> std::result::Result<Elastic, Problem> {
-        Ok(elastic::seen(&self.store, &self.fleet()?.file, self.queue.all())?)
+        Ok(elastic::seen(&self.store, &self.fleet()?.file)?)
+    }
+
+    fn usage(&self) -> std::result::Result<UsageReport, Problem> {
+        Ok(usage_report::seen(&self.store, &self.fleet()?.file)?)
+    }
+
+    fn health(&self) -> std::result::Result<Health, Problem> {
+        Ok(self.reports.health(&self.fleet()?.file))
     }
 
     fn rollout(&self, id: i64) -> std::result::Result<RolloutDetail, Problem> {

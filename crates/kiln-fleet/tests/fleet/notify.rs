@@ -152,6 +152,24 @@ async fn what_matters_is_told_once_and_what_fails_is_tried_again() {
 }
 
 #[tokio::test]
+async fn a_mail_server_that_says_nothing_holds_nobody_up() {
+    let (hook, posted) = webhook(Arc::new(Mutex::new(true))).await;
+    // It takes connections, and that is all.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut lab = Lab::new();
+    lab.fleet_file("old", &settings(hook, silent.local_addr().unwrap().port()));
+    lab.start();
+    until("it begins", || lab.store.notified().unwrap().is_some()).await;
+    lab.store.log("", "rollout 1", "", "done").unwrap();
+    let (_held, _) =
+        tokio::time::timeout(std::time::Duration::from_secs(60), silent.accept()).await.unwrap().unwrap();
+    lab.store.log("", "rollout 2", "", "done").unwrap();
+    until("the webhook hears of both", || count(&posted) == 2).await;
+    // Nor is kilnd's end held up.
+    lab.stop().await;
+}
+
+#[tokio::test]
 async fn a_test_message_tells_what_is_wrong() {
     let ((hook, posted), (smtp, _)) = (webhook(Arc::new(Mutex::new(true))).await, mail_server().await);
     let lab = Lab::new();

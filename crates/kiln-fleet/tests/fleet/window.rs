@@ -21,7 +21,7 @@ fn window(lab: &Lab) -> Window {
         slurm: lab.commands(),
         share: lab.path("share"),
         fleet: watch::channel(Some(Arc::new(fleet))).1,
-        queue: Arc::default(),
+        reports: Arc::default(),
         past: Mutex::default(),
         usage: Arc::default(),
         pages: SlurmPages::default(),

@@ -8,6 +8,7 @@ mod authority;
 mod backup;
 mod base;
 mod certificates;
+mod checkup;
 pub mod directory;
 mod health_check;
 mod hooks;
@@ -39,10 +40,12 @@ use std::collections::BTreeSet;
 
 use kiln_distro::Family;
 use kiln_spec::{Role, Spec};
-use kiln_wire::checkup::{Question, ServiceCheck};
+use kiln_wire::Version;
+use kiln_wire::checkup::{CertificateFile, Checkup, Question, ServiceCheck};
 pub use service::{Context, OpenTo, Port, Service, Starts, Unit};
 
 use crate::secret::Secret;
+use crate::volumes::Purpose;
 
 pub use authority::CLUSTER_CA;
 pub use base::NODE_SEED;
@@ -91,6 +94,7 @@ const CONTROL: &[&Service] = &[
     &slurm_accounts::TRACKED_RESOURCES,
     &rest::REST,
     &kilnd::KILND,
+    &checkup::CHECKUP,
     &backup::BACKUP,
     &monitoring::NODE_EXPORTER,
     &monitoring::ALERTMANAGER,
@@ -125,6 +129,8 @@ const LOGIN: &[&Service] = &[
     &slurm::SLURM,
     &rest::REST_TRUST,
     &monitoring::NODE_EXPORTER,
+    &checkup::CHECKUP,
+    &checkup::REPORT,
     &site_files::SITE_FILES,
     &mounts::MOUNTS,
 ];
@@ -229,6 +235,26 @@ pub fn checks(spec: &Spec, role: Role, family: &Family) -> Vec<ServiceCheck> {
     let services = services.map(|service| check_of(service, spec, role, family));
     let checks = std::iter::once(system).chain(services);
     checks.filter(|check| !check.units.is_empty() || !check.questions.is_empty()).collect()
+}
+
+/// All that a node of this role is asked about itself, by whomever.
+pub fn checkup(spec: &Spec, role: Role, family: &Family) -> Checkup {
+    let mut places = vec!["/".to_string()];
+    // Volumes are control's to watch.
+    if role == Role::Control {
+        places.extend(Purpose::ALL.map(|purpose| purpose.path().to_string()));
+    }
+    let wanted = of(role).iter().filter(|service| service.is_wanted(spec));
+    let files = wanted.flat_map(|service| service.certificates);
+    let of_services = files.map(|(name, path)| ((*name).to_string(), (*path).to_string()));
+    let of_site = certificates::files(spec, family);
+    let certificates = of_services.chain(of_site).map(|(name, path)| CertificateFile { name, path });
+    Checkup {
+        format: Version,
+        services: checks(spec, role, family),
+        places,
+        certificates: certificates.collect(),
+    }
 }
 
 fn check_of(service: &Service, spec: &Spec, role: Role, family: &Family) -> ServiceCheck {

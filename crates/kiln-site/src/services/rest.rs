@@ -43,6 +43,7 @@ pub const REST: Service = Service {
     ],
     ports: &[Port { tcp: PORT, open_to: OpenTo::Cluster }],
     secrets: &[CLUSTER_CA, CERTIFICATE],
+    certificates: &[("Slurm's REST API", CERTIFICATE_FILE)],
     resources,
     health,
     ..Service::EMPTY

@@ -29,6 +29,8 @@ pub struct Service {
     pub volumes: &'static [Purpose],
     pub ports: &'static [Port],
     pub secrets: &'static [Secret],
+    /// Files with certificates that it shows others, whose end is watched: what they are for, and their paths.
+    pub certificates: &'static [(&'static str, &'static str)],
     /// Files, and contents of directories, that the installation of its software makes and that must not be in an image.
     pub leftovers: &'static [&'static str],
     /// Its part of a node's bundle, in the order in which it is applied.
@@ -122,6 +124,7 @@ impl Service {
         volumes: &[],
         ports: &[],
         secrets: &[],
+        certificates: &[],
         leftovers: &[],
         resources: |_| Vec::new(),
         for_jobs: false,

@@ -178,6 +178,7 @@ fn a_node_is_asked_for_what_its_role_has() {
     accounting: mariadb.service, slurmdbd.service, mariadb --defaults-extra-file=/etc/kiln/database.cnf --execute=select 1 slurm_acct_db?, sacctmgr --noheader show cluster?
     slurmctld: slurmctld.service, scontrol ping?
     kilnd: kilnd.service
+    checkup: kiln-checkup.timer
     backup: kiln-backup.timer, kiln node backup check?
 
     journal: systemd-journald.service
@@ -186,6 +187,8 @@ fn a_node_is_asked_for_what_its_role_has() {
     metadata: kiln-metadata.service
     sshd: ssh.service, sshd -t?
     slurm: scontrol ping?
+    checkup: kiln-checkup.timer
+    report: kiln-report.socket
 
     journal: systemd-journald.service
     storage: mountpoint /home?

@@ -24,6 +24,10 @@ pub struct MailSpec {
     pub port: u16,
     pub from: String,
     pub to: Vec<String>,
+    /// `off`, `starttls` or `tls`.
+    pub tls: String,
+    /// Where `USER:PASSWORD` is.
+    pub credentials: Option<Credentials>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

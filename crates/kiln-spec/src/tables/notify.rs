@@ -17,8 +17,12 @@ table! {
         "mail_to" => mail_to: List<Text>, empty;
         /// The address that mail comes from.
         "mail_from" => mail_from: Text, otherwise "`kiln@DOMAIN`, with the cluster's domain";
-        /// The site's mail server, `HOST` or `HOST:PORT`. It must take mail from the control node without a password. Required with `mail_to`.
+        /// The site's mail server, `HOST` or `HOST:PORT`. Required with `mail_to`.
         "mail_server" => mail_server: Text, otherwise "no mail is sent";
+        /// How mail gets to the server: `off` (in the clear), `starttls` (nothing is sent unless the server encrypts) or `tls` (encrypted from the beginning, mostly at port 465).
+        "mail_tls" => mail_tls: Text, otherwise "`starttls` with `mail_credentials`, else `off`";
+        /// Where user and password for the mail server are, as `USER:PASSWORD`: `env:NAME` is an environment variable, `file:PATH` a file relative to the cluster file. On the cluster only kilnd has them.
+        "mail_credentials" => mail_credentials: Text, otherwise "the server wants none";
         /// Where the address of a webhook is, which is mostly a secret: `env:NAME` is an environment variable, `file:PATH` a file relative to the cluster file. On the cluster only kilnd has it.
         "webhook" => webhook: Text, otherwise "no webhook is called";
         /// What the webhook is sent: `json`, `slack` (Mattermost and others take it, too) or `matrix`.
@@ -33,6 +37,7 @@ table! {
 }
 
 pub const TOPICS: [&str; 5] = ["rollout", "group", "drain", "blind", "backup"];
+pub const MAIL_TLS: [&str; 3] = ["off", "starttls", "tls"];
 pub const FORMS: [&str; 3] = ["json", "slack", "matrix"];
 const WORDS: [&str; 3] = ["cluster", "title", "text"];
 const DAY: Duration = Duration::from_secs(86_400);
@@ -107,7 +112,22 @@ fn mail(written: &NotifyTable, domain: Option<&Text>, findings: &mut Findings<'_
         check_address(address, findings);
     }
     let to = written.mail_to.value.iter().map(|to| to.value.clone()).collect();
-    Some(MailSpec { host: host.into(), port: port.unwrap_or(25), from: from.value, to })
+    let credentials = written.mail_credentials.as_ref().and_then(|text| source::credentials(text, findings));
+    let tls = mail_tls(written, findings);
+    Some(MailSpec { host: host.into(), port: port.unwrap_or(25), from: from.value, to, tls, credentials })
+}
+
+fn mail_tls(written: &NotifyTable, findings: &mut Findings<'_>) -> String {
+    let has_password = written.mail_credentials.is_some();
+    let Some(tls) = &written.mail_tls else { return if has_password { "starttls" } else { "off" }.into() };
+    let message = format!("`mail_tls` cannot be `{}`", tls.value);
+    if !MAIL_TLS.contains(&tls.value.as_str()) {
+        findings.error("bad-notify", tls.span.clone(), message).expected(or_list(&MAIL_TLS));
+    } else if has_password && tls.value == "off" {
+        (findings.error("bad-notify", tls.span.clone(), message + " with `mail_credentials`"))
+            .expected("`starttls` or `tls`: a password is not sent in the clear");
+    }
+    tls.value.clone()
 }
 
 /// It stands between angle brackets on a line of its own.

@@ -1,5 +1,7 @@
 //! A cluster that is not there: any number of nodes, a queue, a rollout that goes on while somebody looks.
 
+#[path = "fake_health.rs"]
+mod fake_health;
 #[path = "fake_jobs.rs"]
 mod jobs;
 
@@ -13,7 +15,8 @@ use kiln_slurm::{History, HistoryQuery, PastJob, QueuedJob, Sharing, SlurmRules,
 use kiln_web::auth::{self, Key, KeyKind};
 use kiln_web::figures::one;
 use kiln_web::view::{
-    Elastic, ElasticGroup, Event, Image, ImageDetail, Node, Package, PowerRequest, QueueLength, RolloutDetail,
+    Elastic, ElasticGroup, Event, Health, Image, ImageDetail, Node, Package, PowerRequest, QueueLength,
+    RolloutDetail, UsageReport,
 };
 use kiln_web::{
     Cluster, EventQuery, Figures, Look, Order, Problem, Records, finding, node_kind, rollout, rollout_nodes,
@@ -34,6 +37,8 @@ pub struct Fake {
     rollout: Mutex<Rollout>,
     /// The accounting does not answer.
     no_accounting: AtomicBool,
+    /// A service of control that does not run.
+    broken: Mutex<Option<&'static str>>,
 }
 
 /// Slurm's states, by what remains of the node's number.
@@ -87,6 +92,7 @@ impl Fake {
             events: Mutex::default(),
             rollout: Mutex::new(rollout),
             no_accounting: AtomicBool::new(false),
+            broken: Mutex::new(Some("slurmctld")),
         };
         fake.put("", "rollout 7", &format!("{} nodes", nodes.min(40)), "started");
         fake.put(&name(0), "reboot", "asked by Slurm", "rebuilt to compute-2026-11-01");
@@ -106,6 +112,11 @@ impl Fake {
         let lost = self.no_accounting.load(Ordering::Relaxed);
         let words = "sacct: Problem talking to the database: Connection refused";
         if lost { Err(Problem::Unavailable(words.into())) } else { Ok(()) }
+    }
+
+    /// All services run.
+    pub fn mend(&self) {
+        *lock(&self.broken) = None;
     }
 
     pub fn looks(&self) -> usize {
@@ -409,6 +420,15 @@ impl Cluster for Fake {
 
     fn elastic(&self) -> Result<Elastic, Problem> {
         Ok(elastic(self.nodes, Timestamp::now()))
+    }
+
+    fn usage(&self) -> Result<UsageReport, Problem> {
+        Ok(fake_health::usage(Timestamp::now()))
+    }
+
+    fn health(&self) -> Result<Health, Problem> {
+        let broken = *lock(&self.broken);
+        Ok(fake_health::health(broken, Timestamp::now()))
     }
 
     fn rollout(&self, id: i64) -> Result<RolloutDetail, Problem> {

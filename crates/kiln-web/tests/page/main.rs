@@ -111,6 +111,9 @@ fn every_page_shows_what_it_is_for() {
     let mut lab = Lab::new(200, Role::Operator);
     lab.browser.wait_text("Cores by account");
     lab.browser.wait_text("physics 3264 cores");
+    lab.browser.wait_text("jobs waiting, between 4 and 40 in the last day");
+    lab.browser.wait_text("2,112.0 h");
+    lab.browser.wait_text("cost 528.00");
     lab.turn("#/nodes?kind=down", "Slurm has given it up");
     assert_eq!(lab.browser.ask("document.getElementById('filter-kind').value"), "down");
     let only =
@@ -139,6 +142,21 @@ fn every_page_shows_what_it_is_for() {
     lab.keep("events");
     lab.turn("#/rollouts", "Rollout 7");
     lab.keep("rollouts");
+    lab.turn("#/rollouts/7", "2 packages: 1 changed, 1 added, 0 removed.");
+    lab.turn("#/health", "slurmctld does not work");
+    for text in [
+        "fatal: cannot open state",
+        "1 service with a problem, 1 node without a report of the present.",
+        "how things are now is not known",
+        "good until",
+        "45 % full, 22 GiB of 40 GiB free",
+        "as on control",
+    ] {
+        lab.browser.wait_text(text);
+    }
+    lab.keep("health");
+    lab.fake.mend();
+    lab.browser.wait_text("All services that were reported work");
     lab.turn("#/images", "compute-2026-11-01");
     lab.browser.wait_text("45 d 0 h ago");
     lab.keep("images");
@@ -244,6 +262,7 @@ fn pictures_for_the_documentation() {
         ("scheduler", "#/jobs/scheduler", "worth watching"),
         ("rollout", "#/rollouts/7", "node-0001"),
         ("elastic", "#/elastic", "at the cloud"),
+        ("health", "#/health", "slurmctld does not work"),
     ] {
         // Three columns, to be seen at once.
         lab.browser.size(if name == "job" { 1300 } else { 1000 }, 620);
@@ -342,6 +361,7 @@ fn nothing_keeps_anybody_out() {
         ("#/images", "compute-2026-11-01"),
         ("#/images/compute-2026-10-01", "lib001"),
         ("#/elastic", "at the cloud"),
+        ("#/health", "slurmctld does not work"),
         ("#/events", "Older events"),
     ];
     let mut found = String::new();
@@ -398,6 +418,7 @@ fn everything_has_a_name() {
         ("#/jobs/scheduler", "worth watching"),
         ("#/nodes/node-0000", "3 jobs with 64 of 64 cores"),
         ("#/rollouts/7", "node-0001"),
+        ("#/health", "slurmctld does not work"),
         ("#/events", "Older events"),
     ] {
         lab.turn(page, text);

@@ -60,6 +60,7 @@ pub fn in_a_browser(lab: &mut Lab) {
     let runs =
         "[...document.querySelectorAll('tbody tr')].some((row) => Number(row.cells[2].textContent) > 0)";
     browser.wait("an image that nodes run", runs);
+    service_stopped(lab, &mut browser);
     others(lab, &mut browser, &id);
     // Answers that refuse something are told by the browser itself.
     let own = |complaint: &&String| !complaint.contains(r#""source":"network""#);
@@ -109,6 +110,28 @@ fn about_jobs(lab: &mut Lab, browser: &mut Browser, busy: &str, holds: &str) {
     browser.wait_text("normal");
     turn(browser, "#/jobs/scheduler");
     browser.wait_text("Backfill scheduler");
+}
+
+/// Control and login node report on themselves; what is stopped is seen, and no longer when it runs again.
+fn service_stopped(lab: &mut Lab, browser: &mut Browser) {
+    turn(browser, "#/health");
+    browser.wait_text("slurmdbd.service: active (running) since");
+    // What the login node hands out has come through.
+    browser.wait_text("login-0 login");
+    browser.wait_text("as on control");
+    let look_again = |lab: &Lab| lab.on("control", &["systemctl", "start", "kiln-checkup.service"]);
+    lab.on("control", &["systemctl", "stop", "slurmdbd.service"]);
+    look_again(lab);
+    browser.wait_text("slurmdbd.service is inactive");
+    keep(browser, "health");
+    lab.on("control", &["systemctl", "start", "slurmdbd.service"]);
+    look_again(lab);
+    browser.wait("it works again", "!document.body.innerText.includes('slurmdbd.service is inactive')");
+    // Nobody else can read what is handed out there.
+    let handed_out = lab.on("control", &["timeout 5 bash -c 'exec 3<>/dev/tcp/login-0/6832; cat <&3'"]);
+    assert!(handed_out.contains("MUNGE:") && !handed_out.contains("sshd"), "{handed_out}");
+    let opened = lab.try_on("login-0", &["unmunge < /run/kiln-report/report"]);
+    assert!(!opened.status.success(), "root of a login node is not kilnd");
 }
 
 /// `kiln top` shows the same over the same way, and obeys.

@@ -49,6 +49,12 @@ impl Receiver {
         Receiver { port, messages }
     }
 
+    /// Whether kilnd has told of something.
+    fn was_told(&self, title: &str) -> bool {
+        let messages = self.messages.lock().expect("the messages");
+        messages.iter().any(|message| message["cluster"].is_string() && message["title"] == title)
+    }
+
     /// Whether an alert of this name has come about a node.
     fn has(&self, alert: &str, node: &str, status: &str) -> bool {
         let messages = self.messages.lock().expect("the messages");
@@ -91,6 +97,7 @@ pub fn raise(lab: &mut Lab) {
     lab.write_file(&format!(
         "{text}\n[monitoring]\ninterval = \"2s\"\nalert_after = \"4s\"\nprices = {{ medium = 3600 }}\n\n\
          [monitoring.webhook.test]\naddress = \"file:{ADDRESS_FILE}\"\n\n\
+         [notify]\nwebhook = \"file:{ADDRESS_FILE}\"\nabout = [\"rollout\"]\n\n\
          [reconcile]\nevery = \"2s\"\ngrace = \"20s\"\n"
     ));
     let refused = lab.try_kiln(&["up"]);
@@ -154,6 +161,12 @@ pub fn node_killed(lab: &mut Lab) {
     let address = format!("{gateway}:{}", receiver.port);
     lab.on("control", &[&format!("grep -q {address} /etc/prometheus/alertmanager.yml")]);
     assert!(!lab.kiln(&["configure", "--dry-run"]).contains(&address), "the address is a secret");
+    // kilnd tells people there, too.
+    lab.kiln(&["notify", "test"]);
+    assert!(receiver.was_told("a test"));
+    lab.kiln(&["rebuild", "--no-reboot", "--force", "--command", "true", "--nodes", "standard-0"]);
+    let rollout = lab.json(&["rebuild", "status"])["id"].to_string();
+    wait("the webhook hears of the rollout", || receiver.was_told(&format!("rollout {rollout} is done")));
     let id = only("standard-0").id;
     cloud(async |cloud| cloud.stop(&id, true).await);
     wait("the webhook hears of the node", || receiver.has("NodeLost", "standard-0", "firing"));

@@ -22,6 +22,7 @@ pub const SERVER: Service = Service {
     volumes: &[Purpose::State],
     ports: &[Port { tcp: 636, open_to: OpenTo::Cluster }],
     secrets: &[CLUSTER_CA, CERTIFICATE, DIRECTORY_PASSWORD],
+    certificates: &[("the directory", CERTIFICATE_FILE)],
     resources,
     health,
     ..Service::EMPTY
