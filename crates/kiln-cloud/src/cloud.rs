@@ -222,6 +222,10 @@ calls! {
     /// How many instances of these flavors there can be. Empty: there is no limit, or the cloud does not say.
     fn limits(flavors: &[String]) -> Result<Vec<Limit>>;
 
+    /// Where instances are in the cloud's network, by their ids: their switch, last, and those above it. Only of those that the
+    /// cloud says it of.
+    fn switches(instances: &[Instance]) -> Result<BTreeMap<String, Vec<String>>>;
+
     /// The credentials of this host and of the cluster's control node that end some day.
     fn expiries(cluster: &str) -> Result<Vec<Expiry>>;
 

@@ -198,6 +198,14 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
         self.flavors()
     }
 
+    /// By default the cloud does not say.
+    fn switches(
+        &self,
+        _instances: &[Instance],
+    ) -> impl Future<Output = Result<BTreeMap<String, Vec<String>>>> + Send {
+        ready(Ok(BTreeMap::new()))
+    }
+
     fn quotas(&self) -> impl Future<Output = Result<Vec<Quota>>> + Send {
         ready(Ok(Vec::new()))
     }

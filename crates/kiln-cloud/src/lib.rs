@@ -5,6 +5,7 @@
 mod cloud;
 mod driver;
 mod error;
+mod gpus;
 pub mod http;
 mod limits;
 pub mod local;
@@ -23,6 +24,7 @@ mod types;
 
 pub use cloud::{Access, Cloud};
 pub use error::{Class, Error, Result};
+pub use gpus::Gpus;
 pub use limits::Limit;
 pub use rights::{Right, RightState};
 pub use types::*;

@@ -58,7 +58,14 @@ mod tests {
             quota(QuotaKind::Cpus, 20, 9),
             quota(QuotaKind::MemoryMib, 4096, 5000),
         ];
-        let flavor = Flavor { name: "m".into(), cpus: 4, memory_mib: 1024, features: vec![], topology: None };
+        let flavor = Flavor {
+            name: "m".into(),
+            cpus: 4,
+            memory_mib: 1024,
+            features: vec![],
+            topology: None,
+            gpus: None,
+        };
         let room: Vec<u64> = of_quotas(&quotas, &flavor).iter().map(Limit::room).collect();
         assert_eq!(room, [6, 2, 0]);
     }

@@ -10,6 +10,8 @@ pub type Labels = BTreeMap<String, String>;
 
 use kiln_wire::{Attachment, SecretText, labels};
 
+use crate::Gpus;
+
 /// What carries labels and belongs to a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -372,6 +374,9 @@ pub struct Flavor {
     /// How the CPUs are arranged, where the cloud says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<CpuTopology>,
+    /// As far as the cloud says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<Gpus>,
 }
 
 /// All CPUs: sockets, times cores of each, times threads of each.

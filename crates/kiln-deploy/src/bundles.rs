@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kiln_cloud::Instance;
+use kiln_cloud::{Gpus, Instance};
 use kiln_image::built_as;
 use kiln_site::services::{CLOUD_TOKEN, METRICS_TOKEN, rest};
 use kiln_site::{Exports, Given, Inventory, NodeFacts, NodeKeys, Secrets};
@@ -37,6 +37,7 @@ impl Deployment<'_> {
     ) -> Result<(Inventory, Secrets)> {
         let instances = observed.nodes();
         let kept = reserved_addresses(self.spec, observed)?;
+        let switches = self.switches(observed).await?;
         let mut nodes = BTreeMap::new();
         for node in self.spec.nodes() {
             let instance = instances.get(node.name).copied();
@@ -47,6 +48,7 @@ impl Deployment<'_> {
             let has_own = |i: &&Instance| !node.elastic || !has_its_flavor(self.spec, &node, i);
             let flavor = instance.filter(has_own).map_or(node.flavor, |i| i.flavor.as_str());
             let features = features(self.spec, &node, flavor, observed);
+            let gpus = flavor_gpus(self.spec, &node, flavor, observed);
             let flavor = observed.flavors.iter().find(|f| f.name == flavor);
             let (cpus, memory_mib) = flavor.map_or((1, 1024), |f| (f.cpus, f.memory_mib));
             let topology = flavor.and_then(|f| f.topology).map(|t| [t.sockets, t.cores, t.threads]);
@@ -59,6 +61,8 @@ impl Deployment<'_> {
                     topology,
                     memory_mib,
                     real_memory_mib: usable_share(memory_mib),
+                    gpus: gpus.map(|gpus| (gpus.count, gpus.model)),
+                    switch: instance.and_then(|i| switches.get(&i.id)).cloned(),
                     features,
                     ssh_host_public,
                 },
@@ -76,6 +80,18 @@ impl Deployment<'_> {
         let secrets =
             Secrets::read(self.spec, |secret| self.secrets.read(secret), fleet_file, self.ssh_public_key()?)?;
         Ok((inventory, secrets.with_given(self.given_secrets()?)))
+    }
+
+    /// Where the cloud says that nodes are which stay. One that comes and goes is elsewhere the next time.
+    async fn switches(&self, observed: &Observed) -> Result<BTreeMap<String, Vec<String>>> {
+        let instances = observed.nodes();
+        let stays = self.spec.nodes().filter(|node| node.role == Role::Compute && !node.elastic);
+        let there: Vec<Instance> =
+            stays.filter_map(|node| instances.get(node.name).map(|i| (*i).clone())).collect();
+        if there.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        Ok(self.cloud.switches(&there).await?)
     }
 
     /// That all secrets are there, before anything is made.
@@ -249,6 +265,18 @@ fn features(spec: &Spec, node: &Node<'_>, flavor: &str, observed: &Observed) -> 
     of(flavor).unwrap_or_default().iter().filter(|feature| everywhere(feature)).cloned().collect()
 }
 
+/// The GPUs of the node's flavor. A node that may be created with one of several flavors has as many as each of them has,
+/// if they are of one model.
+pub(crate) fn flavor_gpus(spec: &Spec, node: &Node<'_>, flavor: &str, observed: &Observed) -> Option<Gpus> {
+    let of = |name: &str| observed.flavors.iter().find(|f| f.name == name).and_then(|f| f.gpus.clone());
+    let group = spec.compute_group(node.group).filter(|_| node.role == Role::Compute);
+    let others = group.and_then(|g| g.elastic.as_ref()).map(|e| e.flavors.as_slice()).unwrap_or_default();
+    others.iter().try_fold(of(flavor)?, |least, other| {
+        let other = of(other).filter(|other| other.model == least.model)?;
+        Some(if other.count < least.count { other } else { least })
+    })
+}
+
 /// Zones first, then other flavors: a node of another size is the last resort.
 fn elastic_group(group: &Group) -> Option<(String, ElasticGroup)> {
     let elastic = group.elastic.as_ref()?;
@@ -293,6 +321,7 @@ mod tests {
             memory_mib: 1024,
             features: features.iter().map(ToString::to_string).collect(),
             topology: None,
+            gpus: None,
         };
         let observed = Observed {
             flavors: vec![flavor("a", &["shape=a", "vgpu", "pci=x"]), flavor("b", &["shape=b", "vgpu"])],

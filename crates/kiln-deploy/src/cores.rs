@@ -84,6 +84,8 @@ mod tests {
             topology: Some([1, 4, 2]),
             memory_mib: 1024,
             real_memory_mib: 972,
+            gpus: None,
+            switch: None,
             features: Vec::new(),
             ssh_host_public: String::new(),
         };

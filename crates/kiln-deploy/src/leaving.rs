@@ -104,6 +104,8 @@ fn lost_group(spec: &Spec, name: &str, known: Option<&Node>) -> Group {
         zones: Vec::new(),
         elastic: is_cloud.then(|| Elastic { idle: IDLE, min: 0, flavors: Vec::new() }),
         rebuild_time: like.map_or(REBUILD_TIME, |group| group.rebuild_time),
+        gpus: None,
+        switch: None,
         node_config: BTreeMap::new(),
         overrides: BTreeMap::new(),
     }

@@ -47,6 +47,10 @@ pub struct NodeFacts {
     pub memory_mib: u64,
     /// For jobs: what Slurm is told.
     pub real_memory_mib: u64,
+    /// How many GPUs its flavor has and their model, as far as the cloud says.
+    pub gpus: Option<(u32, Option<String>)>,
+    /// Its switch, last, and those above it, where the cloud says so.
+    pub switch: Option<Vec<String>>,
     /// What the cloud says of its flavor, for jobs to choose by.
     pub features: Vec<String>,
     /// Public.

@@ -21,7 +21,8 @@ pub use secret::{Form, Secret};
 pub use service_users::ServiceUser;
 use services::Context;
 use slurm_conf::SlurmConf;
-pub use slurm_conf::{SLURMCTLD_PORT, longest_resume_timeout, resume_timeout};
+pub use slurm_conf::gres::has_gpu_driver;
+pub use slurm_conf::{SLURMCTLD_PORT, gpus_of_gres, longest_resume_timeout, resume_timeout};
 pub use volumes::{Purpose, on_file_storage, volume_name};
 
 /// The configuration of one cluster. Bundles are made when asked for: at ten thousand nodes they do not fit

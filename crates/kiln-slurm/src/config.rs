@@ -55,8 +55,9 @@ const RESTARTS: [(&str, Takes); 36] = [
 ];
 
 /// Parameters that are lists of options, to which a site adds without taking Kiln's own away.
-const LISTS: [&str; 9] = [
+const LISTS: [&str; 10] = [
     "AccountingStorageTRES",
+    "GresTypes",
     "Licenses",
     "PriorityFlags",
     "PrivateData",

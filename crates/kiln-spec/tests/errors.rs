@@ -69,6 +69,7 @@ files! {
 }
 
 tables! {
+    gpus_and_switches: "[compute.g]\nnodes = \"g-[0-1]\"\nswitch = \"core//x\"\nelastic = {}\ngpus = { count = 65, type = \"A100\", files = \"nvidia0\", detect = \"nvml\" }\n[compute.h]\nnodes = \"h-0\"\nswitch = \"a/a\"\ngpus = { count = 2, type = \"4\", files = \"/dev/nvidia[0-3]\" }\nnode_config = { Gres = \"gpu:2\" }\n[compute.h.override.h-0]\ngpus = { detect = \"magic\" }\n";
     notify_settings: "[notify]\nmail_to = [\"ops\"]\nmail_server = \"mail:x\"\nwebhook = \"https://hooks.example.org/s3cret\"\nform = \"pigeon\"\nabout = [\"rollouts\"]\nevery = \"2d\"\ntext = \"{node} {text}\"\n";
     notify_mail_login: "[notify]\nmail_to = [\"ops@example.org\"]\nmail_server = \"mail:587\"\nmail_tls = \"off\"\nmail_credentials = \"file:login\"\n";
     notify_mail_password: "[notify]\nmail_to = [\"ops@example.org\"]\nmail_server = \"mail:587\"\nmail_tls = \"ssl\"\nmail_credentials = \"me:s3cret\"\n";

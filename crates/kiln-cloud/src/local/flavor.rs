@@ -13,6 +13,7 @@ pub fn all() -> Vec<Flavor> {
         memory_mib,
         features: Vec::new(),
         topology: None,
+        gpus: None,
     };
     ALL.map(flavor).to_vec()
 }

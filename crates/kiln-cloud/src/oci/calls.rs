@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::region::Service::Core;
 use super::{Access, Driver};
 use crate::driver::own_methods;
-use crate::{Flavor, Kind, Labels, Limit, Network, NewExports, Result, Right, Volume};
+use crate::{Flavor, Instance, Kind, Labels, Limit, Network, NewExports, Result, Right, Volume};
 
 impl crate::driver::Driver for Driver {
     type Access = Access;
@@ -61,6 +61,10 @@ impl crate::driver::Driver for Driver {
 
     async fn flavors_named(&self, names: &[String]) -> Result<Vec<Flavor>> {
         self.flavors_named(names).await
+    }
+
+    async fn switches(&self, instances: &[Instance]) -> Result<BTreeMap<String, Vec<String>>> {
+        self.switches(instances).await
     }
 
     async fn limits(&self, flavors: &[String]) -> Result<Vec<Limit>> {

@@ -27,6 +27,7 @@ mod driver;
 pub mod fake;
 mod fault;
 mod file_storage;
+mod hosts;
 mod images;
 mod ini;
 mod instances;

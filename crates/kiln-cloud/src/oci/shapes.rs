@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::driver::Driver;
 use super::region::Service::Core;
 use super::wire::ShapeConfig;
-use crate::{CpuTopology, Error, Flavor, Result};
+use crate::{CpuTopology, Error, Flavor, Gpus, Result, gpus};
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -106,6 +106,7 @@ impl WireShape {
             memory_mib: u64::from(whole(memory * 1024.0)),
             features,
             topology: Some(CpuTopology { sockets: 1, cores, threads }),
+            gpus: Gpus::new(self.gpus.unwrap_or(0), self.gpu_description.as_deref().and_then(gpus::model)),
         }
     }
 
@@ -293,5 +294,6 @@ mod tests {
         let [flavor] = gpu.flavors().try_into().unwrap();
         assert_eq!((flavor.cpus, flavor.memory_mib), (128, 2_097_152));
         assert_eq!(flavor.features, ["shape=BM.GPU4.8", "arch=x86_64", "gpus=8", "gpu=nvidia-a100", "rdma"]);
+        assert_eq!(flavor.gpus, Gpus::new(8, Some("a100".into())));
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::driver::Driver;
 use super::session::Service::Compute;
-use crate::{CpuTopology, Error, Flavor, Result};
+use crate::{CpuTopology, Error, Flavor, Gpus, Result, gpus};
 
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct WireFlavor {
@@ -27,6 +27,7 @@ impl From<&WireFlavor> for Flavor {
             memory_mib: flavor.ram,
             features: features(&flavor.name, &flavor.extra_specs),
             topology: topology(flavor.vcpus, &flavor.extra_specs),
+            gpus: gpus_of(&flavor.extra_specs),
         }
     }
 }
@@ -55,8 +56,7 @@ impl Driver {
     }
 }
 
-/// Only what a flavor promises of every server: what it merely prefers or forbids is no reason to choose it. A GPU
-/// becomes a feature and no Gres: Slurm would want the device files, which no flavor tells.
+/// Only what a flavor promises of every server: what it merely prefers or forbids is no reason to choose it.
 fn features(name: &str, extra_specs: &BTreeMap<String, String>) -> Vec<String> {
     let mut features = vec![format!("shape={name}")];
     for (key, value) in extra_specs {
@@ -89,6 +89,36 @@ fn features(name: &str, extra_specs: &BTreeMap<String, String>) -> Vec<String> {
     let mut seen = std::collections::BTreeSet::new();
     features.retain(|feature| seen.insert(feature.clone()));
     features
+}
+
+/// GPUs, by the names that the cloud's administrators gave to devices, resources and traits. GPUs of several models are
+/// counted together, without one.
+fn gpus_of(extra_specs: &BTreeMap<String, String>) -> Option<Gpus> {
+    let mut found: Vec<(u32, Option<String>)> = Vec::new();
+    for (key, value) in extra_specs {
+        let Some((space, what)) = key.split_once(':') else { continue };
+        if space == "pci_passthrough" && what == "alias" {
+            for one in value.split(',') {
+                let (name, count) = one.trim().split_once(':').unwrap_or((one.trim(), "1"));
+                if gpus::is_gpu(name) {
+                    found.push((count.trim().parse().unwrap_or(1), gpus::model(name)));
+                }
+            }
+        }
+        // One machine of Ironic, whatever is in it, is one of its resource class.
+        let is_machine = what.to_ascii_uppercase().contains("BAREMETAL");
+        if space.starts_with("resources") && !is_machine && gpus::is_gpu(what) {
+            found.push((value.trim().parse().unwrap_or(0), gpus::model(what)));
+        }
+    }
+    found.retain(|(count, _)| *count > 0);
+    let mut required =
+        extra_specs.iter().filter(|(key, value)| key.starts_with("trait") && *value == "required");
+    let by_trait = required.find_map(|(key, _)| gpus::model(key.split_once(':')?.1));
+    let first = found.first()?.1.clone();
+    let model = first.filter(|first| found.iter().all(|(_, other)| other.as_ref() == Some(first)));
+    let none_named = found.iter().all(|(_, model)| model.is_none());
+    Gpus::new(found.iter().map(|(count, _)| count).sum(), model.or(by_trait.filter(|_| none_named)))
 }
 
 /// What the flavor fixes of its servers' CPUs. Nova fills in what is left open with as many sockets as there can be.
@@ -165,6 +195,33 @@ mod tests {
             "trait=CUSTOM_INFINIBAND",
         ];
         assert_eq!(features_of(&specs), expected);
+    }
+
+    #[test]
+    fn a_flavor_says_which_gpus_its_servers_have() {
+        let of = |specs: &[(&str, &str)]| {
+            let specs = specs.iter().map(|(key, value)| ((*key).to_string(), (*value).to_string()));
+            gpus_of(&specs.collect()).map(|gpus| (gpus.count, gpus.model))
+        };
+        let some = |count: u32, model: &str| Some((count, Some(model.to_string())));
+        assert_eq!(of(&[("pci_passthrough:alias", "a100:4, nvme:1")]), some(4, "a100"));
+        assert_eq!(of(&[("pci_passthrough:alias", "gpu-h100-sxm")]), some(1, "h100"));
+        assert_eq!(of(&[("pci_passthrough:alias", "gpu:2")]), Some((2, None)));
+        assert_eq!(of(&[("pci_passthrough:alias", "a100:2,l4:1")]), Some((3, None)));
+        assert_eq!(of(&[("resources:VGPU", "1")]), Some((1, None)));
+        assert_eq!(of(&[("resources:VGPU", "1"), ("trait:CUSTOM_NVIDIA_A40", "required")]), some(1, "a40"));
+        assert_eq!(of(&[("resources1:PGPU", "2"), ("trait1:CUSTOM_L40S", "forbidden")]), Some((2, None)));
+        assert_eq!(of(&[("resources:CUSTOM_GPU_A30", "2")]), some(2, "a30"));
+        for none in [
+            ("resources:VGPU", "0"),
+            ("resources:CUSTOM_BAREMETAL_A100X4", "1"),
+            ("resources:CUSTOM_BAREMETAL_GPU", "1"),
+            ("pci_passthrough:alias", "nvme:2"),
+            ("trait:CUSTOM_GPU_A100", "required"),
+            ("aggregate_instance_extra_specs:gpu", "true"),
+        ] {
+            assert_eq!(of(&[none]), None, "{none:?}");
+        }
     }
 
     #[test]

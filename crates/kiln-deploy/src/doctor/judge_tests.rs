@@ -37,7 +37,14 @@ fn instance(name: &str) -> Instance {
 }
 
 fn whole() -> Observed {
-    let flavor = Flavor { name: "small".into(), cpus: 2, memory_mib: 1024, features: vec![], topology: None };
+    let flavor = Flavor {
+        name: "small".into(),
+        cpus: 2,
+        memory_mib: 1024,
+        features: vec![],
+        topology: None,
+        gpus: None,
+    };
     Observed {
         instances: vec![instance("control"), instance("s-0")],
         flavors: vec![flavor],

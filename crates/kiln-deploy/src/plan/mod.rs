@@ -5,6 +5,7 @@
 mod action;
 mod checks;
 mod families;
+mod gpus;
 mod instances;
 mod network;
 mod node;

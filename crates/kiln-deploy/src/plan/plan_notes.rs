@@ -7,6 +7,7 @@ use kiln_cloud::{Instance, InstanceStatus};
 use kiln_site::{Purpose, volume_name};
 use kiln_spec::{ImageUpdate, Node, Role, Spec, Volume, hostlist};
 
+use super::gpus;
 use super::node::{control_has_backup_volume, group_label};
 use crate::addresses::reserved_addresses;
 use crate::observe::Observed;
@@ -25,6 +26,7 @@ pub fn plan_notes(spec: &Spec, observed: &Observed, targets: &Targets) -> Vec<St
     }
     notes.extend(addresses(spec, observed));
     notes.extend(backup_volume(spec, observed));
+    notes.extend(gpus::notes(spec, observed));
     notes
 }
 

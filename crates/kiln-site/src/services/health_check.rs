@@ -32,7 +32,7 @@ fn health_check(context: &Context<'_>) -> HealthCheck {
     let has_kernel = spec.cloud.facts().has_kernels;
     let on = |part: HealthPart| health.looks_at(part);
     let promised = group.and_then(|group| slurm_conf::promised(group, context.node, context.inventory));
-    let gpus = group.map_or(0, |group| slurm_conf::gpus(&group.node_config(context.node)));
+    let gpus = group.map_or(0, |group| slurm_conf::gpu_count(spec, group, context.node, context.inventory));
     HealthCheck {
         format: Version,
         size: promised

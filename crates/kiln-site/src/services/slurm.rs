@@ -46,7 +46,8 @@ fn files(context: &Context<'_>) -> Vec<Resource> {
         Role::Compute => Vec::new(),
         // A file that the login role has itself comes later, and replaces control's.
         Role::Login => {
-            let mut resources = other_files::for_login(context.spec);
+            let mut resources = other_files::own(context.spec, context.inventory);
+            resources.extend(other_files::for_login(context.spec));
             resources.push(slurm_conf(context));
             resources
         }
@@ -55,6 +56,7 @@ fn files(context: &Context<'_>) -> Vec<Resource> {
             // The site's files stand here, before slurm.conf, which may call for them. They come again among all files
             // of the site, where they replace Kiln's own.
             resources.extend(other_files::resources(context.spec));
+            resources.extend(other_files::own(context.spec, context.inventory));
             let cgroup = file("/etc/slurm/cgroup.conf", cgroup_conf(context.spec, context.inventory));
             resources.extend([slurm_conf(context), Resource::File(cgroup)]);
             resources

@@ -37,7 +37,7 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
     let mut reconfigured = command("slurm reconfigured", &["scontrol", "reconfigure"])
         .when_changed(&[SLURM_CONF, CGROUP_CONF])
         .retry(60);
-    reconfigured.when_changed.extend(other_files::ids(spec));
+    reconfigured.when_changed.extend(other_files::ids(spec, context.inventory));
     // As long as users have no accounts, slurmctld must not ask for them.
     for needs in [&mut slurmctld.needs, &mut reconfigured.needs] {
         needs.extend(slurm_accounts::id(spec));

@@ -45,7 +45,8 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         )),
         Resource::File(file(
             "/etc/kiln/slurmd-restart",
-            context.slurm.slurmd_restart.clone() + &other_files::slurmd_restart(spec),
+            context.slurm.slurmd_restart.clone()
+                + &other_files::slurmd_restart(spec, context.node, context.inventory),
         )),
         Resource::File(file(
             "/etc/systemd/system/slurmd.service.d/kiln.conf",
@@ -56,6 +57,6 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
         )),
         Resource::Service(slurmd),
     ];
-    resources.extend(other_files::counted(spec));
+    resources.extend(other_files::counted(spec, context.node, context.inventory));
     resources
 }

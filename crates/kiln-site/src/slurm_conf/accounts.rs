@@ -5,21 +5,25 @@ use std::collections::BTreeSet;
 use kiln_slurm::accounts::tracked_resources;
 use kiln_spec::{ConfigValue, Partition, Spec};
 
-use super::PRIORITY_TYPE;
+use super::{PRIORITY_TYPE, gres};
+use crate::inputs::Inventory;
 
 /// More than all that Kiln sets besides, but for the partition's factor, which lets rebuild jobs go first.
 const FAIRSHARE_WEIGHT: &str = "100000";
 
-pub fn parameters(spec: &Spec) -> Vec<(&'static str, String)> {
+pub fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(&'static str, String)> {
     let accounts = &spec.accounts;
     let mut own = Vec::new();
-    if !accounts.enforced() {
-        return own;
+    let enforced = accounts.enforced();
+    if enforced {
+        own.push(("AccountingStorageEnforce", "associations,limits,qos".to_string()));
     }
-    own.push(("AccountingStorageEnforce", "associations,limits,qos".to_string()));
-    let tracked = tracked(spec);
+    let tracked = tracked(spec, inventory);
     if !tracked.is_empty() {
         own.push(("AccountingStorageTRES", tracked.into_iter().collect::<Vec<_>>().join(",")));
+    }
+    if !enforced {
+        return own;
     }
     let of_members = accounts.accounts.iter().flat_map(|account| &account.members).map(|of| &of.settings);
     let mut all = accounts.accounts.iter().map(|account| &account.settings).chain(of_members);
@@ -34,14 +38,17 @@ pub fn parameters(spec: &Spec) -> Vec<(&'static str, String)> {
 }
 
 /// Slurm can limit only what it accounts for. What the site names itself is joined to it.
-fn tracked(spec: &Spec) -> BTreeSet<String> {
+fn tracked(spec: &Spec, inventory: &Inventory) -> BTreeSet<String> {
     let site = spec.slurm.config.iter().find(|(key, _)| key.eq_ignore_ascii_case("AccountingStorageTRES"));
     let named = match site {
         Some((_, ConfigValue::Set(text))) => text.to_lowercase(),
         Some((_, ConfigValue::List(items))) => items.join(",").to_lowercase(),
         Some((_, ConfigValue::Removed)) | None => String::new(),
     };
-    let mut tracked = tracked_resources(spec);
+    let mut tracked: BTreeSet<String> = gres::tracked(spec, inventory).into_iter().collect();
+    if spec.accounts.enforced() {
+        tracked.extend(tracked_resources(spec));
+    }
     tracked.retain(|resource| !named.split(',').any(|name| name.trim() == resource));
     tracked
 }

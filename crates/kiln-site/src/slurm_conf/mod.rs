@@ -1,9 +1,11 @@
 //! slurm.conf, the file administrators will read line by line.
 
 mod accounts;
+pub mod gres;
 pub mod other_files;
 mod power;
 mod timeouts;
+pub mod topology;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -132,7 +134,13 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
         own.push(("AccountingStoragePort", dbd.port.to_string()));
         own.extend(dbd.backup_host.iter().map(|host| ("AccountingStorageBackupHost", host.clone())));
     }
-    own.extend(accounts::parameters(spec));
+    if let Some(types) = gres_types(spec, inventory) {
+        own.push(("GresTypes", types.into()));
+    }
+    if topology::topology_conf(spec, inventory).is_some() {
+        own.push((topology::PLUGIN.0, topology::PLUGIN.1.into()));
+    }
+    own.extend(accounts::parameters(spec, inventory));
     own.extend(rest::parameters(spec));
     own.extend([("JobAcctGatherType", "jobacct_gather/linux".to_string()), ("MpiDefault", "none".into())]);
     if !spec.rebuild.is_empty() {
@@ -161,6 +169,10 @@ fn parameters(spec: &Spec, inventory: &Inventory) -> Vec<(String, String)> {
     merge(own, &spec.slurm.config)
 }
 
+fn gres_types(spec: &Spec, inventory: &Inventory) -> Option<&'static str> {
+    gres::gres_conf(spec, inventory).map(|_| "gpu")
+}
+
 fn merge(own: Vec<(&str, String)>, site: &BTreeMap<String, ConfigValue>) -> Vec<(String, String)> {
     let find = |key: &str| site.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v);
     let mut merged: Vec<(String, String)> = Vec::new();
@@ -170,7 +182,9 @@ fn merge(own: Vec<(&str, String)>, site: &BTreeMap<String, ConfigValue>) -> Vec<
             Some(ConfigValue::Removed) if !additive => {}
             Some(ConfigValue::Set(_) | ConfigValue::List(_)) if additive => {
                 let more = find(key).map(value_text).unwrap_or_default();
-                merged.push((key.into(), format!("{value},{more}")));
+                let known: Vec<&str> = value.split(',').collect();
+                let more = more.split(',').filter(|one| !known.contains(&one.trim()));
+                merged.push((key.into(), known.iter().copied().chain(more).collect::<Vec<_>>().join(",")));
             }
             Some(set @ (ConfigValue::Set(_) | ConfigValue::List(_))) => {
                 merged.push((key.into(), value_text(set)));
@@ -197,13 +211,13 @@ fn value_text(value: &ConfigValue) -> String {
 
 /// Nodes of one group with the same properties share a line.
 fn node_lines(spec: &Spec, inventory: &Inventory) -> Vec<String> {
-    spec.compute.iter().flat_map(|group| group_lines(group, inventory)).collect()
+    spec.compute.iter().flat_map(|group| group_lines(spec, group, inventory)).collect()
 }
 
-fn group_lines(group: &Group, inventory: &Inventory) -> Vec<String> {
+fn group_lines(spec: &Spec, group: &Group, inventory: &Inventory) -> Vec<String> {
     let mut lines: Vec<(String, Vec<&str>)> = Vec::new();
     for node in group.members() {
-        let properties = node_properties(group, &node, inventory);
+        let properties = node_properties(spec, group, &node, inventory);
         match lines.iter_mut().find(|(p, _)| *p == properties) {
             Some((_, names)) => names.push(node.name),
             None => lines.push((properties, vec![node.name])),
@@ -218,7 +232,7 @@ fn group_lines(group: &Group, inventory: &Inventory) -> Vec<String> {
 /// A site that sets one of these arranges the CPUs itself.
 const TOPOLOGY: &[&str] = &["Boards", "SocketsPerBoard", "Sockets", "CoresPerSocket", "ThreadsPerCore"];
 
-fn node_properties(group: &Group, node: &kiln_spec::Node<'_>, inventory: &Inventory) -> String {
+fn node_properties(spec: &Spec, group: &Group, node: &kiln_spec::Node<'_>, inventory: &Inventory) -> String {
     let mut words: Vec<(String, String)> = Vec::new();
     let node_config = group.node_config(node.name);
     let arranged = node_config.keys().any(|key| TOPOLOGY.iter().any(|own| own.eq_ignore_ascii_case(key)));
@@ -230,6 +244,9 @@ fn node_properties(group: &Group, node: &kiln_spec::Node<'_>, inventory: &Invent
             words.extend(names.iter().zip(topology).map(|(name, count)| ((*name).into(), count.to_string())));
         }
         words.push(("RealMemory".into(), facts.real_memory_mib.to_string()));
+    }
+    if let Some(gpus) = gres::gpus(spec, group, node.name, inventory) {
+        words.push(("Gres".into(), gpus.gres()));
     }
     for (key, value) in node_config {
         words.retain(|(k, _)| !k.eq_ignore_ascii_case(&key));
@@ -316,9 +333,16 @@ pub fn promised(group: &Group, node: &str, inventory: &Inventory) -> Option<(u64
     Some((number("CPUs", u64::from(facts.cpus))?, number("RealMemory", facts.real_memory_mib)?))
 }
 
-/// How many GPUs `Gres` of a node's settings has: `gpu:2`, `gpu:a100:4,shard:8`, `gpu`.
-pub fn gpus(node_config: &BTreeMap<String, String>) -> u32 {
-    let gres = value_of(node_config, "Gres").unwrap_or_default();
+/// How many GPUs slurm.conf has of a node.
+pub fn gpu_count(spec: &Spec, group: &Group, node: &str, inventory: &Inventory) -> u32 {
+    match value_of(&group.node_config(node), "Gres") {
+        Some(gres) => gpus_of_gres(gres),
+        None => gres::gpus(spec, group, node, inventory).map_or(0, |gpus| gpus.count),
+    }
+}
+
+/// How many GPUs a `Gres` has: `gpu:2`, `gpu:a100:4,shard:8`, `gpu`.
+pub fn gpus_of_gres(gres: &str) -> u32 {
     let count = |one: &str| -> u32 {
         let words: Vec<&str> = one.trim().split(['(', ':']).collect();
         match words.as_slice() {
@@ -340,12 +364,10 @@ mod tests {
 
     #[test]
     fn gpus_are_counted() {
-        let count = |gres: &str| gpus(&BTreeMap::from([("gres".to_string(), gres.to_string())]));
         for (gres, wanted) in
             [("gpu:2", 2), ("gpu:a100:4,shard:8", 4), ("gpu", 1), ("gpu:a:1,gpu:b:2", 3), ("nic:2", 0)]
         {
-            assert_eq!(count(gres), wanted, "{gres}");
+            assert_eq!(gpus_of_gres(gres), wanted, "{gres}");
         }
-        assert_eq!(gpus(&BTreeMap::new()), 0);
     }
 }

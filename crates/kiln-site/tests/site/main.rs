@@ -4,6 +4,7 @@
 
 mod bundles;
 mod directory;
+mod gpus;
 mod monitoring;
 mod order;
 mod slurm_conf;
@@ -55,6 +56,8 @@ fn inventory(spec: &Spec, release: Release) -> Inventory {
         address: [10, 0, 0, 10 + u8::try_from(at).unwrap()].into(),
         cpus: 2,
         topology: None,
+        gpus: None,
+        switch: None,
         memory_mib: 2000,
         real_memory_mib: 1900,
         features: Vec::new(),

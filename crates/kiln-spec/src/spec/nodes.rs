@@ -34,10 +34,47 @@ pub struct Group {
     pub elastic: Option<Elastic>,
     /// How long a healthy node may take from its reboot, onto a new image, until it is back in Slurm.
     pub rebuild_time: Duration,
+    /// What the file says of GPUs; `None`: nothing (compute only).
+    pub gpus: Option<GpuSpec>,
+    /// The switch that the nodes are connected to, last, and those above it (compute only).
+    pub switch: Option<Vec<String>>,
     /// Extra parameters of the group's `NodeName` line (compute only), in slurm.conf's own words.
     pub node_config: BTreeMap<String, String>,
     /// Settings for single nodes, by node name.
     pub overrides: BTreeMap<String, NodeOverride>,
+}
+
+/// GPUs by the file's word. What is `None` is as the cloud says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct GpuSpec {
+    pub count: Option<u32>,
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// In Slurm's notation.
+    pub files: Option<String>,
+    pub detect: Option<Detect>,
+}
+
+/// The plugin of slurmd that finds GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Detect {
+    Nvml,
+    Nvidia,
+    Rsmi,
+    Oneapi,
+}
+
+impl Detect {
+    /// As gres.conf has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Detect::Nvml => "nvml",
+            Detect::Nvidia => "nvidia",
+            Detect::Rsmi => "rsmi",
+            Detect::Oneapi => "oneapi",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -57,6 +94,9 @@ pub struct NodeOverride {
     /// Replaces the group's features.
     pub features: Option<Vec<String>>,
     pub address: Option<IpAddr>,
+    /// Replaces what the group says of them.
+    pub gpus: Option<GpuSpec>,
+    pub switch: Option<Vec<String>>,
     /// Set over the group's.
     pub node_config: Option<BTreeMap<String, String>>,
 }
@@ -95,6 +135,16 @@ impl Group {
         let is_own = |key: &str| own.is_some_and(|own| own.keys().any(|k| k.eq_ignore_ascii_case(key)));
         let of_group = self.node_config.iter().filter(|(key, _)| !is_own(key));
         of_group.chain(own.into_iter().flatten()).map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    /// What the file says of a node's GPUs.
+    pub fn gpus(&self, node: &str) -> Option<&GpuSpec> {
+        self.overrides.get(node).and_then(|own| own.gpus.as_ref()).or(self.gpus.as_ref())
+    }
+
+    /// The switch of a node by the file's word, last, and those above it.
+    pub fn switch(&self, node: &str) -> Option<&[String]> {
+        self.overrides.get(node).and_then(|own| own.switch.as_deref()).or(self.switch.as_deref())
     }
 
     /// The group's nodes with their overrides merged.

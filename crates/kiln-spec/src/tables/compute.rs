@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::reconcile::at_least;
-use super::{rebuild, slurm};
+use super::{GpusTable, gpus, rebuild, slurm};
 use crate::diagnostic::Findings;
 use crate::validate::nodes::{check_feature, check_flavor};
-use crate::validate::{names, overrides};
+use crate::validate::{names, overrides, switches};
 use crate::written::table::table;
 use crate::written::{At, List, Named, Scalar, Text};
 use crate::{Elastic, Group, ImageUpdate, Role};
@@ -30,6 +30,10 @@ table! {
         "zones" => zones: List<Text>, otherwise "the cloud decides";
         /// Makes the group elastic: Slurm powers its nodes up for jobs and down when they are idle. Not allowed with `image_update = "apply"`.
         "elastic" => elastic: ElasticTable, otherwise "the nodes always exist";
+        /// GPUs that jobs can ask for, where the cloud does not say it or the file knows better. `{}` is what the cloud says of the flavor, and that the image has the driver.
+        "gpus" => gpus: GpusTable, otherwise "what the cloud says of the flavor, if the image has the set of software `nvidia`";
+        /// The network switch of the nodes, for Slurm's `topology.conf`. With switches above it, `/` between them, the topmost first: `core/rack-1`.
+        "switch" => switch: Text, otherwise "what the cloud says of the instance";
         /// Further parameters of the `NodeName` line in slurm.conf, e.g. `RealMemory`. They replace Kiln's values. `NodeName`, `NodeAddr`, `NodeHostname`, `Feature`, `State` and `Port` are not allowed.
         "node_config" => node_config: Named<Scalar>, empty;
         /// Settings for some of the nodes, by node name or hostlist.
@@ -60,6 +64,10 @@ table! {
         "features" => features: List<Text>, otherwise "those of the group";
         /// Fixed IPv4 address inside the cloud's `subnet`, which must be set.
         "address" => address: Text, otherwise "Kiln or the cloud chooses one";
+        /// GPUs, in place of the group's.
+        "gpus" => gpus: GpusTable, otherwise "that of the group";
+        /// The network switch, in place of the group's.
+        "switch" => switch: Text, otherwise "that of the group";
         /// Further parameters of the `NodeName` line, over those of the group.
         "node_config" => node_config: Named<Scalar>, empty;
     }
@@ -86,6 +94,15 @@ pub(crate) fn validate(group: &MergedGroup, nodes: Vec<String>, findings: &mut F
     for zone in zones.clone() {
         names::check_one_line("the zone", zone, findings);
     }
+    let node_config = slurm::line_config(&table.node_config, slurm::NODE_KEYS, findings);
+    if let Some(gpus) =
+        table.gpus.as_ref().filter(|_| node_config.keys().any(|k| k.eq_ignore_ascii_case("Gres")))
+    {
+        let message = format!("group `{}` has `gpus`, and `Gres` in `node_config`", group.name.value);
+        (findings.error("bad-gpus", gpus.at.clone(), message))
+            .expected("one of them")
+            .hint("with `Gres` in `node_config`, gres.conf is the site's own");
+    }
     Group {
         name: group.name.value.clone(),
         role: group.role,
@@ -98,7 +115,9 @@ pub(crate) fn validate(group: &MergedGroup, nodes: Vec<String>, findings: &mut F
         features: table.features.value.iter().map(|feature| feature.value.clone()).collect(),
         image_update: table.image_update.value,
         rebuild_time: rebuild::time(&table.rebuild_time, findings),
-        node_config: slurm::line_config(&table.node_config, slurm::NODE_KEYS, findings),
+        gpus: table.gpus.as_ref().map(|gpus| gpus::validate(gpus, table.elastic.is_some(), findings)),
+        switch: table.switch.as_ref().and_then(|switch| switches::path(switch, findings)),
+        node_config,
     }
 }
 

@@ -9,12 +9,13 @@ pub(crate) mod overrides;
 pub(crate) mod own_files;
 pub(crate) mod paths;
 pub(crate) mod ssh_keys;
+pub(crate) mod switches;
 
 use crate::diagnostic::Findings;
 use crate::merge::Merged;
 use crate::parse::Files;
 use crate::tables::{
-    accounting, backup, cluster, directory, health, image, monitoring, mount, notify, partition, pulp,
+    accounting, backup, cluster, directory, gpus, health, image, monitoring, mount, notify, partition, pulp,
     rebuild, reconcile, role, slurm, software, source, system, time, user, user_group, volumes,
 };
 use crate::{ControlSpec, Spec, System, Volumes};
@@ -70,6 +71,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
     let system = system::validate(&merged.system, files, findings);
     let time = time::validate(&merged.time, findings);
     let roles = role::validate(&merged.roles, &systems, findings);
+    merged.compute.iter().for_each(|group| gpus::check_cloud(group, cloud.facts(), findings));
     for (which, disk) in [("state", &merged.state), ("home", &merged.home)] {
         volumes::check_file_storage(which, disk, cloud.facts(), findings);
     }

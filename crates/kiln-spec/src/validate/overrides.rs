@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::network;
 use super::nodes::{check_feature, check_flavor, expand};
+use super::{network, switches};
 use crate::NodeOverride;
 use crate::diagnostic::Findings;
-use crate::tables::{ComputeOverrideTable, MergedGroup, slurm};
+use crate::tables::{ComputeOverrideTable, MergedGroup, gpus, slurm};
 use crate::words::node_list;
 
 /// The overrides of a group by node name; several may set different things for one node.
@@ -28,7 +28,7 @@ pub(crate) fn overrides(
             (findings.error("not-in-group", key.span.clone(), message))
                 .expected(format!("nodes of the group: {}", node_list(nodes)));
         }
-        let settings = override_settings(table, findings);
+        let settings = override_settings(table, written.table.elastic.is_some(), findings);
         for node in named {
             let at = merged.entry(node.clone()).or_default();
             if let Some(setting) = combine(at, &settings) {
@@ -42,7 +42,11 @@ pub(crate) fn overrides(
     merged
 }
 
-fn override_settings(table: &ComputeOverrideTable, findings: &mut Findings<'_>) -> NodeOverride {
+fn override_settings(
+    table: &ComputeOverrideTable,
+    elastic: bool,
+    findings: &mut Findings<'_>,
+) -> NodeOverride {
     let features = table.features.as_ref().map(|list| &list.value);
     for feature in features.into_iter().flatten() {
         check_feature(feature, findings);
@@ -59,6 +63,8 @@ fn override_settings(table: &ComputeOverrideTable, findings: &mut Findings<'_>) 
             .as_ref()
             .and_then(|address| network::address(address, findings))
             .map(Into::into),
+        gpus: table.gpus.as_ref().map(|gpus| gpus::validate(gpus, elastic, findings)),
+        switch: table.switch.as_ref().and_then(|switch| switches::path(switch, findings)),
         node_config: (!table.node_config.is_empty())
             .then(|| slurm::line_config(&table.node_config, slurm::NODE_KEYS, findings)),
     }
@@ -78,6 +84,8 @@ fn combine(into: &mut NodeOverride, from: &NodeOverride) -> Option<&'static str>
         ("image", set(&mut into.image, from.image.as_ref())),
         ("features", set(&mut into.features, from.features.as_ref())),
         ("address", set(&mut into.address, from.address.as_ref())),
+        ("gpus", set(&mut into.gpus, from.gpus.as_ref())),
+        ("switch", set(&mut into.switch, from.switch.as_ref())),
         ("node_config", set(&mut into.node_config, from.node_config.as_ref())),
     ];
     clashes.iter().find(|(_, clash)| *clash).map(|(name, _)| *name)

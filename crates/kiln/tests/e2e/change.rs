@@ -78,7 +78,7 @@ pub fn drained_for_its_size(lab: &mut Lab) {
     lab.on("control", &["scontrol", "update", "nodename=extra-1", "state=resume"]);
 }
 
-fn main_pid(lab: &mut Lab, node: &str, unit: &str) -> String {
+pub fn main_pid(lab: &mut Lab, node: &str, unit: &str) -> String {
     lab.on(node, &["systemctl", "show", "--property=MainPID", "--value", unit])
 }
 

@@ -26,6 +26,7 @@ mod el;
 mod el_cluster;
 mod elastic;
 mod failures;
+mod gpus;
 mod health;
 mod image_builds;
 mod image_failures;
@@ -309,6 +310,7 @@ const SUITES: &[Suite] = &[
                 ("a parameter that Slurm does not know changes nothing", change::bad_parameter),
                 ("a node that is off keeps nobody from being configured", change::node_off),
                 ("gres.conf and topology.conf reach every daemon", change::slurms_other_files),
+                ("GPUs and switches of the file, and a limit of GPUs", gpus::of_the_file),
                 ("a node that is configured in part does not join", change::configured_in_part),
                 ("control without its state volume starts nothing", change::state_volume_missing),
                 ("a user comes and leaves", change::user_leaves),

@@ -23,12 +23,15 @@ pub fn create(world: &mut World, request: &Request<'_>) -> Outcome {
 
 /// Not a bare list, as most others.
 pub fn list(world: &World, request: &Request<'_>, filters: &[&str]) -> Outcome {
-    let mut page = world.page(KIND, request, filters)?;
+    world.page(KIND, request, filters).map(in_items)
+}
+
+pub fn in_items(mut page: Answer) -> Answer {
     page.body = page.body.map(|body| match body {
         Content::Json(items) => Content::Json(json!({ "items": items })),
         bytes @ Content::Bytes(_) => bytes,
     });
-    Ok(page)
+    page
 }
 
 /// The one that a launch names, which must be in the same place and be for its shape.

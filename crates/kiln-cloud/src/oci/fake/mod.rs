@@ -9,6 +9,7 @@ mod answer;
 mod capacity;
 mod compute;
 mod compute_clusters;
+mod compute_hosts;
 mod faults;
 mod file_storage;
 mod identity;

@@ -9,8 +9,8 @@ use super::answer::{Answer, Outcome, lacks, not_found, refuse};
 use super::verify::Caller;
 use super::world::{Resource, World, check_tags};
 use super::{
-    capacity, compute, compute_clusters, file_storage, identity, images, limits, network, objects, principal,
-    storage,
+    capacity, compute, compute_clusters, compute_hosts, file_storage, identity, images, limits, network,
+    objects, principal, storage,
 };
 
 /// A request, taken apart.
@@ -176,6 +176,7 @@ const KINDS: &[(&str, &[&str], &[&str])] = &[
     ),
     ("bootVolumes", &[], &["availabilityDomain", "compartmentId"]),
     ("computeClusters", &["compartmentId"], &["availabilityDomain", "displayName"]),
+    ("computeHosts", &["compartmentId"], &[]),
     ("images", &["compartmentId"], &["displayName", "lifecycleState"]),
     ("instanceConsoleHistories", &["compartmentId"], &["instanceId"]),
     ("instances", &["compartmentId"], &["availabilityDomain", "displayName", "lifecycleState"]),
@@ -212,6 +213,9 @@ fn listing(world: &mut World, request: &Request<'_>, collection: &str) -> Outcom
             .filter(of)
             .map(|value| without(value, &["errors", "resources"]));
         return Ok(world.cut(&all.collect::<Vec<_>>(), request));
+    }
+    if *kind == "computeHosts" {
+        return Ok(compute_hosts::list(world, request));
     }
     if *kind == "computeClusters" {
         return compute_clusters::list(world, request, filters);

@@ -1,6 +1,9 @@
 //! Shapes with RDMA.
 
+use std::collections::BTreeMap;
+
 use super::*;
+use crate::Instance;
 
 const RDMA: &str = "BM.HPC2.36";
 
@@ -62,6 +65,46 @@ async fn an_instance_may_make_one() {
     let control = site.fake.cloud_of_instance().unwrap();
     control.create(vec![site.in_group("n-0", "compute.hpc", RDMA)]).await.pop().unwrap().unwrap();
     assert_eq!(site.fake.compute_clusters_of("n-0"), ["demo-hpc-ad1"]);
+    let ids: Vec<String> = site.cloud.instances("demo").await.unwrap().into_iter().map(|i| i.id).collect();
+    site.cloud.delete_all(&ids, &|_| {}).await;
+    site.cloud.sweep("demo").await.unwrap();
+    site.clear().await;
+}
+
+/// What Oracle says of the hosts of bare-metal instances is their place in the network. A new instance may be elsewhere.
+#[tokio::test]
+async fn nodes_with_rdma_are_behind_switches() {
+    let site = Site::new().await;
+    let mut new: Vec<NewInstance> =
+        ["n-0", "n-1", "n-2"].map(|name| site.in_group(name, "compute.hpc", RDMA)).into();
+    new.push(site.in_group("plain", "compute.other", SHAPE));
+    for one in new {
+        site.create(one).await.unwrap();
+    }
+    let places = async |site: &Site| -> Vec<String> {
+        let all = site.cloud.instances("demo").await.unwrap();
+        let found = site.cloud.switches(&all).await.unwrap();
+        let name = |id: &String| all.iter().find(|i| i.id == *id).map(|i| i.name.clone()).unwrap();
+        let mut told: Vec<String> =
+            found.iter().map(|(id, path)| format!("{} {}", name(id), path.join("/"))).collect();
+        told.sort();
+        told
+    };
+    assert_eq!(
+        places(&site).await,
+        [
+            "n-0 island-island000001/network-network00000/local-local0000000",
+            "n-1 island-island000001/network-network00000/local-local0000000",
+            "n-2 island-island000001/network-network00000/local-local0000001",
+        ]
+    );
+    let all = site.cloud.instances("demo").await.unwrap();
+    let first = all.iter().find(|i| i.name == "n-0").unwrap();
+    site.cloud.delete(&first.id).await.unwrap();
+    site.create(site.in_group("n-0", "compute.hpc", RDMA)).await.unwrap();
+    assert_eq!(places(&site).await[0], "n-0 island-island000001/network-network00000/local-local0000001");
+    let plain: Vec<Instance> = all.into_iter().filter(|i| i.name == "plain").collect();
+    assert_eq!(site.cloud.switches(&plain).await.unwrap(), BTreeMap::new());
     let ids: Vec<String> = site.cloud.instances("demo").await.unwrap().into_iter().map(|i| i.id).collect();
     site.cloud.delete_all(&ids, &|_| {}).await;
     site.cloud.sweep("demo").await.unwrap();

@@ -44,8 +44,14 @@ fn built(id: &str) -> Targets {
 }
 
 fn nothing() -> Observed {
-    let flavor =
-        Flavor { name: "medium".into(), cpus: 2, memory_mib: 4096, features: vec![], topology: None };
+    let flavor = Flavor {
+        name: "medium".into(),
+        cpus: 2,
+        memory_mib: 4096,
+        features: vec![],
+        topology: None,
+        gpus: None,
+    };
     Observed { flavors: vec![flavor], ..Observed::default() }
 }
 
@@ -183,6 +189,7 @@ fn what_apply_cannot_change_is_told() {
         memory_mib: 8192,
         features: vec![],
         topology: None,
+        gpus: None,
     });
     for instance in &mut observed.instances {
         if instance.name.starts_with("standard") {
