@@ -5,12 +5,14 @@ mod ldif;
 mod users;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kiln_slurm::accounts;
 use kiln_wire::Version;
 use kiln_wire::directory::{Deed, DirectoryAnswer, DirectoryRequest, DirectoryUser, NewUser};
 
+use crate::lock::{self, LockError};
 use crate::process::{self, Output, ProcessError};
 use ldif::Changes;
 use users::Content;
@@ -19,7 +21,7 @@ const SOCKET: &str = "ldapi://%2frun%2fslapd-kiln.socket";
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long the control node may take to see a user who was added.
 const PATIENCE: Duration = Duration::from_secs(10);
-const POLL: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
@@ -29,6 +31,8 @@ pub enum DirectoryError {
     Away(#[source] ProcessError),
     #[error("the directory could not be changed")]
     Change(#[source] ProcessError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
     #[error(transparent)]
     Process(#[from] ProcessError),
 }
@@ -79,7 +83,12 @@ impl DirectoryError {
     }
 }
 
+/// Two changes at once would both see the same next number.
 pub fn carry_out(request: &DirectoryRequest) -> Result<DirectoryAnswer, DirectoryError> {
+    let _lock = match request.deed {
+        Deed::List => None,
+        _ => Some(lock::acquire_for_users(Path::new("/"))?),
+    };
     let content = read(&request.base)?;
     let (users, warnings) = match &request.deed {
         Deed::List => (with_accounts(content.all()), Vec::new()),
@@ -93,6 +102,18 @@ pub fn carry_out(request: &DirectoryRequest) -> Result<DirectoryAnswer, Director
         }
     };
     Ok(DirectoryAnswer { format: Version, users, warnings })
+}
+
+/// The number that the next user would get; `None`: the directory does not answer.
+pub(crate) fn next_number(base: &str) -> Option<u32> {
+    read(base).ok().map(|content| content.next())
+}
+
+/// From now on users get this number or later ones.
+pub(crate) fn raise_number(base: &str, next: u32) -> Result<(), DirectoryError> {
+    let _lock = lock::acquire_for_users(Path::new("/"))?;
+    let content = read(base)?;
+    if content.next() >= next { Ok(()) } else { change(&content.with_next(next)) }
 }
 
 fn read(base: &str) -> Result<Content, DirectoryError> {
@@ -156,7 +177,12 @@ fn add(base: &str, content: &Content, new: &NewUser) -> Result<Outcome, Director
         ];
         process::call(&command)?;
     }
-    Ok((with_accounts(vec![read(base)?.find(&new.name)?]), warnings))
+    let user = read(base)?.find(&new.name)?;
+    let users = match &new.account {
+        Some(account) => vec![DirectoryUser { account: Some(account.clone()), ..user }],
+        None => with_accounts(vec![user]),
+    };
+    Ok((users, warnings))
 }
 
 /// A name of the node's own files goes before the directory's.
@@ -185,8 +211,7 @@ fn has_account(account: &str) -> Result<bool, DirectoryError> {
 /// What sssd of this node knows of a user is asked for again.
 fn forget(user: &str) {
     // It ends with an error where it knows nothing.
-    let _ = process::run(&["sss_cache", "-u", user], None, LIMIT);
-    let _ = process::run(&["sss_cache", "-G"], None, LIMIT);
+    let _ = process::run(&["sss_cache", "-u", user, "-G"], None, LIMIT);
 }
 
 fn is_seen(user: &str) -> bool {

@@ -40,7 +40,7 @@ use std::collections::BTreeSet;
 use kiln_distro::Family;
 use kiln_spec::{Role, Spec};
 use kiln_wire::checkup::{Question, ServiceCheck};
-pub use service::{Context, OpenTo, Port, Service, Starts, Unit};
+pub use service::{Context, ForJobs, OpenTo, Port, Service, Starts, Unit};
 
 use crate::secret::Secret;
 
