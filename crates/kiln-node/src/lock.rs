@@ -36,8 +36,12 @@ fn acquire_within(root: &Path, what: &'static str, patience: Duration) -> Result
     let directory = root.join("run");
     std::fs::create_dir_all(&directory).map_err(LockError::Open)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd = rustix::fs::open(directory.join(format!("kiln-{}.lock", what.replace(' ', "-"))), flags, Mode::from_raw_mode(0o600))
-        .map_err(|errno| LockError::Open(errno.into()))?;
+    let fd = rustix::fs::open(
+        directory.join(format!("kiln-{}.lock", what.replace(' ', "-"))),
+        flags,
+        Mode::from_raw_mode(0o600),
+    )
+    .map_err(|errno| LockError::Open(errno.into()))?;
     let deadline = Instant::now() + patience;
     loop {
         match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {

@@ -68,7 +68,13 @@ pub(super) fn swap() -> Result<()> {
     let file = staged();
     let import = ["dsctl", "kiln", "ldif2db", BACKEND, &file.to_string_lossy()];
     process::run(&import, None, LIMIT)?.checked()?;
-    process::call(&["chown", "--recursive", "--no-dereference", "dirsrv:dirsrv", "/var/lib/dirsrv/slapd-kiln/"])?;
+    process::call(&[
+        "chown",
+        "--recursive",
+        "--no-dereference",
+        "dirsrv:dirsrv",
+        "/var/lib/dirsrv/slapd-kiln/",
+    ])?;
     remove(&file)
 }
 
@@ -96,7 +102,9 @@ mod tests {
 
     #[test]
     fn only_a_directory_of_the_same_base_is_taken() {
-        let of = |dn: &str| format!("version: 1\n\n# entry-id: 1\ndn: {dn}\nobjectClass: domain\n\ndn: ou=people,{dn}\n");
+        let of = |dn: &str| {
+            format!("version: 1\n\n# entry-id: 1\ndn: {dn}\nobjectClass: domain\n\ndn: ou=people,{dn}\n")
+        };
         assert!(begins_with(of("dc=demo,dc=internal").as_bytes(), "dc=demo,dc=internal"));
         assert!(begins_with(of("DC=demo, dc=internal").as_bytes(), "dc=demo,dc=internal"));
         assert!(!begins_with(of("dc=other,dc=internal").as_bytes(), "dc=demo,dc=internal"));

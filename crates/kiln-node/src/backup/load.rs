@@ -53,8 +53,7 @@ pub fn load(name: &str, say: &dyn Fn(&str)) -> Result<BackupLoaded> {
     };
     say("reading the backup");
     let base = directory_base(&manifest)?;
-    let (staged, units) =
-        (Staged::new(&path, &manifest, base.as_deref())?, units(&manifest, base.is_some()));
+    let (staged, units) = (Staged::new(&path, &manifest, base.as_deref())?, units(&manifest, base.is_some()));
     let numbers = base.as_deref().and_then(crate::directory::next_number);
     let replaced = stop(&units, say).and_then(|()| staged.replace(name, &manifest));
     // Whatever happened: what was stopped is started, but for Slurm where the state is left half way.

@@ -70,7 +70,9 @@ pub(super) fn make(occasion: &Occasion) -> Result<BackupMade> {
         files: BTreeMap::new(),
     };
     let partial = shelf.partial(&manifest.name);
-    let path = match write(&mut manifest, &partial, settings.directory_base.is_some()).and_then(|()| shelf.put(&partial, &manifest.name)) {
+    let path = match write(&mut manifest, &partial, settings.directory_base.is_some())
+        .and_then(|()| shelf.put(&partial, &manifest.name))
+    {
         Ok(path) => path,
         Err(error) => {
             // The disk may be full: what is left would keep it so.

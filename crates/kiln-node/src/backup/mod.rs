@@ -104,9 +104,9 @@ impl BackupError {
             BackupError::Directory(_) => {
                 Some("`systemctl status dirsrv@kiln` on the control node says how the directory server is")
             }
-            BackupError::OtherDirectory { .. } => {
-                Some("nothing was changed; put the old `base` into [directory], or the file of the backup back by hand")
-            }
+            BackupError::OtherDirectory { .. } => Some(
+                "nothing was changed; put the old `base` into [directory], or the file of the backup back by hand",
+            ),
             BackupError::NotControl(_) => Some("run it on the control node"),
             _ => None,
         }

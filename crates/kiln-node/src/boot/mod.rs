@@ -17,7 +17,9 @@ pub use try_again::try_again;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kiln_wire::{AppliedResult, ApplyReport, Bundle, Identity, Opened, Outcome, SealError, SecretText, paths};
+use kiln_wire::{
+    AppliedResult, ApplyReport, Bundle, Identity, Opened, Outcome, SealError, SecretText, paths,
+};
 
 use crate::apply::{ApplyError, ApplyOptions, apply};
 use crate::metadata::{self, Metadata, MetadataError, Sources};
@@ -191,7 +193,11 @@ fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result
         if missing.is_empty() || !host::is_live(&options.root) {
             return Err(BootError::Apply(Box::new(report)));
         }
-        say(&format!("slurmd waits for {}; next attempt in {} s", missing.join(", "), try_again::PAUSE.as_secs()));
+        say(&format!(
+            "slurmd waits for {}; next attempt in {} s",
+            missing.join(", "),
+            try_again::PAUSE.as_secs()
+        ));
         std::thread::sleep(try_again::PAUSE);
     }
 }

@@ -34,7 +34,8 @@ pub fn try_again(bundle: &Bundle, report: &ApplyReport) {
         return;
     }
     let Ok(states) = systemd::show(&[BOOT.to_owned(), SLURMD.to_owned()]) else { return };
-    let is = |unit: &str, words: &[&str]| states.get(unit).is_some_and(|s| words.contains(&s.active.as_str()));
+    let is =
+        |unit: &str, words: &[&str]| states.get(unit).is_some_and(|s| words.contains(&s.active.as_str()));
     let waits = is(BOOT, &["activating"]) || is(SLURMD, &["active", "activating"]);
     if bundle.role == "compute" && !waits {
         let _ = process::call(&["systemctl", "--no-block", "restart", BOOT]);
@@ -80,8 +81,13 @@ mod tests {
                 millis: 0,
             };
             let resources = failed.iter().map(report).collect();
-            let report =
-                ApplyReport { format: Version, node: "n".into(), digest: String::new(), dry_run: false, resources };
+            let report = ApplyReport {
+                format: Version,
+                node: "n".into(),
+                digest: String::new(),
+                dry_run: false,
+                resources,
+            };
             missing_mounts(&bundle, &report)
         };
         assert_eq!(waits_for(&["mount:/a"]), ["/a"]);

@@ -6,6 +6,7 @@ mod users;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use kiln_slurm::accounts;
@@ -145,37 +146,39 @@ type Outcome = (Vec<DirectoryUser>, Vec<String>);
 
 fn add(base: &str, content: &Content, new: &NewUser) -> Result<Outcome, DirectoryError> {
     let changes = content.add(new)?;
-    for name in std::iter::once(&new.name).chain(&new.groups) {
-        if is_local(name) {
-            return Err(Refusal::Local(name.clone()).into());
-        }
+    // Most of it is waiting for programs: what does not need one another waits together.
+    let (local, has_account) = thread::scope(|scope| {
+        let asked = scope.spawn(|| new.account.as_ref().map_or(Ok(true), |account| has_account(account)));
+        let local = std::iter::once(&new.name).chain(&new.groups).find(|name| is_local(name));
+        (local, joined(asked))
+    });
+    if let Some(name) = local {
+        return Err(Refusal::Local(name.clone()).into());
     }
-    if let Some(account) = &new.account
-        && !has_account(account)?
-    {
+    if let Some(account) = new.account.as_ref().filter(|_| has_account.as_ref().is_ok_and(|has| !has)) {
         return Err(Refusal::NoAccount(account.clone()).into());
     }
+    has_account?;
     change(&changes)?;
     forget(&new.name);
-    let mut warnings = Vec::new();
-    if is_seen(&new.name) {
+    // Slurm asks for the user's number when it hears of her.
+    let is_seen = is_seen(&new.name);
+    let (home, member) = thread::scope(|scope| {
+        let member = scope.spawn(|| new.account.as_ref().map_or(Ok(()), |a| add_member(&new.name, a)));
         // Where homes are exported, only root of this node can make one.
-        if let Err(error) = process::call(&["mkhomedir_helper", &new.name]) {
+        let home = is_seen.then(|| process::call(&["mkhomedir_helper", &new.name]));
+        (home, joined(member))
+    });
+    member?;
+    let mut warnings = Vec::new();
+    match home {
+        Some(Ok(_)) => {}
+        Some(Err(error)) => {
             warnings.push(format!("the home of {} could not be made: {}", new.name, crate::explain(&error)));
         }
-    } else {
-        warnings.push(format!("the control node does not see {} yet: is sssd running there?", new.name));
-    }
-    if let Some(account) = &new.account {
-        let command = [
-            "sacctmgr",
-            "--immediate",
-            "add",
-            "user",
-            &format!("name={}", new.name),
-            &format!("account={account}"),
-        ];
-        process::call(&command)?;
+        None => {
+            warnings.push(format!("the control node does not see {} yet: is sssd running there?", new.name));
+        }
     }
     let user = read(base)?.find(&new.name)?;
     let users = match &new.account {
@@ -183,6 +186,16 @@ fn add(base: &str, content: &Content, new: &NewUser) -> Result<Outcome, Director
         None => with_accounts(vec![user]),
     };
     Ok((users, warnings))
+}
+
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn add_member(user: &str, account: &str) -> Result<(), DirectoryError> {
+    let (name, account) = (format!("name={user}"), format!("account={account}"));
+    process::call(&["sacctmgr", "--immediate", "add", "user", &name, &account])?;
+    Ok(())
 }
 
 /// A name of the node's own files goes before the directory's.

@@ -25,7 +25,9 @@ fn names(spec: &Spec) -> Vec<Resource> {
     let system = &spec.system;
     if system.dns.is_empty() {
         let back = command("name servers of the cloud", &["mv", OF_CLOUD, RESOLV_CONF]);
-        return vec![Resource::Command(back.unless(&["test", "!", "-e", OF_CLOUD, "-a", "!", "-L", OF_CLOUD]))];
+        return vec![Resource::Command(
+            back.unless(&["test", "!", "-e", OF_CLOUD, "-a", "!", "-L", OF_CLOUD]),
+        )];
     }
     let keep = command("name servers of the cloud are kept", &["cp", "--archive", RESOLV_CONF, OF_CLOUD]);
     let kept = ["test", "-e", OF_CLOUD, "-o", "-L", OF_CLOUD, "-o", "!", "-e", RESOLV_CONF];

@@ -87,7 +87,18 @@ pub fn keys_and_rights(lab: &mut Lab) {
         .status();
     assert!(made.expect("ssh-keygen runs").success());
     let (own, other) = (lab.path("user_key.pub").display().to_string(), format!("{}.pub", other.display()));
-    lab.kiln(&["user", "add", "ben", "--key", &other, "--sudo", "--full-name", "Ben Ámos", "--account", "astro"]);
+    lab.kiln(&[
+        "user",
+        "add",
+        "ben",
+        "--key",
+        &other,
+        "--sudo",
+        "--full-name",
+        "Ben Ámos",
+        "--account",
+        "astro",
+    ]);
     assert!(!gets_in(lab, "ben"), "with a key that is not his");
     refused(
         lab,

@@ -45,6 +45,9 @@ pub fn all_of_it(lab: &mut Lab) {
     assert_eq!(first, "burst-0\nstandard-0\nstandard-1", "a node came for it");
     lab.kiln(&["user", "remove", "ada"]);
     // They stay for ten minutes.
-    lab.on("control", &["scontrol", "update", "nodename=burst-[0-3]", "state=power_down_force", "reason=over"]);
+    lab.on(
+        "control",
+        &["scontrol", "update", "nodename=burst-[0-3]", "state=power_down_force", "reason=over"],
+    );
     up_again(lab);
 }

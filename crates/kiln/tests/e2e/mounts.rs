@@ -71,8 +71,9 @@ pub fn of_the_site(lab: &mut Lab) {
     let slurmd = lab.try_on("extra-0", &["systemctl", "is-active", "slurmd.service"]);
     assert_eq!(String::from_utf8_lossy(&slurmd.stdout).trim(), "inactive");
     // A server that is back is enough: nobody configures or boots the node.
-    let has_slurmd =
-        |node: &str| lab.try_on(node, &["systemctl", "--quiet", "is-active", "slurmd.service"]).status.success();
+    let has_slurmd = |node: &str| {
+        lab.try_on(node, &["systemctl", "--quiet", "is-active", "slurmd.service"]).status.success()
+    };
     lab.on("extra-0", &["mkdir", "/srv/late"]);
     wait("slurmd starts when the mount is there", || has_slurmd("extra-0"));
     lab.on("extra-0", &["mountpoint", "--quiet", "/software"]);

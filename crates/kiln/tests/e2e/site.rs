@@ -76,7 +76,7 @@ pub fn new_image(lab: &mut Lab) {
     let trusted = lab.on("control", &[trust]);
     lab.edit(
         "[control]\n",
-        "[image.second]\nsource = \"default\"\ncommands = [\"echo second >/etc/which-image\"]\n\n[control]\n",
+        "[image.second]\nsource = \"default\"\nsoftware = [\"directory\"]\ncommands = [\"echo second >/etc/which-image\"]\n\n[control]\n",
     );
     lab.edit("image = \"default\"", "image = \"second\"");
     lab.kiln(&["up", "--yes"]);
