@@ -72,10 +72,9 @@ fn question(cluster: &str, backup: &BackupManifest, jobs: Option<usize>) -> Stri
         Some(n) => format!("the queue with the {n} jobs that are in it now"),
         None => "the queue".to_owned(),
     };
-    let (directory, users) = match backup.files.contains_key(DIRECTORY) {
-        true => (", the directory of users", " and users"),
-        false => ("", ""),
-    };
+    let has_directory = backup.files.contains_key(DIRECTORY);
+    let (directory, users) =
+        if has_directory { (", the directory of users", " and users") } else { ("", "") };
     format!(
         "Replacing the accounting database of cluster {cluster}, {queue}{directory} and kilnd's store by the backup {} ({}); \
          jobs{users} that came after it are lost",

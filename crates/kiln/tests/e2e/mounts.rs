@@ -35,6 +35,9 @@ certificates = ["site-ca.pem"]
 zone = "Etc/GMT-5"
 "#;
 
+/// A fake of a file system whose server can be away: what `mount` runs for its type is there or not.
+const FAKE_SERVER: &str = r#"printf '#!/bin/sh\nexec mount --bind "$1" "$2"\n' >/sbin/mount.fakefs && chmod 755 /sbin/mount.fakefs"#;
+
 /// They reach the nodes of their roles; one that cannot be mounted costs only itself, unless jobs need it; and all is there
 /// again after a reboot.
 pub fn of_the_site(lab: &mut Lab) {
@@ -63,7 +66,7 @@ pub fn of_the_site(lab: &mut Lab) {
 
     // Jobs need it: slurmd does not start without it.
     lab.on("extra-0", &["systemctl", "stop", "slurmd.service", "software.mount"]);
-    let broken = SITE.replace("/usr/share/misc", "/srv/late");
+    let broken = SITE.replace("type = \"none\"\noptions = [\"bind\", \"ro\"]", "type = \"fakefs\"");
     lab.write_file(&format!("{file}{broken}"));
     let refused = lab.try_kiln(&["configure"]);
     let words = printed(&refused);
@@ -74,16 +77,16 @@ pub fn of_the_site(lab: &mut Lab) {
     let has_slurmd = |node: &str| {
         lab.try_on(node, &["systemctl", "--quiet", "is-active", "slurmd.service"]).status.success()
     };
-    lab.on("extra-0", &["mkdir", "/srv/late"]);
+    lab.on("extra-0", &[FAKE_SERVER]);
     wait("slurmd starts when the mount is there", || has_slurmd("extra-0"));
     lab.on("extra-0", &["mountpoint", "--quiet", "/software"]);
     for node in ["standard-0", "standard-1", "extra-1"] {
-        lab.on(node, &["mkdir", "/srv/late"]);
+        lab.on(node, &[FAKE_SERVER]);
     }
     lab.kiln(&["configure"]);
 
     // Nor does a boot wait for it, but for slurmd.
-    lab.on("standard-1", &["sh", "-c", "umount /software; rmdir /srv/late"]);
+    lab.on("standard-1", &["rm", "/sbin/mount.fakefs"]);
     lab.try_kiln(&["ssh", "standard-1", "systemctl", "reboot"]);
     wait("the node waits for its mount", || {
         let said = lab.try_on("standard-1", &["journalctl -b --no-pager -u kiln-node.service"]);
@@ -91,7 +94,7 @@ pub fn of_the_site(lab: &mut Lab) {
     });
     lab.on("standard-1", &["mountpoint", "--quiet", "/fast"]);
     assert!(!has_slurmd("standard-1"));
-    lab.try_kiln(&["ssh", "standard-1", "mkdir", "/srv/late"]);
+    lab.kiln(&["ssh", "standard-1", FAKE_SERVER]);
     wait("slurmd starts by itself", || has_slurmd("standard-1"));
     let id = lab.submit("--nodes=1 --nodelist=standard-1 --output=/dev/null", "mountpoint /software");
     lab.wait_job(&id, "COMPLETED");
