@@ -25,7 +25,6 @@ mod documents;
 mod el;
 mod el_cluster;
 mod elastic;
-mod examples;
 mod failures;
 mod health;
 mod image_builds;
@@ -230,13 +229,6 @@ const SITE: &[Scenario] = &[
     ("what the file no longer asks for is stopped", monitoring::no_longer_asked_for),
 ];
 
-/// Whole files of the documentation, a cluster for each.
-const EXAMPLES: &[Scenario] = &[
-    ("a small lab", examples::small_lab),
-    ("a department", examples::department),
-    ("everything around Slurm", examples::all_of_it),
-];
-
 /// Without a cluster.
 const IMAGE_BUILDS: &[Scenario] = &[
     ("packages from a site's own repository", image_builds::sources),
@@ -438,7 +430,6 @@ const LONG: &[Suite] = &[
         ],
     },
     Suite { name: "images-bookworm", debian: "bookworm", lane: "elastic", scenarios: &[IMAGE_BUILDS] },
-    Suite { name: "examples", debian: "bookworm", lane: "site", scenarios: &[EXAMPLES] },
     Suite {
         name: "disk-trixie",
         debian: "trixie",
