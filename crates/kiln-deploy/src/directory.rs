@@ -28,7 +28,7 @@ pub struct Told {
 }
 
 /// Arguments: a user's name, and the number of one who was removed and whose processes end.
-const FORGET: &str = "sss_cache -u \"$1\" 2>/dev/null; sss_cache -G 2>/dev/null; \
+const FORGET: &str = "sss_cache -u \"$1\" -G 2>/dev/null; \
                       if [ -n \"$2\" ]; then pkill -KILL -u \"$2\"; fi; true";
 
 impl Deployment<'_> {

@@ -28,7 +28,7 @@ pub mod units;
 mod verdict;
 
 pub use apply::{ApplyOptions, apply};
-pub use boot::{BootError, BootOptions, BootOutcome, boot, identify, keep_metadata};
+pub use boot::{BootError, BootOptions, BootOutcome, boot, identify, keep_metadata, try_again};
 pub use checkup::checkup;
 pub use metadata::{Metadata, MetadataError};
 pub use report::{Reader, ReportError, report};

@@ -1,4 +1,4 @@
-//! Only one apply, and only one backup, at a time on a node.
+//! Only one apply, only one backup, and only one change of users at a time on a node.
 
 use std::fs::File;
 use std::path::Path;
@@ -28,12 +28,20 @@ pub(crate) fn acquire_for_backup(root: &Path) -> Result<Lock, LockError> {
     acquire_within(root, "backup", PATIENCE)
 }
 
+pub(crate) fn acquire_for_users(root: &Path) -> Result<Lock, LockError> {
+    acquire_within(root, "change of users", PATIENCE)
+}
+
 fn acquire_within(root: &Path, what: &'static str, patience: Duration) -> Result<Lock, LockError> {
     let directory = root.join("run");
     std::fs::create_dir_all(&directory).map_err(LockError::Open)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd = rustix::fs::open(directory.join(format!("kiln-{what}.lock")), flags, Mode::from_raw_mode(0o600))
-        .map_err(|errno| LockError::Open(errno.into()))?;
+    let fd = rustix::fs::open(
+        directory.join(format!("kiln-{}.lock", what.replace(' ', "-"))),
+        flags,
+        Mode::from_raw_mode(0o600),
+    )
+    .map_err(|errno| LockError::Open(errno.into()))?;
     let deadline = Instant::now() + patience;
     loop {
         match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {

@@ -22,6 +22,8 @@ pub const SLURMCTLD: &str = "slurmctld.tar.gz";
 pub const ACCOUNTS: &str = "accounts.cfg";
 /// kilnd's store.
 pub const STORE: &str = "kilnd.db";
+/// The users and groups of the cluster's own directory, as LDIF.
+pub const DIRECTORY: &str = "directory.ldif.gz";
 
 /// What a backup holds. No secret is in a backup.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +82,9 @@ pub struct BackupSettings {
     /// The host of the slurmdbd that has the accounts; `None`: they are in a database here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accounting: Option<String>,
+    /// The base of the cluster's own directory; `None`: there is none here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory_base: Option<String>,
 }
 
 /// What `kiln node backup now` did.
@@ -252,6 +257,7 @@ mod tests {
             interval: 86400,
             secrets: BTreeMap::new(),
             accounting: Some("dbd".into()),
+            directory_base: Some("dc=demo".into()),
         };
         assert_eq!(BackupSettings::from_json(&settings.to_json().unwrap()), Ok(settings));
         let made = BackupMade {

@@ -29,6 +29,7 @@ use crate::process::ProcessError;
 use crate::tree::TreeError;
 use crate::verdict::Verdict;
 use session::Session;
+pub(crate) use site_mount::unit_of;
 
 #[derive(Debug, Clone)]
 pub struct ApplyOptions {

@@ -70,7 +70,7 @@ fn line(target: &str, wanted: &SiteMount) -> Result<String, ApplyError> {
 }
 
 /// As systemd names the unit of a mount point.
-fn unit_of(target: &str, suffix: &str) -> String {
+pub(crate) fn unit_of(target: &str, suffix: &str) -> String {
     let name: String = (target.trim_matches('/').chars().enumerate())
         .map(|(at, c)| match c {
             '/' => "-".to_owned(),

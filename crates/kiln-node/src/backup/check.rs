@@ -110,6 +110,7 @@ mod tests {
             interval: 3600,
             secrets: std::collections::BTreeMap::new(),
             accounting: None,
+            directory_base: None,
         };
         let list = |backups: Vec<_>, left_behind: Option<&str>| BackupList {
             format: Version,

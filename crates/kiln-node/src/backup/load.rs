@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kiln_slurm::Release;
-use kiln_wire::backup::{BackupLoaded, DATABASE, SLURMCTLD, STORE, is_plain};
+use kiln_wire::backup::{BackupLoaded, DATABASE, DIRECTORY, SLURMCTLD, STORE, is_plain};
 use kiln_wire::{BackupManifest, Version, paths};
 
 use super::make::{Occasion, make};
-use super::{BackupError, Result, cluster, database, failed, release, settings, shelf, under_way};
+use super::{BackupError, Result, cluster, database, directory, failed, release, settings, shelf, under_way};
 use crate::{lock, process, systemd};
 
 /// A unit and what shows that it works.
@@ -24,9 +24,15 @@ const UNITS: [Unit; 3] = [
 ];
 const PATIENCE: Duration = Duration::from_secs(1800);
 
-/// Without slurmdbd where the site runs it.
-fn units(manifest: &BackupManifest) -> &'static [Unit] {
-    if manifest.accounting.is_some() { &UNITS[1..] } else { &UNITS }
+/// Without slurmdbd where the site runs it; with the directory, whose users have the jobs, if it is put back.
+fn units(manifest: &BackupManifest, with_directory: bool) -> Vec<Unit> {
+    let slurm = if manifest.accounting.is_some() { &UNITS[1..] } else { &UNITS };
+    with_directory.then_some(directory::UNIT).into_iter().chain(slurm.iter().copied()).collect()
+}
+
+/// The base of the directory that is to be put back: this cluster has one, and so has the backup.
+fn directory_base(manifest: &BackupManifest) -> Result<Option<String>> {
+    Ok(settings()?.directory_base.filter(|_| manifest.files.contains_key(DIRECTORY)))
 }
 
 pub fn load(name: &str, say: &dyn Fn(&str)) -> Result<BackupLoaded> {
@@ -46,14 +52,19 @@ pub fn load(name: &str, say: &dyn Fn(&str)) -> Result<BackupLoaded> {
         }
     };
     say("reading the backup");
-    let (staged, units) = (Staged::new(&path, &manifest)?, units(&manifest));
-    let replaced = stop(units, say).and_then(|()| staged.replace(name, &manifest));
+    let base = directory_base(&manifest)?;
+    let (staged, units) = (Staged::new(&path, &manifest, base.as_deref())?, units(&manifest, base.is_some()));
+    let numbers = base.as_deref().and_then(crate::directory::next_number);
+    let replaced = stop(&units, say).and_then(|()| staged.replace(name, &manifest));
     // Whatever happened: what was stopped is started, but for Slurm where the state is left half way.
-    replaced.and_then(|()| start(units, say)).inspect_err(|_| {
-        for (unit, _) in units {
+    replaced.and_then(|()| start(&units, say)).inspect_err(|_| {
+        for (unit, _) in &units {
             let _ = process::call(&["systemctl", "start", "--no-block", unit]);
         }
     })?;
+    if let Some(base) = base {
+        directory::after(&base, numbers, say);
+    }
     Ok(BackupLoaded { format: Version, restored: name.to_owned(), before })
 }
 
@@ -73,7 +84,8 @@ pub fn put_back(path: &Path, say: &dyn Fn(&str)) -> Result<BackupLoaded> {
         .map_err(|source| BackupError::Damaged { name: name.clone(), source })?;
     check_release(&name, &manifest, release()?)?;
     say("reading the backup");
-    Staged::new(path, &manifest)?.replace(&name, &manifest)?;
+    // Its directory, if it has one, is not Slurm's: users who came since then stay.
+    Staged::new(path, &manifest, None)?.replace(&name, &manifest)?;
     Ok(BackupLoaded { format: Version, restored: name, before: None })
 }
 
@@ -142,10 +154,12 @@ struct Staged {
     state: PathBuf,
     store: Option<PathBuf>,
     database: bool,
+    /// The directory is read from its file, while its server is stopped.
+    directory: bool,
 }
 
 impl Staged {
-    fn new(backup: &Path, manifest: &BackupManifest) -> Result<Staged> {
+    fn new(backup: &Path, manifest: &BackupManifest, base: Option<&str>) -> Result<Staged> {
         under_way::take_back(Path::new(paths::SLURMCTLD_STATE))?;
         let state = PathBuf::from(format!("{}.restore", paths::SLURMCTLD_STATE));
         remove(&state)?;
@@ -169,7 +183,10 @@ impl Staged {
         if database {
             database::stage(&backup.join(DATABASE))?;
         }
-        Ok(Staged { state, store, database })
+        if let Some(base) = base {
+            directory::stage(&manifest.name, &backup.join(DIRECTORY), base)?;
+        }
+        Ok(Staged { state, store, database, directory: base.is_some() })
     }
 
     /// No daemon runs.
@@ -198,6 +215,9 @@ impl Staged {
                 }
             }
             fs::rename(store, paths::STORE).map_err(failed("replace", Path::new(paths::STORE)))?;
+        }
+        if self.directory {
+            directory::swap()?;
         }
         rustix::fs::sync();
         remove(&old)
@@ -228,7 +248,7 @@ fn stop(units: &[Unit], say: &dyn Fn(&str)) -> Result<()> {
 }
 
 fn start(units: &[Unit], say: &dyn Fn(&str)) -> Result<()> {
-    for (unit, answers) in units.iter().copied() {
+    for &(unit, answers) in units {
         say(&format!("starting {unit}"));
         process::run(&["systemctl", "start", unit], None, PATIENCE)?.checked()?;
         let begin = Instant::now();

@@ -7,12 +7,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kiln_wire::backup::{ACCOUNTS, BackupFile, BackupMade, DATABASE, MANIFEST, SLURMCTLD, STORE};
+use kiln_wire::backup::{ACCOUNTS, BackupFile, BackupMade, DATABASE, DIRECTORY, MANIFEST, SLURMCTLD, STORE};
 use kiln_wire::{BackupManifest, Format as _, Version, paths};
 use rusqlite::{Connection, OpenFlags};
 
 use super::shelf::{self, Shelf};
-use super::{BackupError, Result, check_whole, cluster, copy, database, failed, release, settings, state_id};
+use super::{
+    BackupError, Result, check_whole, cluster, copy, database, directory, failed, release, settings, state_id,
+};
 use crate::{lock, process};
 
 /// How long slurmctld may keep a change before it writes it down. It does not tell when it has.
@@ -68,7 +70,9 @@ pub(super) fn make(occasion: &Occasion) -> Result<BackupMade> {
         files: BTreeMap::new(),
     };
     let partial = shelf.partial(&manifest.name);
-    let path = match write(&mut manifest, &partial).and_then(|()| shelf.put(&partial, &manifest.name)) {
+    let path = match write(&mut manifest, &partial, settings.directory_base.is_some())
+        .and_then(|()| shelf.put(&partial, &manifest.name))
+    {
         Ok(path) => path,
         Err(error) => {
             // The disk may be full: what is left would keep it so.
@@ -116,7 +120,7 @@ fn check_room(shelf: &Shelf, backups: &[BackupManifest]) -> Result<()> {
     Ok(())
 }
 
-fn write(manifest: &mut BackupManifest, partial: &Path) -> Result<()> {
+fn write(manifest: &mut BackupManifest, partial: &Path, has_directory: bool) -> Result<()> {
     fs::DirBuilder::new().mode(0o700).create(partial).map_err(failed("make", partial))?;
     if process::call(&["systemctl", "is-active", "--quiet", "slurmctld.service"]).is_ok() {
         std::thread::sleep(UNWRITTEN);
@@ -128,6 +132,9 @@ fn write(manifest: &mut BackupManifest, partial: &Path) -> Result<()> {
     }
     dump_accounts(&manifest.cluster, &partial.join(ACCOUNTS))?;
     copy_store(Path::new(paths::STORE), &partial.join(STORE))?;
+    if has_directory {
+        directory::dump(&partial.join(DIRECTORY))?;
+    }
     for entry in fs::read_dir(partial).map_err(failed("read", partial))?.flatten() {
         let file = BackupFile::of(&entry.path()).map_err(failed("read", &entry.path()))?;
         manifest.files.insert(entry.file_name().to_string_lossy().into_owned(), file);

@@ -1,9 +1,11 @@
-//! Backups of the control node: the accounting database, slurmctld's state, the accounts as text, kilnd's store. `make`
+//! Backups of the control node: the accounting database, slurmctld's state, the accounts as text, the directory of users,
+//! kilnd's store. `make`
 //! writes one, `load` puts one back, `shelf` is the directory that holds them. No secret is in a backup, only fingerprints.
 
 mod check;
 mod copy;
 mod database;
+mod directory;
 mod load;
 mod make;
 mod receive;
@@ -69,6 +71,10 @@ pub enum BackupError {
     Process(#[from] ProcessError),
     #[error("{0} runs, and would write over what is put back")]
     Runs(&'static str),
+    #[error("the directory of users cannot be written down")]
+    Directory(#[source] ProcessError),
+    #[error("the directory in the backup {name} is not that of {base}")]
+    OtherDirectory { name: String, base: String },
     #[error("kilnd's store")]
     Store(#[from] rusqlite::Error),
     #[error("{unit} does not come up{journal}")]
@@ -95,6 +101,12 @@ impl BackupError {
             BackupError::NoRoom { .. } => {
                 Some("make the volume larger, or keep fewer backups: `keep` in the table [backup]")
             }
+            BackupError::Directory(_) => {
+                Some("`systemctl status dirsrv@kiln` on the control node says how the directory server is")
+            }
+            BackupError::OtherDirectory { .. } => Some(
+                "nothing was changed; put the old `base` into [directory], or the file of the backup back by hand",
+            ),
             BackupError::NotControl(_) => Some("run it on the control node"),
             _ => None,
         }
@@ -128,6 +140,7 @@ fn settings() -> Result<BackupSettings> {
             interval: 24 * 60 * 60,
             secrets: std::collections::BTreeMap::new(),
             accounting: None,
+            directory_base: None,
         }),
         Err(error) => Err(failed("read", path)(error)),
     }

@@ -8,14 +8,18 @@ mod firewall;
 mod host;
 mod logins;
 mod share;
+mod try_again;
 mod update;
 
 pub use firewall::keep_metadata;
+pub use try_again::try_again;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kiln_wire::{AppliedResult, ApplyReport, Identity, Opened, Outcome, SealError, SecretText, paths};
+use kiln_wire::{
+    AppliedResult, ApplyReport, Bundle, Identity, Opened, Outcome, SealError, SecretText, paths,
+};
 
 use crate::apply::{ApplyError, ApplyOptions, apply};
 use crate::metadata::{self, Metadata, MetadataError, Sources};
@@ -174,16 +178,46 @@ fn from_disk(options: &BootOptions, identity: &Identity) -> BootOutcome {
     }
 }
 
+/// Jobs need what is mounted from elsewhere: as long as nothing else is missing, it is tried again, until somebody
+/// has mended it here or there.
 fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result<BootOutcome, BootError> {
+    loop {
+        let (bundle, report) = match apply_from_share(options, tree, identity)? {
+            Applied::Report(bundle, report) => (bundle, report),
+            Applied::Other(outcome) => return Ok(outcome),
+        };
+        if report.ok() {
+            return Ok(BootOutcome::Configured(report));
+        }
+        let missing = try_again::missing_mounts(&bundle, &report);
+        if missing.is_empty() || !host::is_live(&options.root) {
+            return Err(BootError::Apply(Box::new(report)));
+        }
+        say(&format!(
+            "slurmd waits for {}; next attempt in {} s",
+            missing.join(", "),
+            try_again::PAUSE.as_secs()
+        ));
+        std::thread::sleep(try_again::PAUSE);
+    }
+}
+
+enum Applied {
+    Report(Bundle, ApplyReport),
+    /// There was nothing to apply.
+    Other(BootOutcome),
+}
+
+fn apply_from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result<Applied, BootError> {
     let path = match share::reach(options, identity)? {
         share::Reached::Bundle(path) => path,
         share::Reached::ConfiguredMeanwhile => {
             say("configured over SSH in the meantime");
-            return Ok(BootOutcome::AlreadyConfigured);
+            return Ok(Applied::Other(BootOutcome::AlreadyConfigured));
         }
         share::Reached::NoBundle => {
             let reason = "the share has no bundle for this node".into();
-            return Ok(BootOutcome::WaitingForConfigure { reason });
+            return Ok(Applied::Other(BootOutcome::WaitingForConfigure { reason }));
         }
     };
     let sealed = std::fs::read(&path).map_err(BootError::ReadBundle)?;
@@ -205,7 +239,7 @@ fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result
         Outcome::Skipped => say(&format!("{} skipped: {}", report.id, report.summary)),
         Outcome::Unchanged => {}
     });
-    if report.ok() { Ok(BootOutcome::Configured(report)) } else { Err(BootError::Apply(Box::new(report))) }
+    Ok(Applied::Report(bundle, report))
 }
 
 /// A key that `kiln configure` has put on the disk counts more than the one the instance was created with.

@@ -5,12 +5,15 @@ mod ldif;
 mod users;
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use kiln_slurm::accounts;
 use kiln_wire::Version;
 use kiln_wire::directory::{Deed, DirectoryAnswer, DirectoryRequest, DirectoryUser, NewUser};
 
+use crate::lock::{self, LockError};
 use crate::process::{self, Output, ProcessError};
 use ldif::Changes;
 use users::Content;
@@ -19,7 +22,7 @@ const SOCKET: &str = "ldapi://%2frun%2fslapd-kiln.socket";
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long the control node may take to see a user who was added.
 const PATIENCE: Duration = Duration::from_secs(10);
-const POLL: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
@@ -29,6 +32,8 @@ pub enum DirectoryError {
     Away(#[source] ProcessError),
     #[error("the directory could not be changed")]
     Change(#[source] ProcessError),
+    #[error(transparent)]
+    Lock(#[from] LockError),
     #[error(transparent)]
     Process(#[from] ProcessError),
 }
@@ -79,7 +84,12 @@ impl DirectoryError {
     }
 }
 
+/// Two changes at once would both see the same next number.
 pub fn carry_out(request: &DirectoryRequest) -> Result<DirectoryAnswer, DirectoryError> {
+    let _lock = match request.deed {
+        Deed::List => None,
+        _ => Some(lock::acquire_for_users(Path::new("/"))?),
+    };
     let content = read(&request.base)?;
     let (users, warnings) = match &request.deed {
         Deed::List => (with_accounts(content.all()), Vec::new()),
@@ -93,6 +103,18 @@ pub fn carry_out(request: &DirectoryRequest) -> Result<DirectoryAnswer, Director
         }
     };
     Ok(DirectoryAnswer { format: Version, users, warnings })
+}
+
+/// The number that the next user would get; `None`: the directory does not answer.
+pub(crate) fn next_number(base: &str) -> Option<u32> {
+    read(base).ok().map(|content| content.next())
+}
+
+/// From now on users get this number or later ones.
+pub(crate) fn raise_number(base: &str, next: u32) -> Result<(), DirectoryError> {
+    let _lock = lock::acquire_for_users(Path::new("/"))?;
+    let content = read(base)?;
+    if content.next() >= next { Ok(()) } else { change(&content.with_next(next)) }
 }
 
 fn read(base: &str) -> Result<Content, DirectoryError> {
@@ -124,39 +146,56 @@ type Outcome = (Vec<DirectoryUser>, Vec<String>);
 
 fn add(base: &str, content: &Content, new: &NewUser) -> Result<Outcome, DirectoryError> {
     let changes = content.add(new)?;
-    for name in std::iter::once(&new.name).chain(&new.groups) {
-        if is_local(name) {
-            return Err(Refusal::Local(name.clone()).into());
-        }
+    // Most of it is waiting for programs: what does not need one another waits together.
+    let (local, has_account) = thread::scope(|scope| {
+        let asked = scope.spawn(|| new.account.as_ref().map_or(Ok(true), |account| has_account(account)));
+        let local = std::iter::once(&new.name).chain(&new.groups).find(|name| is_local(name));
+        (local, joined(asked))
+    });
+    if let Some(name) = local {
+        return Err(Refusal::Local(name.clone()).into());
     }
-    if let Some(account) = &new.account
-        && !has_account(account)?
-    {
+    if let Some(account) = new.account.as_ref().filter(|_| has_account.as_ref().is_ok_and(|has| !has)) {
         return Err(Refusal::NoAccount(account.clone()).into());
     }
+    has_account?;
     change(&changes)?;
     forget(&new.name);
-    let mut warnings = Vec::new();
-    if is_seen(&new.name) {
+    // Slurm asks for the user's number when it hears of her.
+    let is_seen = is_seen(&new.name);
+    let (home, member) = thread::scope(|scope| {
+        let member = scope.spawn(|| new.account.as_ref().map_or(Ok(()), |a| add_member(&new.name, a)));
         // Where homes are exported, only root of this node can make one.
-        if let Err(error) = process::call(&["mkhomedir_helper", &new.name]) {
+        let home = is_seen.then(|| process::call(&["mkhomedir_helper", &new.name]));
+        (home, joined(member))
+    });
+    member?;
+    let mut warnings = Vec::new();
+    match home {
+        Some(Ok(_)) => {}
+        Some(Err(error)) => {
             warnings.push(format!("the home of {} could not be made: {}", new.name, crate::explain(&error)));
         }
-    } else {
-        warnings.push(format!("the control node does not see {} yet: is sssd running there?", new.name));
+        None => {
+            warnings.push(format!("the control node does not see {} yet: is sssd running there?", new.name));
+        }
     }
-    if let Some(account) = &new.account {
-        let command = [
-            "sacctmgr",
-            "--immediate",
-            "add",
-            "user",
-            &format!("name={}", new.name),
-            &format!("account={account}"),
-        ];
-        process::call(&command)?;
-    }
-    Ok((with_accounts(vec![read(base)?.find(&new.name)?]), warnings))
+    let user = read(base)?.find(&new.name)?;
+    let users = match &new.account {
+        Some(account) => vec![DirectoryUser { account: Some(account.clone()), ..user }],
+        None => with_accounts(vec![user]),
+    };
+    Ok((users, warnings))
+}
+
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn add_member(user: &str, account: &str) -> Result<(), DirectoryError> {
+    let (name, account) = (format!("name={user}"), format!("account={account}"));
+    process::call(&["sacctmgr", "--immediate", "add", "user", &name, &account])?;
+    Ok(())
 }
 
 /// A name of the node's own files goes before the directory's.
@@ -185,8 +224,7 @@ fn has_account(account: &str) -> Result<bool, DirectoryError> {
 /// What sssd of this node knows of a user is asked for again.
 fn forget(user: &str) {
     // It ends with an error where it knows nothing.
-    let _ = process::run(&["sss_cache", "-u", user], None, LIMIT);
-    let _ = process::run(&["sss_cache", "-G"], None, LIMIT);
+    let _ = process::run(&["sss_cache", "-u", user, "-G"], None, LIMIT);
 }
 
 fn is_seen(user: &str) -> bool {

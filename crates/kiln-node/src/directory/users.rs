@@ -122,8 +122,7 @@ impl Content {
         }
         let mut changes = Changes::default();
         // First: a number is lost rather than given twice.
-        let numbers = format!("cn=numbers,{}", self.base);
-        changes.modify(&numbers, "replace", "uidNumber", &[&next.to_string()]);
+        self.set_next(next, &mut changes);
         for (group, gid) in &fresh {
             self.add_group(group, gid, &mut changes);
         }
@@ -149,6 +148,21 @@ impl Content {
             changes.modify(&self.group_dn(group), "add", "member", &[&dn]);
         }
         Ok(changes)
+    }
+
+    pub fn next(&self) -> u32 {
+        self.next
+    }
+
+    pub fn with_next(&self, next: u32) -> Changes {
+        let mut changes = Changes::default();
+        self.set_next(next, &mut changes);
+        changes
+    }
+
+    fn set_next(&self, next: u32, changes: &mut Changes) {
+        let numbers = format!("cn=numbers,{}", self.base);
+        changes.modify(&numbers, "replace", "uidNumber", &[&next.to_string()]);
     }
 
     fn add_group(&self, name: &str, gid: &str, changes: &mut Changes) {

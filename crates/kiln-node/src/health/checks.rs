@@ -80,12 +80,23 @@ fn mount_problem(asked: &MountCheck) -> Option<String> {
     let path = &asked.path;
     match mounts::mounted_at(path) {
         Err(error) => return Some(format!("the table of mounts cannot be read: {error}")),
-        Ok(None) => return Some(format!("{path} is not mounted")),
+        Ok(None) => {
+            mount_again(path);
+            return Some(format!("{path} is not mounted"));
+        }
         Ok(Some(now)) if now.read_only && asked.writable => return Some(format!("{path} is read-only")),
         Ok(Some(_)) => {}
     }
     // The server has to answer.
     rustix::fs::statvfs(path.as_str()).err().map(|error| format!("{path} cannot be read: {error}"))
+}
+
+/// One that could not be mounted: its server may be back, which the second look sees. One that somebody has unmounted stays so.
+fn mount_again(path: &str) {
+    let unit = crate::apply::unit_of(path, "mount");
+    if process::call(&["systemctl", "--quiet", "is-failed", &unit]).is_ok() {
+        let _ = process::call(&["systemctl", "--no-block", "start", &unit]);
+    }
 }
 
 fn place_problem(path: &str) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Backups of accounting and of Slurm's state, made by a timer on the control node.
+//! Backups of accounting, of Slurm's state and of the cluster's directory, made by a timer on the control node.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
             SERVICE_FILE,
             format!(
                 "# Written by Kiln.\n[Unit]\nDescription=Kiln: a backup of accounting and Slurm's state\n\
-                 After=mariadb.service slurmdbd.service slurmctld.service\n\
+                 After=mariadb.service slurmdbd.service slurmctld.service dirsrv@kiln.service\n\
                  OnFailure=kiln-backup-failed.service\nRequiresMountsFor=/var/lib/state {place}\n\n\
                  [Service]\nType=oneshot\nExecStart={} node backup now --scheduled\n\
                  Nice=10\nIOSchedulingClass=idle\nTimeoutStartSec=6h\n",
@@ -91,6 +91,7 @@ fn settings(context: &Context<'_>) -> BackupSettings {
         interval: spec.backup.interval.as_secs(),
         secrets,
         accounting: spec.accounting.as_ref().map(|dbd| dbd.host.clone()),
+        directory_base: spec.directory.as_ref().filter(|d| d.is_server()).map(|d| d.base().to_owned()),
     }
 }
 

@@ -7,7 +7,7 @@ use kiln_wire::health_check::{HealthCheck, MountCheck, Size};
 use kiln_wire::make::file;
 use kiln_wire::{Format as _, Resource, Version, paths};
 
-use super::{Context, Service, check_of, of};
+use super::{Context, ForJobs, Service, check_of, of};
 use crate::slurm_conf;
 use crate::volumes::{Purpose, exists};
 
@@ -49,14 +49,18 @@ fn health_check(context: &Context<'_>) -> HealthCheck {
 }
 
 fn services(context: &Context<'_>) -> Vec<ServiceCheck> {
-    let needed =
-        of(Role::Compute).iter().filter(|service| service.for_jobs && service.is_wanted(context.spec));
-    let checks = needed.map(|service| check_of(service, context.spec, Role::Compute, context.family));
-    // What answers runs: asking systemd as well would take as long again.
-    let questions_or_units = |check: ServiceCheck| {
-        if check.questions.is_empty() { check } else { ServiceCheck { units: Vec::new(), ..check } }
+    let wanted = of(Role::Compute).iter().filter(|service| service.is_wanted(context.spec));
+    let check = |service: &Service| {
+        let check = check_of(service, context.spec, Role::Compute, context.family);
+        match service.for_jobs {
+            ForJobs::No => None,
+            ForJobs::Runs => Some(ServiceCheck { questions: Vec::new(), ..check }),
+            // What answers runs: asking systemd as well would take as long again.
+            ForJobs::Works if check.questions.is_empty() => Some(check),
+            ForJobs::Works => Some(ServiceCheck { units: Vec::new(), ..check }),
+        }
     };
-    checks.map(questions_or_units).collect()
+    wanted.filter_map(|service| check(service)).collect()
 }
 
 /// Those that jobs need.

@@ -42,7 +42,7 @@ use kiln_distro::Family;
 use kiln_spec::{Role, Spec};
 use kiln_wire::Version;
 use kiln_wire::checkup::{CertificateFile, Checkup, Question, ServiceCheck};
-pub use service::{Context, OpenTo, Port, Service, Starts, Unit};
+pub use service::{Context, ForJobs, OpenTo, Port, Service, Starts, Unit};
 
 use crate::secret::Secret;
 use crate::volumes::Purpose;

@@ -6,7 +6,7 @@ use kiln_wire::checkup::Question;
 use kiln_wire::make::{file, service};
 
 use super::accounting::PLACE_ID;
-use super::{Context, Service, Unit};
+use super::{Context, ForJobs, Service, Unit};
 use crate::secret::{Form, Secret};
 use crate::service_users;
 
@@ -18,7 +18,7 @@ pub const MUNGE: Service = Service {
     secrets: &[MUNGE_KEY],
     leftovers: &[KEY_FILE],
     resources,
-    for_jobs: true,
+    for_jobs: ForJobs::Works,
     health,
     ..Service::EMPTY
 };

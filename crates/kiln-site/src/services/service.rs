@@ -35,8 +35,8 @@ pub struct Service {
     pub leftovers: &'static [&'static str],
     /// Its part of a node's bundle, in the order in which it is applied.
     pub resources: fn(&Context<'_>) -> Vec<Resource>,
-    /// Jobs fail without it: Slurm's health check asks for it, too, and drains a compute node where it does not work.
-    pub for_jobs: bool,
+    /// Whether jobs fail without it: Slurm's health check then looks at it, too, and drains a compute node.
+    pub for_jobs: ForJobs,
     /// What a node of this role is asked to see that it works, besides that its units run.
     pub health: fn(&Spec, Role) -> Vec<Question>,
 }
@@ -73,6 +73,16 @@ pub enum Starts {
     WithBundle,
     /// It comes with software of the service, which does not use it. Disabled in an image.
     Never,
+}
+
+/// What jobs need of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForJobs {
+    No,
+    /// Its units run. What it asks elsewhere may be away for a while.
+    Runs,
+    /// It answers.
+    Works,
 }
 
 /// A TCP port that it listens on.
@@ -127,7 +137,7 @@ impl Service {
         certificates: &[],
         leftovers: &[],
         resources: |_| Vec::new(),
-        for_jobs: false,
+        for_jobs: ForJobs::No,
         health: |_, _| Vec::new(),
     };
 

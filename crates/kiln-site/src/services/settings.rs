@@ -15,18 +15,29 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
     [names(spec), proxy(spec), sysctl(spec)].concat()
 }
 
-/// The two programs that would write `/etc/resolv.conf` again are told not to.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+/// What the cloud's network had said.
+const OF_CLOUD: &str = "/etc/resolv.conf.before-kiln";
+
+/// The two programs that would write `/etc/resolv.conf` again are told not to. What was there is kept, for when the file has no name
+/// servers any more.
 fn names(spec: &Spec) -> Vec<Resource> {
     let system = &spec.system;
     if system.dns.is_empty() {
-        return Vec::new();
+        let back = command("name servers of the cloud", &["mv", OF_CLOUD, RESOLV_CONF]);
+        return vec![Resource::Command(
+            back.unless(&["test", "!", "-e", OF_CLOUD, "-a", "!", "-L", OF_CLOUD]),
+        )];
     }
+    let keep = command("name servers of the cloud are kept", &["cp", "--archive", RESOLV_CONF, OF_CLOUD]);
+    let kept = ["test", "-e", OF_CLOUD, "-o", "-L", OF_CLOUD, "-o", "!", "-e", RESOLV_CONF];
     let domains: Vec<&str> =
         std::iter::once(&spec.domain).chain(&system.search).map(String::as_str).collect();
     let servers = system.dns.iter().map(|address| format!("nameserver {address}\n"));
     let resolv_conf =
         format!("# Written by Kiln.\nsearch {}\n{}", domains.join(" "), servers.collect::<String>());
     vec![
+        Resource::Command(keep.unless(&kept)),
         Resource::File(file(
             "/etc/dhcp/dhclient-enter-hooks.d/kiln",
             "# Written by Kiln.\nmake_resolv_conf() { :; }\n",
@@ -35,7 +46,7 @@ fn names(spec: &Spec) -> Vec<Resource> {
             "/etc/NetworkManager/conf.d/kiln.conf",
             "# Written by Kiln.\n[main]\ndns=none\n",
         )),
-        Resource::File(file("/etc/resolv.conf", resolv_conf)),
+        Resource::File(file(RESOLV_CONF, resolv_conf)),
     ]
 }
 

@@ -19,9 +19,16 @@ fn a_node_of_another_family_has_its_paths() {
         (&compute, "file:/etc/sysconfig/slurmd"),
         (&compute, "file:/etc/locale.conf"),
         (&compute, "file:/etc/pam.d/sshd"),
+        (&compute, "directory:/etc/pki/ca-trust/source/anchors"),
     ] {
         assert!(has.iter().any(|own| own == id), "{id}: {has:?}");
     }
+    let bundle = site.bundle("login-0", &keys("login-0")).unwrap();
+    let update = bundle.resources.iter().find_map(|resource| match resource {
+        Resource::Command(command) if resource.id().ends_with("certificates") => Some(command.argv.clone()),
+        _ => None,
+    });
+    assert_eq!(update.unwrap_or_default(), ["update-ca-trust"]);
     assert!(
         !control.iter().chain(&compute).any(|id| id.contains("/etc/default") || id.contains("/etc/mysql"))
     );

@@ -39,6 +39,31 @@ fn what_a_resource_waits_for_comes_before_it() {
     }
 }
 
+/// Cached users go on while the directory is away, so that only sssd itself counts.
+#[test]
+fn jobs_need_sssd_and_not_the_directory() {
+    let bundle = bundle_with("kind = \"server\"\n", "standard-0");
+    let check: serde_json::Value =
+        serde_json::from_str(content(&bundle, kiln_wire::paths::HEALTH_CHECK)).unwrap();
+    let services = check["services"].as_array().unwrap();
+    let sssd = services.iter().find(|service| service["service"] == "directory").unwrap();
+    assert_eq!(sssd["units"], serde_json::json!(["sssd.service"]));
+    assert!(sssd["questions"].as_array().is_none_or(Vec::is_empty), "{sssd}");
+    assert!(services.iter().any(|service| service["service"] == "munge"), "{check}");
+}
+
+#[test]
+fn backups_have_the_clusters_own_directory_alone() {
+    let base = |table: &str| {
+        let bundle = bundle_with(table, "control");
+        let settings: serde_json::Value =
+            serde_json::from_str(content(&bundle, kiln_wire::paths::BACKUP_SETTINGS)).unwrap();
+        settings["directory_base"].as_str().map(String::from)
+    };
+    assert_eq!(base("kind = \"server\"\n").as_deref(), Some("dc=demo,dc=internal"));
+    assert_eq!(base(SITE), None);
+}
+
 #[test]
 fn keys_of_the_directory_open_login_and_compute_nodes_to_all_but_root() {
     let config = |node: &str| {

@@ -2,6 +2,7 @@
 
 use anyhow::anyhow;
 use clap::Args;
+use kiln_wire::backup::DIRECTORY;
 use kiln_wire::{BackupList, BackupManifest};
 
 use crate::cluster;
@@ -9,7 +10,7 @@ use crate::context::Context;
 use crate::error::Advise as _;
 use crate::exit::Exit;
 
-/// Put a backup back: accounting, the queue of jobs, kilnd's store
+/// Put a backup back: accounting, the queue of jobs, the directory of users, kilnd's store
 ///
 /// Slurm's daemons stop meanwhile. What is there now is kept as a backup first. A backup that is damaged, of another cluster or of a Slurm that
 /// this one cannot read is refused, and nothing changes.
@@ -71,9 +72,12 @@ fn question(cluster: &str, backup: &BackupManifest, jobs: Option<usize>) -> Stri
         Some(n) => format!("the queue with the {n} jobs that are in it now"),
         None => "the queue".to_owned(),
     };
+    let has_directory = backup.files.contains_key(DIRECTORY);
+    let (directory, users) =
+        if has_directory { (", the directory of users", " and users") } else { ("", "") };
     format!(
-        "Replacing the accounting database of cluster {cluster}, {queue} and kilnd's store by the backup {} ({}); \
-         jobs that came after it are lost",
+        "Replacing the accounting database of cluster {cluster}, {queue}{directory} and kilnd's store by the backup {} ({}); \
+         jobs{users} that came after it are lost",
         backup.name, backup.reason
     )
 }
@@ -81,6 +85,7 @@ fn question(cluster: &str, backup: &BackupManifest, jobs: Option<usize>) -> Stri
 #[cfg(test)]
 mod tests {
     use kiln_wire::Version;
+    use kiln_wire::backup::BackupFile;
 
     use super::*;
 
@@ -119,5 +124,10 @@ mod tests {
              kilnd's store by the backup b (scheduled); jobs that came after it are lost"
         );
         assert!(asked(None).contains("demo, the queue and kilnd's store"));
+        let mut with_users = backup("b", false);
+        with_users.files.insert(DIRECTORY.into(), BackupFile { bytes: 1, sha256: String::new() });
+        let asked = question("demo", &with_users, None);
+        assert!(asked.contains("the queue, the directory of users and kilnd's store"), "{asked}");
+        assert!(asked.ends_with("jobs and users that came after it are lost"), "{asked}");
     }
 }

@@ -1,34 +1,19 @@
 //! Users of a directory: the cluster's own, and one of the site.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::behind::cloud;
 use crate::cluster_dir::printed;
 use crate::lab::{Lab, cloud_root, read, wait};
 use crate::secrecy::search_files;
 
-const OWN: &str = "[directory]\nkind = \"server\"\n";
+pub const OWN: &str = "[directory]\nkind = \"server\"\n";
 const SERVER: &str = "dirsrv@kiln.service";
 
-/// Control, a login node, and nodes that come when there are jobs. Members of the account may run one job at a time.
-pub fn raise(lab: &mut Lab) {
-    let example = lab.example();
-    let (before, after) = (example.find("[compute.standard]"), example.find("[slurm.config]"));
-    let (before, after) = (&example[..before.expect("groups")], &example[after.expect("settings")..]);
-    // The site's server will run on the login node.
-    let before = before.replace("commands = [", "software = [\"directory\"]\ncommands = [");
-    lab.write_file(&format!(
-        "{before}[compute.burst]\nnodes = \"burst-[0-1]\"\nimage = \"default\"\nelastic = {{ idle = \"20s\" }}\n\n{after}\n\
-         [account.astro]\nmembers = [\"demo\"]\nlimits = {{ MaxJobs = 1 }}\n\n{OWN}"
-    ));
-    lab.kiln(&["up"]);
-    well(lab);
-}
-
-fn well(lab: &Lab) {
+pub fn well(lab: &Lab) {
     wait("all is well", || lab.try_kiln(&["status"]).status.code() == Some(0));
 }
 
@@ -38,7 +23,7 @@ fn verdict(lab: &Lab, node: &str) -> String {
     found.and_then(|n| n["verdict"].as_str()).unwrap_or_default().to_string()
 }
 
-fn as_user(lab: &Lab, user: &str, command: &str) -> String {
+pub fn as_user(lab: &Lab, user: &str, command: &str) -> String {
     let output = lab.try_ssh(user, "login-0", command);
     assert!(output.status.success(), "{command:?} as {user}: {}", printed(&output));
     String::from_utf8_lossy(&output.stdout).trim_end().to_string()
@@ -71,7 +56,7 @@ pub fn comes_and_goes(lab: &mut Lab) {
     refused(lab, &["user", "add", "ada"], "the directory has a user ada already");
 
     // Nodes that did not exist when she was added; and a limit of her account.
-    let submit = "sbatch --parsable --output=job.%j --wrap 'id -un; sleep 600'";
+    let submit = "sbatch --parsable --partition=burst --output=job.%j --wrap 'id -un; sleep 600'";
     let (first, second) = (as_user(lab, "ada", submit), as_user(lab, "ada", submit));
     lab.wait_job(&first, "RUNNING");
     assert_eq!(lab.job(&first, "Account"), "astro");
@@ -90,6 +75,7 @@ pub fn comes_and_goes(lab: &mut Lab) {
     assert_eq!((accounts.as_str(), lab.job(&first, "JobState").as_str()), ("", "CANCELLED"));
     assert!(lab.try_on("login-0", &["test", "-e", &format!("/home/ada/job.{first}")]).status.success());
     refused(lab, &["user", "remove", "ada"], "the directory has no user ada");
+    two_at_once(lab);
 }
 
 /// An administrator, whose keys change.
@@ -101,7 +87,18 @@ pub fn keys_and_rights(lab: &mut Lab) {
         .status();
     assert!(made.expect("ssh-keygen runs").success());
     let (own, other) = (lab.path("user_key.pub").display().to_string(), format!("{}.pub", other.display()));
-    lab.kiln(&["user", "add", "ben", "--key", &other, "--sudo", "--full-name", "Ben Ámos"]);
+    lab.kiln(&[
+        "user",
+        "add",
+        "ben",
+        "--key",
+        &other,
+        "--sudo",
+        "--full-name",
+        "Ben Ámos",
+        "--account",
+        "astro",
+    ]);
     assert!(!gets_in(lab, "ben"), "with a key that is not his");
     refused(
         lab,
@@ -145,21 +142,40 @@ pub fn away(lab: &mut Lab) {
     well(lab);
 }
 
-/// The control node is lost with its root disk; the directory is on the state volume.
-pub fn control_lost(lab: &mut Lab) {
+/// They see the same next number, and take turns.
+fn two_at_once(lab: &Lab) {
+    for (verb, words) in [("add", &["--group", "physics"][..]), ("remove", &[])] {
+        let start = |name| {
+            let arguments = [&["user", verb, name], words].concat();
+            lab.kiln_command(&arguments).stdout(Stdio::null()).spawn().expect("kiln runs")
+        };
+        let both = [start("una"), start("duo")];
+        for mut one in both {
+            assert!(one.wait().expect("it ends").success(), "kiln user {verb}");
+        }
+        let listed = lab.json(&["user", "list"]);
+        let uids: BTreeSet<u64> =
+            listed.as_array().expect("a list").iter().filter_map(|u| u["uid"].as_u64()).collect();
+        assert_eq!(uids.len(), if verb == "add" { 2 } else { 0 }, "{listed}");
+    }
+}
+
+/// A backup has the directory: who was removed is back, who came later is not, and nobody gets that one's number.
+pub fn restored(lab: &mut Lab) {
     let before = lab.json(&["user", "list"]);
-    let id = lab.host("control")["instance_id"].as_str().unwrap_or_default().to_string();
-    cloud(async |cloud| cloud.delete(&id).await);
-    lab.kiln(&["up", "--yes"]);
+    lab.kiln(&["backup", "now", "--reason", "with users"]);
+    lab.kiln(&["user", "remove", "ben"]);
+    assert!(!gets_in(lab, "ben"));
+    let later = lab.json(&["user", "add", "later"]);
+    lab.kiln(&["restore", "--yes"]);
     assert_eq!(before, lab.json(&["user", "list"]));
-    wait("the directory is used again", || {
-        let name = format!("u{}", jiff::Timestamp::now().as_second());
-        lab.kiln(&["user", "add", &name]);
-        let seen = lab.try_on("login-0", &["getent", "passwd", &name]).status.success();
-        lab.kiln(&["user", "remove", &name]);
-        seen
-    });
-    assert_eq!(as_user(lab, "ben", "id -un"), "ben");
+    wait("ben gets in again", || gets_in(lab, "ben"));
+    assert_eq!(as_user(lab, "ben", "sudo -n id -u"), "0");
+    let next = lab.json(&["user", "add", "next"]);
+    let uid = |answer: &serde_json::Value| answer[0]["uid"].as_u64().expect("a number");
+    assert!(uid(&next) > uid(&later), "{later} {next}");
+    lab.kiln(&["user", "remove", "next"]);
+    well(lab);
 }
 
 /// Rotated secrets are taken over, and none can be read by others.

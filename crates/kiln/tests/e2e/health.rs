@@ -59,8 +59,25 @@ pub fn drains_and_returns(lab: &mut Lab) {
     update(&["state=resume"]);
     assert_eq!(lab.on("standard-0", &["kiln", "node", "check"]), "healthy");
     is_quick(lab);
+    without_slurmctld(lab);
     lab.write_file(&file);
     lab.kiln(&["configure"]);
+}
+
+/// A check that cannot tell Slurm what it has found is not a reason to drain, nor is that it has to ask.
+fn without_slurmctld(lab: &Lab) {
+    lab.on("control", &["systemctl", "stop", "slurmctld.service"]);
+    lab.on("standard-0", &[&format!("rm {}; {HOOK}", kiln_wire::paths::HEALTHY)]);
+    lab.on("control", &["systemctl", "start", "slurmctld.service"]);
+    lab.on("standard-0", &[HOOK]);
+    wait("the node is in service as before", || {
+        let record = record(lab, "standard-0");
+        record.contains(" State=IDLE ") && !record.contains("Reason=")
+    });
+    wait("the check has nothing to ask any more", || {
+        lab.on("standard-0", &[HOOK]);
+        lab.try_on("standard-0", &["test", "-e", kiln_wire::paths::HEALTHY]).status.success()
+    });
 }
 
 /// Other nodes of this machine are at work as well: what counts is the time that it needs, not how long it waits for its turn.

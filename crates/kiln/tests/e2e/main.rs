@@ -60,6 +60,7 @@ mod rpms;
 mod search;
 mod secrecy;
 mod services;
+mod site;
 mod sleep;
 mod slurm_rpms;
 mod slurmdbd;
@@ -202,17 +203,6 @@ const BACKUP: &[Scenario] = &[
     ("two clusters with one slurmdbd", slurmdbd::of_the_site),
 ];
 
-/// With a series for every node.
-const MONITORING: &[Scenario] = &[
-    ("Prometheus has figures of every node", monitoring::raise),
-    ("nodes that come and go are asked while they are there", monitoring::elastic_nodes),
-    ("a user's job over Slurm's REST API", monitoring::over_rest),
-    ("up again changes nothing", raise::up_again),
-    ("an alert is heard of when a node is killed", monitoring::node_killed),
-    ("a lost control node keeps the figures", monitoring::control_lost),
-    ("what the file no longer asks for is stopped", monitoring::no_longer_asked_for),
-];
-
 /// Where a backup, or the volume that it is of, is all that is left.
 const BACKUP_LOST: &[Scenario] = &[
     ("a cluster with a past", backup::raise),
@@ -220,17 +210,24 @@ const BACKUP_LOST: &[Scenario] = &[
     ("control is lost with its state volume", backup::state_volume_lost),
 ];
 
-/// Users who are not in the file.
-const DIRECTORY: &[Scenario] = &[
-    ("a cluster with a directory", directory::raise),
+/// Everything around Slurm, in one cluster.
+const SITE: &[Scenario] = &[
+    ("everything around Slurm at once", site::raise),
+    ("Prometheus has figures of every node", monitoring::figures),
     ("a user of the directory comes, works and goes", directory::comes_and_goes),
     ("keys and rights of a user of the directory", directory::keys_and_rights),
+    ("nodes that come and go are asked while they are there", monitoring::elastic_nodes),
+    ("a user's job over Slurm's REST API", monitoring::over_rest),
     ("up again changes nothing", raise::up_again),
     ("logins go on while the directory is away", directory::away),
-    ("the directory outlives its control node", directory::control_lost),
+    ("logs reach a server, and an alert is heard of when a node is killed", monitoring::node_killed),
+    ("all of it outlives its control node", site::control_lost),
+    ("all of it comes through a new image", site::new_image),
+    ("a backup has the directory", directory::restored),
     ("secrets of the directory", directory::secrets),
     ("a directory of the site", directory::of_the_site),
     ("up again changes nothing", raise::up_again),
+    ("what the file no longer asks for is stopped", monitoring::no_longer_asked_for),
 ];
 
 /// Without a cluster.
@@ -403,8 +400,7 @@ const SUITES: &[Suite] = &[
             ("back to the Slurm before a maintenance upgrade", maintenance::back),
         ]],
     },
-    Suite { name: "directory", debian: "bookworm", lane: "site", scenarios: &[DIRECTORY] },
-    Suite { name: "monitoring", debian: "bookworm", lane: "site", scenarios: &[MONITORING] },
+    Suite { name: "site", debian: "bookworm", lane: "site", scenarios: &[SITE] },
     Suite { name: "oracle", debian: "bookworm", lane: "site", scenarios: &[ORACLE] },
     Suite { name: "readme", debian: "bookworm", lane: "site", scenarios: &[DOCUMENTS] },
     Suite { name: "backup", debian: "bookworm", lane: "site", scenarios: &[BACKUP] },

@@ -65,46 +65,58 @@ impl Receiver {
     }
 }
 
+/// Until a test has started a syslog server.
+pub const NO_LOG_SERVER: &str = "syslog = \"127.0.0.1:1\"";
+
+/// A syslog server of the site, over TCP.
+struct LogServer {
+    port: u16,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl LogServer {
+    /// It ends with the test.
+    fn start() -> LogServer {
+        let listener = TcpListener::bind(("0.0.0.0", 0)).expect("a port of the host");
+        let port = listener.local_addr().expect("its address").port();
+        let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let heard = Arc::clone(&lines);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let heard = Arc::clone(&heard);
+                std::thread::spawn(move || {
+                    for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                        heard.lock().expect("the lines").push(line);
+                    }
+                });
+            }
+        });
+        LogServer { port, lines }
+    }
+
+    fn has(&self, words: &str) -> bool {
+        self.lines.lock().expect("the lines").iter().any(|line| line.contains(words))
+    }
+}
+
 /// What Prometheus answers, a line for each series.
-fn query(lab: &Lab, expression: &str) -> String {
+pub fn query(lab: &Lab, expression: &str) -> String {
     lab.on("control", &["promtool", "query", "instant", "http://127.0.0.1:9090", expression])
 }
 
-fn value(lab: &Lab, expression: &str) -> Option<f64> {
+pub fn value(lab: &Lab, expression: &str) -> Option<f64> {
     let line = query(lab, expression);
     line.split(" => ").nth(1)?.split(' ').next()?.parse().ok()
 }
 
-fn answers(lab: &Lab, node: &str) -> bool {
+pub fn answers(lab: &Lab, node: &str) -> bool {
     value(lab, &format!("up{{job=\"node\",instance=\"{node}\"}}")) == Some(1.0)
 }
 
-const ADDRESS_FILE: &str = "webhook-address";
+pub const ADDRESS_FILE: &str = "webhook-address";
 
-/// A small cluster whose figures are read every two seconds.
-pub fn raise(lab: &mut Lab) {
-    let text = lab
-        .example()
-        .replace("nodes = \"standard-[0-1]\"", "nodes = \"standard-0\"")
-        .replace(
-            "[compute.extra]\nnodes = \"extra-[0-1]\"\n",
-            "[compute.burst]\nnodes = \"burst-[0-1]\"\nelastic = { idle = \"10s\" }\n",
-        )
-        .replace(
-            "[slurm.config]\nKillWait = 30\n",
-            "[slurm]\nrest = true\n\n[slurm.config]\nSuspendTimeout = 10\nSlurmdTimeout = 30\n",
-        );
-    lab.write_file(&format!(
-        "{text}\n[monitoring]\ninterval = \"2s\"\nalert_after = \"4s\"\nprices = {{ medium = 3600 }}\n\n\
-         [monitoring.webhook.test]\naddress = \"file:{ADDRESS_FILE}\"\n\n\
-         [notify]\nwebhook = \"file:{ADDRESS_FILE}\"\nabout = [\"rollout\"]\n\n\
-         [reconcile]\nevery = \"2s\"\ngrace = \"20s\"\n"
-    ));
-    let refused = lab.try_kiln(&["up"]);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && said.contains(ADDRESS_FILE), "{said}");
-    std::fs::write(lab.path(ADDRESS_FILE), "http://127.0.0.1:1/\n").expect("a file");
-    lab.kiln(&["-v", "up"]);
+/// Of a cluster whose figures are read every two seconds.
+pub fn figures(lab: &mut Lab) {
     for node in ["control", "login-0", "standard-0"] {
         wait(&format!("Prometheus has figures of {node}"), || answers(lab, node));
     }
@@ -157,7 +169,15 @@ pub fn node_killed(lab: &mut Lab) {
     let receiver = Receiver::start();
     let gateway = lab.on("control", &["ip -4 route show default | cut -d' ' -f3"]);
     std::fs::write(lab.path(ADDRESS_FILE), format!("http://{gateway}:{}/\n", receiver.port)).expect("a file");
+    let syslog = LogServer::start();
+    lab.edit(NO_LOG_SERVER, &format!("syslog = \"{gateway}:{}\"", syslog.port));
     lab.kiln(&["configure"]);
+    for node in ["control", "login-0", "standard-0"] {
+        lab.on(node, &["systemd-cat", "--identifier=e2e-mark", "echo", "from", node]);
+        wait(&format!("the site's server has the log of {node}"), || {
+            syslog.has(&format!(" {node} e2e-mark")) && syslog.has(&format!("from {node}"))
+        });
+    }
     let address = format!("{gateway}:{}", receiver.port);
     lab.on("control", &[&format!("grep -q {address} /etc/prometheus/alertmanager.yml")]);
     assert!(!lab.kiln(&["configure", "--dry-run"]).contains(&address), "the address is a secret");
@@ -173,23 +193,6 @@ pub fn node_killed(lab: &mut Lab) {
     // kilnd starts it again.
     wait("the node answers again", || answers(lab, "standard-0"));
     wait("the webhook hears that it is over", || receiver.has("NodeLost", "standard-0", "resolved"));
-}
-
-/// What was measured is on the state volume.
-pub fn control_lost(lab: &mut Lab) {
-    let count = "count_over_time(up{job=\"node\",instance=\"login-0\"}[2h])";
-    let before = value(lab, count).expect("figures");
-    let id = only("control").id;
-    cloud(async |cloud| cloud.delete(&id).await);
-    lab.kiln(&["up", "--yes"]);
-    let mut after = None;
-    wait("Prometheus answers again", || {
-        after = value(lab, count);
-        after.is_some()
-    });
-    // What was not yet written is lost with the machine.
-    assert!(after >= Some(before - 15.0) && before > 20.0, "{before} and {after:?}");
-    wait("it goes on", || value(lab, count) > Some(before));
 }
 
 /// Services that do not work are seen; those that the file no longer asks for are stopped.
@@ -212,6 +215,13 @@ pub fn no_longer_asked_for(lab: &mut Lab) {
         assert!(!states.lines().any(|state| state == "active" || state == "enabled"), "{node}: {states}");
     }
     assert!(!lab.on("control", &["scontrol", "show", "config"]).contains("auth/jwt"));
+}
+
+/// Whether Slurm's REST API answers a user with a token.
+pub fn rest_answers(lab: &Lab) -> bool {
+    let token = lab.as_user("login-0", "scontrol token lifespan=600");
+    let token = token.strip_prefix("SLURM_JWT=").expect("a token").to_string();
+    rest(lab, &token, &[], "/slurm/v0.0.38/ping").0 == 200
 }
 
 /// Asks Slurm's REST API as the user does; the answer and its status.

@@ -1,9 +1,8 @@
 //! File systems and settings of the site. Memory and another directory stand in for file servers, which this machine's kernel
 //! cannot mount from.
 
-use crate::change;
 use crate::cluster_dir::printed;
-use crate::lab::Lab;
+use crate::lab::{Lab, wait};
 
 const SITE: &str = r#"
 [[mount]]
@@ -27,12 +26,17 @@ type = "nosuchfs"
 roles = ["compute"]
 
 [system]
+dns = ["192.0.2.53"]
+search = ["example.org"]
 proxy = "http://proxy.example.org:3128"
 certificates = ["site-ca.pem"]
 
 [time]
 zone = "Etc/GMT-5"
 "#;
+
+/// A fake of a file system whose server can be away: what `mount` runs for its type is there or not.
+const FAKE_SERVER: &str = r#"printf '#!/bin/sh\nexec mount --bind "$1" "$2"\n' >/sbin/mount.fakefs && chmod 755 /sbin/mount.fakefs"#;
 
 /// They reach the nodes of their roles; one that cannot be mounted costs only itself, unless jobs need it; and all is there
 /// again after a reboot.
@@ -53,6 +57,8 @@ pub fn of_the_site(lab: &mut Lab) {
         let certificate = "/usr/local/share/ca-certificates/kiln-site-ca.crt";
         lab.on(node, &[&trusted[..], &[certificate]].concat());
     }
+    let names = lab.on("standard-0", &["tail", "-n2", "/etc/resolv.conf"]);
+    assert_eq!(names, "search e2e.internal example.org\nnameserver 192.0.2.53");
     assert!(!lab.try_on("control", &["test", "-e", "/fast"]).status.success(), "not on control");
     let options = lab.on("standard-0", &["findmnt", "-no", "OPTIONS", "/software"]);
     assert!(options.starts_with("ro,nosuid,nodev"), "{options}");
@@ -60,26 +66,45 @@ pub fn of_the_site(lab: &mut Lab) {
 
     // Jobs need it: slurmd does not start without it.
     lab.on("extra-0", &["systemctl", "stop", "slurmd.service", "software.mount"]);
-    let broken = SITE.replace("type = \"none\"\noptions = [\"bind\", \"ro\"]", "type = \"nosuchfs\"");
+    let broken = SITE.replace("type = \"none\"\noptions = [\"bind\", \"ro\"]", "type = \"fakefs\"");
     lab.write_file(&format!("{file}{broken}"));
     let refused = lab.try_kiln(&["configure"]);
     let words = printed(&refused);
     assert!(!refused.status.success() && words.contains("mount:/software"), "{words}");
     let slurmd = lab.try_on("extra-0", &["systemctl", "is-active", "slurmd.service"]);
     assert_eq!(String::from_utf8_lossy(&slurmd.stdout).trim(), "inactive");
-    lab.write_file(&format!("{file}{SITE}"));
-    lab.kiln(&["configure"]);
-    lab.on("extra-0", &["systemctl", "is-active", "slurmd.service"]);
-
-    change::reboot(lab);
-    for path in ["/fast", "/software"] {
-        lab.on("standard-1", &["mountpoint", "--quiet", path]);
+    // A server that is back is enough: nobody configures or boots the node.
+    let has_slurmd = |node: &str| {
+        lab.try_on(node, &["systemctl", "--quiet", "is-active", "slurmd.service"]).status.success()
+    };
+    lab.on("extra-0", &[FAKE_SERVER]);
+    wait("slurmd starts when the mount is there", || has_slurmd("extra-0"));
+    lab.on("extra-0", &["mountpoint", "--quiet", "/software"]);
+    for node in ["standard-0", "standard-1", "extra-1"] {
+        lab.on(node, &[FAKE_SERVER]);
     }
+    lab.kiln(&["configure"]);
+
+    // Nor does a boot wait for it, but for slurmd.
+    lab.on("standard-1", &["rm", "/sbin/mount.fakefs"]);
+    lab.try_kiln(&["ssh", "standard-1", "systemctl", "reboot"]);
+    wait("the node waits for its mount", || {
+        let said = lab.try_on("standard-1", &["journalctl -b --no-pager -u kiln-node.service"]);
+        printed(&said).contains("slurmd waits for /software")
+    });
+    lab.on("standard-1", &["mountpoint", "--quiet", "/fast"]);
+    assert!(!has_slurmd("standard-1"));
+    lab.kiln(&["ssh", "standard-1", FAKE_SERVER]);
+    wait("slurmd starts by itself", || has_slurmd("standard-1"));
+    let id = lab.submit("--nodes=1 --nodelist=standard-1 --output=/dev/null", "mountpoint /software");
+    lab.wait_job(&id, "COMPLETED");
     lab.write_file(&file);
     lab.kiln(&["configure"]);
     let table = lab.on("standard-0", &["cat", "/etc/fstab"]);
     assert!(!table.contains("/fast"), "{table}");
     assert_eq!(lab.on("standard-0", &["date", "+%z"]), "+0000");
+    let names = lab.on("standard-0", &["cat", "/etc/resolv.conf"]);
+    assert!(names.contains("nameserver ") && !names.contains("192.0.2.53"), "what the cloud says: {names}");
 }
 
 fn make_authority(lab: &Lab) {

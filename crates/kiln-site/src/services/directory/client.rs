@@ -6,7 +6,7 @@ use kiln_wire::checkup::Question;
 use kiln_wire::make::{command, file, service};
 
 use super::super::authority::pem;
-use super::super::{Context, Service, Starts, Unit};
+use super::super::{Context, ForJobs, Service, Starts, Unit};
 use super::sssd_conf::sssd_conf;
 use super::{CA_FILE, CERTIFICATE, has_server, of_site, server, uris};
 use crate::secret::{Form, Secret};
@@ -19,6 +19,8 @@ pub const CLIENT: Service = Service {
     units: &[Unit::new(UNIT).starts(Starts::WithSystem)],
     resources,
     health,
+    // Who has jobs is known on the node while the directory is away.
+    for_jobs: ForJobs::Runs,
     ..Service::EMPTY
 };
 

@@ -79,14 +79,14 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
     resources
 }
 
-/// What `dscreate` reads.
+/// What `dscreate` reads. A certificate of its own would take most of its time, and is replaced before the server is used.
 fn setup(spec: &Spec, base: &str, password: &str) -> String {
     let (control, domain) = (&spec.control.node, &spec.domain);
     format!(
         "; Written by Kiln.\n[general]\nconfig_version = 2\nfull_machine_name = {control}.{domain}\n\
          strict_host_checking = False\nselinux = False\nstart = False\n\n\
          [slapd]\ninstance_name = kiln\nroot_dn = {MANAGER}\nroot_password = {password}\nport = 389\nsecure_port = 636\n\
-         self_sign_cert = True\n\n\
+         self_sign_cert = False\n\n\
          [backend-userroot]\nsuffix = {base}\ncreate_suffix_entry = True\nsample_entries = no\n"
     )
 }
@@ -106,7 +106,7 @@ fn entries(base: &str) -> String {
     let rules = readable("*");
     let suffix = readable("objectClass || dc || o || ou");
     format!(
-        "dn: cn=config\nchangetype: modify\nreplace: nsslapd-port\nnsslapd-port: 0\n-\nreplace: nsslapd-accesslog-maxlogsperdir\nnsslapd-accesslog-maxlogsperdir: 2\n\n\
+        "dn: cn=config\nchangetype: modify\nreplace: nsslapd-port\nnsslapd-port: 0\n-\nreplace: nsslapd-security\nnsslapd-security: on\n-\nreplace: nsslapd-accesslog-maxlogsperdir\nnsslapd-accesslog-maxlogsperdir: 2\n\n\
          dn: {base}\nchangetype: modify\nadd: aci\n{suffix}\n\
          dn: ou=people,{base}\nchangetype: add\nobjectClass: organizationalUnit\nou: people\n{people}\n\
          dn: ou=groups,{base}\nchangetype: add\nobjectClass: organizationalUnit\nou: groups\n{groups}\n\

@@ -46,6 +46,7 @@ impl Apply {
                 output = report::resource(resource, self.dry_run).map_or(Ok(()), |line| printer.data(line));
             }
         });
+        kiln_node::try_again(&bundle, &report);
         output?;
         if printer.is_json() {
             printer.json(&report)?;

@@ -22,7 +22,7 @@ pub enum Backup {
     Check(Check),
 }
 
-/// Make a backup of accounting, slurmctld's state and kilnd's store
+/// Make a backup of accounting, slurmctld's state, the directory of users and kilnd's store
 #[derive(Debug, Args)]
 pub struct Now {
     /// Why it is made, for the list
