@@ -22,7 +22,7 @@ use crate::reconcile::Reconciler;
 use crate::rollout::Rollouts;
 use crate::store::Store;
 use crate::usage::Usage;
-use crate::window::{QueueLengths, Window};
+use crate::window::{QueueLengths, Window, outside};
 
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
@@ -99,6 +99,8 @@ pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> 
     }));
     let queue = Arc::new(QueueLengths::default());
     loops.spawn(queue.clone().count(slurm(), stop.clone()));
+    let (outside_sender, outside_receiver) = watch::channel(None);
+    loops.spawn(outside(fleet_receiver.clone(), outside_sender, stop.clone()));
     let window = Window {
         store: store.clone(),
         slurm: slurm(),
@@ -107,6 +109,7 @@ pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> 
         queue,
         past: Mutex::default(),
         usage: usage.clone(),
+        outside: outside_receiver,
     };
     loops.spawn(kiln_web::serve(Arc::new(window), config.port, stop.clone()));
     loops.spawn(control_loop().run(Reconciler::new(

@@ -69,6 +69,10 @@ files! {
 }
 
 tables! {
+    dashboard_settings: "[dashboard]\nfrom = [\"192.0.2.7/24\"]\naddress = \"http://kiln.example.org/x\"\ncertificate = \"kiln.pem\"\n\
+        [dashboard.oidc]\nissuer = \"http://sso.example.org\"\nclient_id = \" \"\nclient_secret = \"s3cret\"\nscopes = [\"a b\"]\n";
+    dashboard_for_nobody: "[dashboard]\nfrom = []\nkey = \"file:kiln.key\"\n[dashboard.oidc]\nissuer = \"https://sso.example.org\"\n";
+    dashboard_without_networks: "[dashboard]\naddress = \"https://kiln.example.org:0\"\ncertificate = \"missing.pem\"\nkey = \"file:kiln.key\"\n";
     notify_settings: "[notify]\nmail_to = [\"ops\"]\nmail_server = \"mail:x\"\nwebhook = \"https://hooks.example.org/s3cret\"\nform = \"pigeon\"\nabout = [\"rollouts\"]\nevery = \"2d\"\ntext = \"{node} {text}\"\n";
     notify_nobody: "[notify]\nevery = \"1m\"\n";
     notify_mail_without_server: "[notify]\nmail_to = [\"ops@example.org\"]\n";

@@ -1,7 +1,9 @@
 //! What is shown: kilnd implements it, and so do the tests.
 
 use jiff::Timestamp;
+use kiln_wire::DashboardSettings;
 use kiln_wire::health::NodeDossier;
+use tokio::sync::watch;
 
 use crate::auth::{Key, KeyKind};
 use crate::describe::described;
@@ -71,6 +73,11 @@ pub struct EventQuery {
 
 pub trait Cluster: Send + Sync + 'static {
     fn name(&self) -> String;
+
+    /// How others on the network may look at it; `None`: not at all.
+    fn outside(&self) -> watch::Receiver<Option<DashboardSettings>> {
+        watch::channel(None).1
+    }
 
     /// Asks Slurm and the cloud; may take seconds.
     fn look(&self) -> impl Future<Output = Result<Look, Problem>> + Send;

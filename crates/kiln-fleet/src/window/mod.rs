@@ -4,6 +4,7 @@ mod admission;
 mod elastic;
 mod figures;
 mod images;
+mod outside;
 mod queue_lengths;
 
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use kiln_slurm::Slurm;
 use kiln_web::auth::{Key, KeyKind};
 use kiln_web::view::{Elastic, Event, Finding, ImageDetail, Node, RolloutDetail, Severity};
 use kiln_web::{Cluster, EventQuery, Figures, Look, Order, Problem, Records};
+use kiln_wire::DashboardSettings;
 use kiln_wire::health::{FleetHealth, NodeDossier, NodeHealth};
 use kiln_wire::rollout::{RolloutId, RolloutReport};
 use tokio::sync::watch;
@@ -29,6 +31,7 @@ use crate::store::Store;
 use crate::usage::Usage;
 
 pub use admission::{add_token, login, remove_token, tokens};
+pub use outside::outside;
 pub use queue_lengths::QueueLengths;
 
 /// How many events and rollouts are shown at once.
@@ -46,6 +49,8 @@ pub struct Window {
     /// Rollouts that are over, and change no more.
     pub past: Mutex<HashMap<RolloutId, Arc<RolloutReport>>>,
     pub usage: Arc<Usage>,
+    /// How others on the network may look.
+    pub outside: watch::Receiver<Option<DashboardSettings>>,
 }
 
 impl From<Error> for Problem {
@@ -170,6 +175,10 @@ fn event((id, event): (i64, kiln_wire::Event)) -> Event {
 impl Cluster for Window {
     fn name(&self) -> String {
         self.fleet.borrow().as_ref().map(|fleet| fleet.file.cluster.clone()).unwrap_or_default()
+    }
+
+    fn outside(&self) -> watch::Receiver<Option<DashboardSettings>> {
+        self.outside.clone()
     }
 
     async fn look(&self) -> std::result::Result<Look, Problem> {

@@ -8,6 +8,7 @@ mod authority;
 mod backup;
 mod base;
 mod certificates;
+pub mod dashboard;
 pub mod directory;
 mod health_check;
 mod hooks;
@@ -23,7 +24,7 @@ mod munge;
 mod nfs_client;
 mod nfs_server;
 pub mod rest;
-mod settings;
+pub(crate) mod settings;
 mod site_files;
 mod slurm;
 pub mod slurm_accounts;
@@ -90,7 +91,9 @@ const CONTROL: &[&Service] = &[
     &slurmctld::SLURMCTLD,
     &slurm_accounts::TRACKED_RESOURCES,
     &rest::REST,
+    &dashboard::DASHBOARD_AUTHORITY,
     &kilnd::KILND,
+    &dashboard::DASHBOARD,
     &backup::BACKUP,
     &monitoring::NODE_EXPORTER,
     &monitoring::ALERTMANAGER,
