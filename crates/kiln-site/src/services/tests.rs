@@ -256,7 +256,7 @@ fn a_certificate_is_made_for_the_dashboard_where_the_site_has_none() {
             "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a1\"\n{more}"
         );
         let files = |_: &str| Ok(b"-----BEGIN CERTIFICATE-----\n".to_vec());
-        kiln_spec::parse_with_files(&text, "f", &files).unwrap_or_else(|e| panic!("{e}"))
+        kiln_spec::parse_with_files(&text, "f", &files).unwrap_or_else(|e| panic!("{e}")).0
     };
     let made = |spec: &Spec| secrets_of(spec).iter().any(|secret| secret.name == "dashboard-certificate");
     let asked = |spec: &Spec| {

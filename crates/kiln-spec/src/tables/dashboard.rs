@@ -54,19 +54,21 @@ pub(crate) fn validate(
     findings: &mut Findings<'_>,
 ) -> Option<Dashboard> {
     let written = written?;
+    if let Some(address) = &written.address {
+        check_address(address, findings);
+    }
+    let certificate = certificate(written, files, findings);
+    let oidc = written.oidc.as_ref().and_then(|table| oidc(table, findings));
     let from = written.from.as_ref()?;
     if from.value.is_empty() {
         (findings.error("bad-network", from.span.clone(), "nobody could look at the dashboard"))
             .expected("at least one network, or no [dashboard]");
     }
-    if let Some(address) = &written.address {
-        check_address(address, findings);
-    }
     Some(Dashboard {
         from: from.value.iter().filter_map(|text| ipv4_net(text, findings)).collect(),
         address: written.address.as_ref().map(|text| text.value.trim_end_matches('/').to_string()),
-        certificate: certificate(written, files, findings),
-        oidc: written.oidc.as_ref().and_then(|table| oidc(table, findings)),
+        certificate,
+        oidc,
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::extract::{Form, Query, State};
+use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
@@ -53,21 +53,14 @@ impl FakeProvider {
         let random = SystemRandom::new();
         let curve = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
         let made = Command::new("openssl")
-            .args([
-                "genpkey",
-                "-quiet",
-                "-algorithm",
-                "RSA",
-                "-pkeyopt",
-                "rsa_keygen_bits:2048",
-                "-outform",
-                "DER",
-            ])
+            .args(["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"])
             .output()
             .expect("openssl is installed");
+        let pem = String::from_utf8(made.stdout).unwrap();
+        let rsa: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
         let provider = Arc::new(FakeProvider {
             issuer: format!("http://{}", listener.local_addr().unwrap()),
-            rsa: RsaKeyPair::from_pkcs8(&made.stdout).expect("a key"),
+            rsa: RsaKeyPair::from_pkcs8(&STANDARD.decode(rsa).unwrap()).expect("a key"),
             curve: EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, curve.as_ref(), &random)
                 .unwrap(),
             conduct: Mutex::new(Conduct {
@@ -168,11 +161,9 @@ async fn authorize(State(provider): Provider, Query(asked): Query<HashMap<String
     Redirect::to(&provider.comes_back(&asked))
 }
 
-async fn token(
-    State(provider): Provider,
-    headers: HeaderMap,
-    Form(sent): Form<HashMap<String, String>>,
-) -> Response {
+async fn token(State(provider): Provider, headers: HeaderMap, body: String) -> Response {
+    let sent = reqwest::Url::parse(&format!("http://form/?{body}")).unwrap();
+    let sent: HashMap<String, String> = sent.query_pairs().into_owned().collect();
     // The secret, encoded as it has to be.
     let expected = format!("Basic {}", STANDARD.encode("kiln:s3cret%3A%26"));
     let known = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
