@@ -102,7 +102,7 @@ impl Provider {
 
     async fn discover(&self) -> Result<Described, Fault> {
         let address = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
-        let found: Discovery = answer(self.client.get(address)).await?;
+        let found: Discovery = document(self.client.get(address)).await?;
         if found.issuer != self.issuer {
             let words =
                 format!("it calls itself {}, and the cluster file {}", plain(&found.issuer), self.issuer);
@@ -161,7 +161,7 @@ impl Provider {
         let keys = locked(&self.keys).clone();
         let mut read = id_token::claims(token.expose_secret(), &keys, &expected);
         if matches!(read, Err(Wrong::UnknownKey)) {
-            let found: Keys = answer(self.client.get(self.described().await?.keys)).await?;
+            let found: Keys = document(self.client.get(self.described().await?.keys)).await?;
             // Those of kinds that are not known here are passed over.
             let keys: Vec<Key> =
                 found.keys.into_iter().filter_map(|key| serde_json::from_value(key).ok()).collect();
@@ -191,6 +191,14 @@ fn form(fields: &[(&str, &str)]) -> String {
 
 fn encoded(word: &str) -> String {
     form(&[("", word)]).trim_start_matches('=').to_string()
+}
+
+/// What everybody may read. That it is refused says nothing of whoever logs in.
+async fn document<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, Fault> {
+    answer(request).await.map_err(|fault| match fault {
+        Fault::Refused(why) => Fault::Unreachable(why),
+        other => other,
+    })
 }
 
 /// No error has what was sent.

@@ -180,6 +180,9 @@ async fn a_provider_is_who_it_says_and_reached_safely() {
     let host = lab.provider.issuer.replace("127.0.0.1", "localhost");
     let renamed = Oidc::new(&crate::lab::oidc(&host), "https://control:6831").unwrap();
     assert!(matches!(renamed.begin().await, Err(Fault::Unreachable(why)) if why.contains("it calls itself")));
+    let elsewhere =
+        Oidc::new(&crate::lab::oidc(&format!("{}/realm", lab.provider.issuer)), "https://control:6831");
+    assert!(matches!(elsewhere.unwrap().begin().await, Err(Fault::Unreachable(why)) if why.contains("404")));
     for unsafe_one in ["http://sso.example.org", "ftp://127.0.0.1", "sso"] {
         assert!(Oidc::new(&crate::lab::oidc(unsafe_one), "https://control:6831").is_err(), "{unsafe_one}");
     }
