@@ -23,6 +23,7 @@ fn window(lab: &Lab) -> Window {
         queue: Arc::default(),
         past: Mutex::default(),
         usage: Arc::default(),
+        outside: watch::channel(None).1,
     }
 }
 
