@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::redirect::{Attempt, Policy};
-use reqwest::{Certificate, Client, ClientBuilder};
+use reqwest::{Certificate, Client, ClientBuilder, NoProxy, Proxy};
 
 use crate::{Error, Result};
 
@@ -50,6 +50,13 @@ pub fn secure(timeout: Duration, trust: Trust<'_>) -> Result<Client> {
         }
         Trust::System => builder.build().map_err(|e| wrong("the system's CA certificates cannot be used", e)),
     }
+}
+
+/// The same with what the system trusts, through a proxy that the environment does not name.
+pub fn proxied(timeout: Duration, url: &str, except: &str) -> Result<Client> {
+    let wrong = |e: reqwest::Error| Error::unsupported("the proxy cannot be used").because(Cause(e));
+    let proxy = Proxy::all(url).map_err(wrong)?.no_proxy(NoProxy::from_string(except));
+    builder(timeout).connect_timeout(Duration::from_secs(15)).no_proxy().proxy(proxy).build().map_err(wrong)
 }
 
 fn builder(timeout: Duration) -> ClientBuilder {

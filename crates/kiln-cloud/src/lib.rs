@@ -18,6 +18,7 @@ pub mod rate;
 mod remote;
 pub mod retry;
 mod rights;
+mod server_tls;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod types;
@@ -27,4 +28,5 @@ pub use error::{Class, Error, Result};
 pub use gpus::Gpus;
 pub use limits::Limit;
 pub use rights::{Right, RightState};
+pub use server_tls::server_tls;
 pub use types::*;

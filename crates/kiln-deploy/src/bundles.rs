@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kiln_cloud::{Gpus, Instance};
 use kiln_image::built_as;
-use kiln_site::services::{CLOUD_TOKEN, METRICS_TOKEN, rest};
+use kiln_site::services::{CLOUD_TOKEN, METRICS_TOKEN, dashboard, rest};
 use kiln_site::{Exports, Given, Inventory, NodeFacts, NodeKeys, Secrets};
 use kiln_spec::{Credentials, Group, Node, Role, Spec};
 use kiln_wire::{
@@ -97,6 +97,7 @@ impl Deployment<'_> {
     /// That all secrets are there, before anything is made.
     pub fn check_secrets(&self) -> Result<()> {
         self.secrets.ensure()?;
+        self.check_dashboard()?;
         self.given_secrets().map(drop)
     }
 
@@ -121,10 +122,12 @@ impl Deployment<'_> {
         let millionths = |price: f64| (price * 1e6).round() as u64;
         let prices = monitoring.prices.iter().map(|(flavor, price)| (flavor.clone(), millionths(*price)));
         let rest = rest::is_on(self.spec).then(|| ("slurm-rest".to_string(), rest::AUTHORITY_FILE.into()));
+        let shown = self.spec.dashboard.as_ref();
+        let shown = shown.map(|_| ("dashboard".to_string(), dashboard::CERTIFICATE_FILE.into()));
         Ok(Some(FleetMonitoring {
             token,
             prices: prices.collect(),
-            certificates: rest.into_iter().collect(),
+            certificates: rest.into_iter().chain(shown).collect(),
         }))
     }
 
@@ -190,6 +193,7 @@ impl Deployment<'_> {
             elastic: self.spec.compute.iter().filter_map(elastic_group).collect(),
             timing: self.timing(),
             notify: self.notify_settings()?,
+            dashboard: self.dashboard_settings(observed)?,
             nodes,
             watched: self.watched(observed),
             monitoring: self.fleet_monitoring()?,

@@ -37,6 +37,13 @@ impl Subject {
         }
     }
 
+    /// With one name more, or an address.
+    pub fn also(&self, name: Option<&str>) -> Subject {
+        let mut names = self.names.clone();
+        names.extend(name.filter(|name| !self.names.iter().any(|own| own == name)).map(String::from));
+        Subject { names, ..self.clone() }
+    }
+
     /// What a secret with a certificate begins with: PEM passes over it.
     fn line(&self) -> String {
         format!("names: {}", self.names.join(", "))

@@ -192,6 +192,10 @@ pub enum Error {
     Webhook(String),
     #[error("the credentials for the mail server cannot be used: {0}")]
     MailCredentials(String),
+    #[error("the certificate of the dashboard cannot be used: {0}")]
+    DashboardCertificate(String),
+    #[error("the dashboard's secret of the OpenID Connect provider cannot be used: {0}")]
+    OidcSecret(String),
     #[error("the credentials of the Pulp server cannot be used: {0}")]
     PulpCredentials(String),
     #[error(transparent)]
@@ -401,6 +405,13 @@ impl Error {
             }
             Error::Webhook(_) => {
                 Some("`webhook` of [notify] says where it is: \"env:NAME\" or \"file:PATH\"".into())
+            }
+            Error::DashboardCertificate(_) => Some(
+                "`certificate` of [dashboard] is a file with the certificate, `key` says where its key is: \"env:NAME\" or \"file:PATH\""
+                    .into(),
+            ),
+            Error::OidcSecret(_) => {
+                Some("`client_secret` of [dashboard.oidc] says where it is: \"env:NAME\" or \"file:PATH\"".into())
             }
             Error::PulpCredentials(_) => {
                 Some("`credentials` of [pulp] says where they are: \"env:NAME\" or \"file:PATH\"".into())

@@ -12,6 +12,7 @@ mod configure;
 mod control;
 mod cores;
 mod dashboard;
+mod dashboard_settings;
 mod deployment;
 mod destroy;
 mod directory;

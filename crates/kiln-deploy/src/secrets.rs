@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use kiln_site::services::CLUSTER_CA;
+use kiln_site::services::{CLUSTER_CA, dashboard};
 use kiln_site::{Form, Secret, services};
 use kiln_spec::Spec;
 use kiln_wire::SecretText;
@@ -51,12 +51,20 @@ pub struct SecretStore {
     given: Vec<&'static str>,
     /// Whom certificates are made for.
     subject: Subject,
+    /// The same, for the dashboard.
+    dashboard: Subject,
 }
 
 impl SecretStore {
     pub fn new(dir: impl Into<PathBuf>, spec: &Spec) -> Self {
         let (secrets, given) = (services::secrets_of(spec), services::given_secrets(spec));
-        SecretStore { dir: dir.into(), secrets, given, subject: Subject::of(spec) }
+        let subject = Subject::of(spec);
+        let dashboard = subject.also(spec.dashboard.as_ref().and_then(kiln_spec::Dashboard::host));
+        SecretStore { dir: dir.into(), secrets, given, subject, dashboard }
+    }
+
+    fn subject(&self, secret: &Secret) -> &Subject {
+        if secret.name == dashboard::CERTIFICATE.name { &self.dashboard } else { &self.subject }
     }
 
     /// Whether the site gives it.
@@ -78,17 +86,17 @@ impl SecretStore {
         self.make_dir()?;
         self.check_given()?;
         for secret in self.secrets.iter().filter(|secret| !self.is_given(secret)) {
-            self.make_missing(secret.name, || self.generate(secret.form))?;
+            self.make_missing(secret.name, || self.generate(secret))?;
         }
         self.renew_certificates()?;
         self.make_missing(CLUSTER_ID, || Ok(hex::encode(rand::rng().random::<[u8; 8]>()).into()))
     }
 
     /// An authority comes before what it signs.
-    fn generate(&self, form: Form) -> Result<SecretText> {
-        match form {
+    fn generate(&self, secret: &Secret) -> Result<SecretText> {
+        match secret.form {
             Form::Authority => certificates::authority(&self.subject),
-            Form::Certificate => certificates::certificate(&self.subject, &self.read(&CLUSTER_CA)?),
+            Form::Certificate => certificates::certificate(self.subject(secret), &self.read(&CLUSTER_CA)?),
             other => generate(other)?.ok_or_else(|| Error::Key("it is the site's".into())),
         }
     }
@@ -97,9 +105,9 @@ impl SecretStore {
     fn renew_certificates(&self) -> Result<()> {
         for secret in self.secrets.iter().filter(|secret| secret.form == Form::Certificate) {
             let authority = self.read(&CLUSTER_CA)?;
-            if !certificates::is_good(&self.subject, &authority, &self.read(secret)?, Timestamp::now()) {
-                let temporary =
-                    self.write_temporary(secret.name, self.generate(secret.form)?.expose_secret())?;
+            if !certificates::is_good(self.subject(secret), &authority, &self.read(secret)?, Timestamp::now())
+            {
+                let temporary = self.write_temporary(secret.name, self.generate(secret)?.expose_secret())?;
                 let path = self.path(secret);
                 fs::rename(temporary, &path).map_err(|source| Error::File {
                     path,
@@ -173,7 +181,7 @@ impl SecretStore {
         if previous.exists() {
             return Err(Error::RotationPending(secret.name));
         }
-        let temporary = self.write_temporary(secret.name, self.generate(secret.form)?.expose_secret())?;
+        let temporary = self.write_temporary(secret.name, self.generate(secret)?.expose_secret())?;
         let path = self.path(secret);
         let failed = |path: &Path, source| Error::File { path: path.to_path_buf(), did: "written", source };
         fs::hard_link(&path, &previous).map_err(|e| failed(&previous, e))?;
@@ -331,6 +339,22 @@ mod tests {
         assert_eq!(store.read(munge).unwrap().expose_secret(), encoded);
         assert!(matches!(store.rotate(munge), Err(Error::SecretOfSite { .. })));
         assert_eq!(store.read(munge).unwrap().expose_secret(), encoded);
+    }
+
+    #[test]
+    fn the_dashboards_certificate_has_the_name_in_its_address() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = |table: &str| {
+            let store = store(dir.path(), table);
+            store.ensure().unwrap();
+            let text = store.read(&services::dashboard::CERTIFICATE).unwrap();
+            text.expose_secret().lines().next().unwrap().to_string()
+        };
+        let (table, own) =
+            ("[dashboard]\nfrom = [\"192.0.2.0/24\"]\n", names("[dashboard]\nfrom = [\"192.0.2.0/24\"]\n"));
+        assert!(own.ends_with(", control, localhost"), "{own}");
+        let named = names(&format!("{table}address = \"https://kiln.example.org\"\n"));
+        assert_eq!(named, format!("{own}, kiln.example.org"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::reconcile::Reconciler;
 use crate::rollout::Rollouts;
 use crate::store::{Channel, Store};
 use crate::usage::Usage;
-use crate::window::{self, NodeReports, SlurmPages, Window};
+use crate::window::{self, NodeReports, SlurmPages, Window, outside};
 
 #[derive(Debug, Clone)]
 pub struct DaemonConfig {
@@ -103,6 +103,8 @@ pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> 
     loops.spawn(window::count_queue(store.clone(), slurm(), stop.clone()));
     let reports = Arc::new(NodeReports::default());
     loops.spawn(reports.clone().gather(fleet_receiver.clone(), stop.clone()));
+    let (outside_sender, outside_receiver) = watch::channel(None);
+    loops.spawn(outside(fleet_receiver.clone(), outside_sender, stop.clone()));
     let window = Window {
         store: store.clone(),
         slurm: slurm(),
@@ -112,6 +114,7 @@ pub async fn serve(config: DaemonConfig, stop: CancellationToken) -> Result<()> 
         past: Mutex::default(),
         usage: usage.clone(),
         pages: SlurmPages::default(),
+        outside: outside_receiver,
     };
     loops.spawn(kiln_web::serve(Arc::new(window), config.port, stop.clone()));
     loops.spawn(control_loop().run(Reconciler::new(

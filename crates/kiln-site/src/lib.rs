@@ -20,6 +20,7 @@ use kiln_wire::{Bundle, Resource};
 pub use secret::{Form, Secret};
 pub use service_users::ServiceUser;
 use services::Context;
+pub use services::settings::proxy;
 use slurm_conf::SlurmConf;
 pub use slurm_conf::gres::has_gpu_driver;
 pub use slurm_conf::{SLURMCTLD_PORT, gpus_of_gres, longest_resume_timeout, resume_timeout};

@@ -7,10 +7,11 @@ use crate::Role;
 use crate::diagnostic::Findings;
 use crate::tables::image::UsualImage;
 use crate::tables::{
-    AccountTable, AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, DirectoryTable, Disk,
-    File, HealthTable, MergedGroup, MergedImage, MergedPartition, MergedRebuild, MonitoringTable, MountTable,
-    NotifyTable, PulpTable, QosTable, ReconcileTable, RolesTable, SlurmTable, SoftwareTable, SourceTable,
-    SystemTable, TimeTable, UserGroupTable, UserTable, image, limits, partition, rebuild, volumes,
+    AccountTable, AccountingTable, BackupTable, CloudTable, ComputeTable, ControlTable, DashboardTable,
+    DirectoryTable, Disk, File, HealthTable, MergedGroup, MergedImage, MergedPartition, MergedRebuild,
+    MonitoringTable, MountTable, NotifyTable, PulpTable, QosTable, ReconcileTable, RolesTable, SlurmTable,
+    SoftwareTable, SourceTable, SystemTable, TimeTable, UserGroupTable, UserTable, image, limits, partition,
+    rebuild, volumes,
 };
 use crate::written::{At, List, Named, Text};
 
@@ -41,6 +42,7 @@ pub(crate) struct Merged {
     pub user_groups: Named<UserGroupTable>,
     pub directory: Option<DirectoryTable>,
     pub roles: RolesTable,
+    pub dashboard: Option<DashboardTable>,
     pub notify: Option<NotifyTable>,
     pub reconcile: ReconcileTable,
     pub health: HealthTable,
@@ -118,6 +120,7 @@ pub(crate) fn merge(file: File, findings: &mut Findings<'_>) -> Merged {
         user_groups: file.user_group.unwrap_or_default(),
         directory: file.directory,
         roles: file.role.unwrap_or_default(),
+        dashboard: file.dashboard,
         notify: file.notify,
         reconcile: file.reconcile.unwrap_or_default(),
         health: file.health.unwrap_or_default(),

@@ -70,6 +70,10 @@ files! {
 
 tables! {
     gpus_and_switches: "[compute.g]\nnodes = \"g-[0-1]\"\nswitch = \"core//x\"\nelastic = {}\ngpus = { count = 65, type = \"A100\", files = \"nvidia0\", detect = \"nvml\" }\n[compute.h]\nnodes = \"h-0\"\nswitch = \"a/a\"\ngpus = { count = 2, type = \"4\", files = \"/dev/nvidia[0-3]\" }\nnode_config = { Gres = \"gpu:2\" }\n[compute.h.override.h-0]\ngpus = { detect = \"magic\" }\n";
+    dashboard_settings: "[dashboard]\nfrom = [\"192.0.2.7/24\"]\naddress = \"http://kiln.example.org/x\"\ncertificate = \"kiln.pem\"\n\
+        [dashboard.oidc]\nissuer = \"http://sso.example.org\"\nclient_id = \" \"\nclient_secret = \"s3cret\"\nscopes = [\"a b\"]\n";
+    dashboard_for_nobody: "[dashboard]\nfrom = []\nkey = \"file:kiln.key\"\n[dashboard.oidc]\nissuer = \"https://sso.example.org\"\n";
+    dashboard_without_networks: "[dashboard]\naddress = \"https://kiln.example.org:0\"\ncertificate = \"missing.pem\"\nkey = \"file:kiln.key\"\n";
     notify_settings: "[notify]\nmail_to = [\"ops\"]\nmail_server = \"mail:x\"\nwebhook = \"https://hooks.example.org/s3cret\"\nform = \"pigeon\"\nabout = [\"rollouts\"]\nevery = \"2d\"\ntext = \"{node} {text}\"\n";
     notify_mail_login: "[notify]\nmail_to = [\"ops@example.org\"]\nmail_server = \"mail:587\"\nmail_tls = \"off\"\nmail_credentials = \"file:login\"\n";
     notify_mail_password: "[notify]\nmail_to = [\"ops@example.org\"]\nmail_server = \"mail:587\"\nmail_tls = \"ssl\"\nmail_credentials = \"me:s3cret\"\n";

@@ -11,14 +11,14 @@ use kiln_wire::dashboard::Role;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::auth::{self, Caller, Key, KeyKind, SESSION_LIFE};
+use crate::auth::Caller;
 use crate::cluster::{Cluster, EventQuery, Order};
-use crate::parameters::{Body, Path, Query};
+use crate::parameters::{Path, Query};
 use crate::reading::node_detail;
 use crate::routes::App;
 use crate::view::{
-    Elastic, Event, Failure, Health, Image, ImageDetail, Job, Login, Node, NodeDetail, Overview, Rollout,
-    RolloutDetail, Session, UsageReport,
+    Elastic, Event, Failure, Health, Image, ImageDetail, Job, Node, NodeDetail, Overview, Rollout,
+    RolloutDetail, UsageReport,
 };
 
 /// Why there is no answer: its status, in words, and when to try again.
@@ -64,65 +64,6 @@ pub async fn nothing() -> Refusal {
 pub async fn wrong_method() -> Refusal {
     let words = "this is not asked like that; /api/v1/openapi.json says how".into();
     Refusal(StatusCode::METHOD_NOT_ALLOWED, words, None)
-}
-
-pub async fn login<C: Cluster>(
-    State(app): State<Arc<App<C>>>,
-    Body(login): Body<Login>,
-) -> Result<Response, Refusal> {
-    app.attempts.begin().map_err(|wait| {
-        Refusal(StatusCode::TOO_MANY_REQUESTS, "too many attempts: wait a little".into(), Some(wait))
-    })?;
-    let cluster = app.cluster.as_ref();
-    let hash = auth::hash(login.token.trim());
-    let key = match cluster.take_key(KeyKind::Login, &hash)? {
-        Some(key) => Some(key),
-        None => cluster.key(KeyKind::Token, &hash)?,
-    };
-    let Some(key) = key else {
-        let words = "this login is not known, was used already, or has expired: run `kiln dashboard` again";
-        return Err(Refusal(StatusCode::UNAUTHORIZED, words.into(), None));
-    };
-    app.attempts.succeeded();
-    let secret = auth::mint();
-    let secret = secret.expose_secret();
-    let mut new = Key::new(KeyKind::Session, &key.name, key.role, SESSION_LIFE);
-    if key.kind == KeyKind::Token {
-        // It does not outlast what it was begun with.
-        new.expires = new.expires.min(key.expires);
-    }
-    cluster.add_key(&auth::hash(secret), &new)?;
-    cluster.log("dashboard", &format!("as {}", new.role), &format!("{} has logged in", new.name))?;
-    let cookie = auth::session_cookie(&cluster.name(), secret);
-    let session = describe_session(&cluster.name(), &new, Some(auth::csrf(secret)));
-    Ok((AppendHeaders([(header::SET_COOKIE, cookie)]), Json(session)).into_response())
-}
-
-pub async fn session<C: Cluster>(
-    State(app): State<Arc<App<C>>>,
-    Extension(caller): Extension<Caller>,
-) -> Json<Session> {
-    Json(describe_session(&app.cluster.name(), &caller.key, caller.csrf))
-}
-
-fn describe_session(cluster: &str, key: &Key, csrf: Option<String>) -> Session {
-    Session {
-        cluster: cluster.into(),
-        name: key.name.clone(),
-        role: key.role.word().into(),
-        expires: key.expires,
-        csrf,
-    }
-}
-
-pub async fn logout<C: Cluster>(
-    State(app): State<Arc<App<C>>>,
-    Extension(caller): Extension<Caller>,
-) -> Result<Response, Refusal> {
-    // A token is not somebody's to end by using it.
-    app.cluster.take_key(KeyKind::Session, &caller.hash)?;
-    let cookie = auth::end_cookie(&app.cluster.name());
-    Ok((StatusCode::NO_CONTENT, AppendHeaders([(header::SET_COOKIE, cookie)])).into_response())
 }
 
 pub async fn overview<C: Cluster>(State(app): State<Arc<App<C>>>) -> Reply<Overview> {

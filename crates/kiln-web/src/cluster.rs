@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use kiln_slurm::{History, HistoryQuery, PastJob, Sharing, SlurmRules, Statistics};
+use kiln_wire::DashboardSettings;
 use kiln_wire::health::NodeDossier;
+use tokio::sync::watch;
 
 use crate::auth::{Key, KeyKind};
 use crate::describe::described;
@@ -74,6 +76,11 @@ pub struct EventQuery {
 
 pub trait Cluster: Send + Sync + 'static {
     fn name(&self) -> String;
+
+    /// How others on the network may look at it; `None`: not at all.
+    fn outside(&self) -> watch::Receiver<Option<DashboardSettings>> {
+        watch::channel(None).1
+    }
 
     /// Asks Slurm and the cloud; may take seconds.
     fn look(&self) -> impl Future<Output = Result<Look, Problem>> + Send;

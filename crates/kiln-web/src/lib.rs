@@ -1,4 +1,5 @@
-//! kilnd's window: what it knows of the cluster, for people and programs, over HTTP on control's loopback address.
+//! kilnd's window: what it knows of the cluster, for people and programs, over HTTP on control's loopback address, and over TLS for others
+//! where the cluster file says so.
 //!
 //! [`Cluster`] is what is shown; kilnd is one, the tests have another. [`hub`] looks at it while somebody watches, [`picture`] is
 //! what was seen and what differs between two looks. [`routes`] is the one list of all that can be asked: the router, who may ask
@@ -16,6 +17,7 @@ pub mod auth;
 mod cluster;
 mod connections;
 mod describe;
+mod door;
 #[cfg(test)]
 #[path = "../tests/lab/fake.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -24,12 +26,22 @@ pub mod figures;
 pub mod health;
 mod hub;
 mod job_answers;
+#[cfg(test)]
+#[path = "../tests/lab/outside.rs"]
+mod lab;
 pub mod limits;
+mod login;
 mod metrics;
 mod openapi;
+#[cfg(test)]
+mod outside_tests;
 mod parameters;
 pub mod past;
 mod picture;
+#[cfg(test)]
+#[path = "../tests/lab/provider.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod provider;
 mod reading;
 #[cfg(test)]
 mod router_tests;

@@ -14,17 +14,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::answers::{self, Refusal};
 use crate::assets;
-use crate::auth::{Attempts, Caller};
+use crate::auth::{self, Attempts, Caller};
 use crate::cluster::{Cluster, Problem};
 use crate::describe::{Described, Schemas};
+use crate::door::Door;
 use crate::hub::Hub;
 use crate::limits::Allowances;
+use crate::login;
 use crate::past::{History, JobDetail};
 use crate::scheduler::Scheduler;
 use crate::shares::NodeShares;
 use crate::view::{
-    Change, Elastic, Event, Failure, Health, Image, ImageDetail, Job, Login, Node, NodeDetail, Overview,
-    Rollout, RolloutDetail, Session, Target, UsageReport,
+    Change, Elastic, Event, Failure, Health, Image, ImageDetail, Job, Login, Logins, Node, NodeDetail,
+    Overview, Rollout, RolloutDetail, Session, Target, UsageReport,
 };
 use crate::{job_answers, metrics};
 
@@ -93,6 +95,8 @@ pub const QUESTIONS: &[Question] = &[
         )
         .json(Session::schema)
     },
+    ask(Method::Get, "/api/v1/logins", Access::Everybody, "Which other logins there are")
+        .json(Logins::schema),
     ask(Method::Get, "/api/v1/session", VIEWER, "Who is logged in").json(Session::schema),
     ask(Method::Post, "/api/v1/logout", VIEWER, "End the session"),
     ask(Method::Get, "/api/v1/overview", VIEWER, "The cluster at a glance").json(Overview::schema),
@@ -245,9 +249,10 @@ type Handler<C> = MethodRouter<Arc<App<C>>>;
 /// `None`: the list has a question that nobody answers. The tests ask them all.
 fn handler<C: Cluster>(question: &Question) -> Option<Handler<C>> {
     Some(match question.path {
-        "/api/v1/login" => post(answers::login::<C>),
-        "/api/v1/session" => get(answers::session::<C>),
-        "/api/v1/logout" => post(answers::logout::<C>),
+        "/api/v1/login" => post(login::log_in::<C>),
+        "/api/v1/logins" => get(login::logins),
+        "/api/v1/session" => get(login::session::<C>),
+        "/api/v1/logout" => post(login::log_out::<C>),
         "/api/v1/overview" => get(answers::overview::<C>),
         "/api/v1/nodes" => get(answers::nodes::<C>),
         "/api/v1/nodes/{name}" => get(answers::node::<C>),
@@ -297,6 +302,8 @@ pub fn router<C: Cluster>(app: Arc<App<C>>) -> Router {
         router = router.route(asset.path, answer);
     }
     router
+        .route(auth::OIDC_BEGIN, get(login::to_provider::<C>))
+        .route(auth::OIDC_BACK, get(login::from_provider::<C>))
         .fallback(answers::nothing)
         .method_not_allowed_fallback(answers::wrong_method)
         .layer(from_fn(guard))
@@ -309,7 +316,8 @@ async fn gate<C: Cluster>(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    let caller = Caller::of(app.cluster.as_ref(), request.headers())?.ok_or_else(Refusal::nobody)?;
+    let caller = Caller::of(app.cluster.as_ref(), &Door::of(request.extensions()), request.headers())?
+        .ok_or_else(Refusal::nobody)?;
     if caller.key.role < role {
         return Err(Refusal::role(role));
     }
@@ -330,7 +338,7 @@ async fn page_gate<C: Cluster>(
     request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    match Caller::of(app.cluster.as_ref(), request.headers())? {
+    match Caller::of(app.cluster.as_ref(), &Door::of(request.extensions()), request.headers())? {
         Some(_) => Ok(next.run(request).await),
         None if request.uri().path() == "/" => Ok(Redirect::to("/login").into_response()),
         None => Err(Refusal::nobody()),
@@ -340,16 +348,16 @@ async fn page_gate<C: Cluster>(
 pub static CSRF: HeaderName = HeaderName::from_static("x-kiln-csrf");
 
 /// What every answer has, and no request may lack.
-async fn guard(request: Request, next: Next) -> Response {
-    let is_ours = host(&request).is_some_and(is_loopback);
+async fn guard(door: Door, request: Request, next: Next) -> Response {
+    let is_ours = host(&request).is_some_and(|host| door.is_own(host));
     let mut response = if is_ours {
         next.run(request).await
     } else {
-        // Another site's name that leads here would make its pages ours.
         let words = "this address is not one of this host's own".to_string();
         Refusal(StatusCode::MISDIRECTED_REQUEST, words, None).into_response()
     };
-    for (name, value) in HEADERS {
+    let secure = door.is_secure().then_some((header::STRICT_TRANSPORT_SECURITY, "max-age=31536000"));
+    for (name, value) in HEADERS.into_iter().chain(secure) {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     response
@@ -358,14 +366,6 @@ async fn guard(request: Request, next: Next) -> Response {
 fn host(request: &Request) -> Option<&str> {
     let header = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
     header.or_else(|| request.uri().authority().map(axum::http::uri::Authority::as_str))
-}
-
-fn is_loopback(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) => name,
-        _ => host,
-    };
-    matches!(name, "127.0.0.1" | "localhost" | "[::1]")
 }
 
 const HEADERS: [(HeaderName, &str); 7] = [
@@ -396,16 +396,6 @@ impl From<Problem> for Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_names_of_this_host_are_its_own() {
-        for host in ["127.0.0.1", "127.0.0.1:6830", "localhost:1", "[::1]:6830", "localhost"] {
-            assert!(is_loopback(host), "{host}");
-        }
-        for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil:1", "10.0.0.1:80", ""] {
-            assert!(!is_loopback(host), "{host}");
-        }
-    }
 
     #[test]
     fn every_question_has_an_answer_and_every_change_an_operator() {

@@ -1,41 +1,79 @@
-//! Listening, on this host's loopback address.
+//! Listening: always on this host's loopback address, and to other hosts where the cluster file says so.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use kiln_wire::DashboardSettings;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
-use crate::connections::{Limited, MOST};
+use crate::connections::answer;
+use crate::door::Outside;
 use crate::routes::{App, router};
 
 /// Another program may have the port for a while.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How long whoever is being answered may take when kilnd stops.
-const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Serves until `stop`. A port that cannot be had is told, once, and tried again: kilnd has other work to do.
 pub async fn serve<C: Cluster>(cluster: Arc<C>, port: u16, stop: CancellationToken) {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let app = Arc::new(App::new(cluster.clone(), stop.clone()));
+    let router = router(app.clone());
+    tokio::join!(
+        inside(router.clone(), port, stop.clone()),
+        outside(router, cluster.outside(), stop.clone()),
+        app.hub.watch(cluster, stop.clone()),
+    );
+}
+
+async fn inside(router: Router, port: u16, stop: CancellationToken) {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let Some(listener) = stop.run_until_cancelled(listen(address)).await else { return };
-    let served = axum::serve(Limited::new(listener, MOST), router(app.clone()))
-        .with_graceful_shutdown(stop.clone().cancelled_owned());
-    let ended = async {
-        stop.cancelled().await;
-        tokio::time::sleep(GOODBYE).await;
-    };
-    let served = async {
+    answer(listener, None, router, stop).await;
+}
+
+/// Other settings are another door: those who came through the old one come again.
+async fn outside(
+    router: Router,
+    mut settings: watch::Receiver<Option<DashboardSettings>>,
+    stop: CancellationToken,
+) {
+    loop {
+        let current = settings.borrow_and_update().clone();
+        let until = stop.child_token();
+        let mut serving = std::pin::pin!(door(router.clone(), current, until.clone()));
         tokio::select! {
-            served = served.into_future() => if let Err(error) = served {
-                tracing::error!(%error, "the dashboard has ended");
-            },
-            () = ended => {}
+            () = &mut serving => return,
+            () = changed(&mut settings) => {
+                until.cancel();
+                serving.await;
+            }
+        }
+    }
+}
+
+async fn changed(settings: &mut watch::Receiver<Option<DashboardSettings>>) {
+    if settings.changed().await.is_err() {
+        // Whoever could change them is gone.
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn door(router: Router, settings: Option<DashboardSettings>, until: CancellationToken) {
+    let Some(settings) = settings else { return until.cancelled().await };
+    let outside = match Outside::new(&settings) {
+        Ok(outside) => Arc::new(outside),
+        Err(problem) => {
+            tracing::error!(problem, "the dashboard is not served to other hosts");
+            return until.cancelled().await;
         }
     };
-    tokio::join!(served, app.hub.watch(cluster, stop.clone()));
+    let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, settings.port));
+    let Some(listener) = until.run_until_cancelled(listen(address)).await else { return };
+    answer(listener, Some(outside), router, until).await;
 }
 
 async fn listen(address: SocketAddr) -> TcpListener {

@@ -514,6 +514,14 @@ described! {
 }
 
 described! {
+    /// Logins besides tokens and `kiln dashboard`.
+    pub struct Logins {
+        /// The host of the site's OpenID Connect provider: `/login/oidc` leads a browser there.
+        pub provider: Option<String>,
+    }
+}
+
+described! {
     /// Why something was not done.
     pub struct Failure {
         pub error: String,

@@ -11,6 +11,8 @@ use crate::format::{Format, Version};
 
 /// Where kilnd listens, on control's loopback address.
 pub const PORT: u16 = 6830;
+/// Where it listens to other hosts, with TLS, if the cluster file says so.
+pub const TLS_PORT: u16 = 6831;
 
 /// What somebody may do there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

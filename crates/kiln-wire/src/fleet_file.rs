@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cloud_access::CloudAccess;
+use crate::dashboard_settings::DashboardSettings;
 use crate::format::{Format, ReadError, Version};
 use crate::notify::NotifySettings;
 use crate::secret_text::SecretText;
@@ -43,6 +44,9 @@ pub struct FleetFile {
     /// Without it nobody is told of anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<NotifySettings>,
+    /// Without it the dashboard is on the loopback address alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dashboard: Option<DashboardSettings>,
     pub nodes: BTreeMap<String, FleetNode>,
     /// Nodes that report on their services every minute.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

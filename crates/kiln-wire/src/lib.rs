@@ -12,6 +12,7 @@ pub mod certificate;
 pub mod checkup;
 mod cloud_access;
 pub mod dashboard;
+mod dashboard_settings;
 pub mod directory;
 mod event;
 mod fleet_file;
@@ -35,6 +36,7 @@ mod secret_text;
 pub use backup::{BackupList, BackupManifest, BackupSettings};
 pub use bundle::{Bundle, Resource};
 pub use cloud_access::{CloudAccess, CloudAccessError};
+pub use dashboard_settings::{DashboardSettings, OidcSettings, Proxy};
 pub use event::{Event, EventList};
 pub use fleet_file::{
     Attachment, ElasticGroup, FleetFile, FleetFileError, FleetMonitoring, FleetNode, InstanceDefaults,

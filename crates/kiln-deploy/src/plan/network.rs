@@ -7,6 +7,7 @@ use kiln_cloud::{InstanceStatus, NetworkPart, Peers, Rule};
 use kiln_site::services::{self, OpenTo};
 use kiln_site::{Purpose, volume_name};
 use kiln_spec::Spec;
+use kiln_wire::dashboard::TLS_PORT;
 use kiln_wire::labels;
 
 use super::action::{Action, PlannedRule};
@@ -97,8 +98,8 @@ pub fn security_groups(spec: &Spec, observed: &Observed) -> Vec<Action> {
 
 /// What lets others in than the file says now. Rules for other ports are not Kiln's.
 fn closed(login: bool, there: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
-    let public = services::ports(OpenTo::Everyone);
-    let is_own = |rule: &&Rule| rule.tcp_port.is_some_and(|port| login && public.contains(&port));
+    let own = if login { services::ports(OpenTo::Everyone) } else { vec![TLS_PORT] };
+    let is_own = |rule: &&Rule| rule.tcp_port.is_some_and(|port| own.contains(&port));
     there.iter().filter(is_own).filter(|rule| !wanted.contains(rule)).cloned().collect()
 }
 
@@ -114,7 +115,7 @@ pub fn rules(spec: &Spec, login: bool, subnet: Ref<Ipv4Net>) -> Vec<PlannedRule>
     } else {
         let members = PlannedRule { from: Ref::Known(Peers::Members), tcp_port: None };
         let own = std::iter::once(members).chain(open(OpenTo::Network, subnet.map(Peers::from)));
-        own.chain(slurmdbd(spec)).collect()
+        own.chain(slurmdbd(spec)).chain(dashboard(spec)).collect()
     }
 }
 
@@ -126,6 +127,12 @@ fn slurmdbd(spec: &Spec) -> impl Iterator<Item = PlannedRule> {
         from: Ref::Known(Peers::Net(address.into())),
         tcp_port: Some(kiln_site::SLURMCTLD_PORT),
     })
+}
+
+/// Whoever the file lets look at the dashboard from elsewhere.
+fn dashboard(spec: &Spec) -> impl Iterator<Item = PlannedRule> {
+    let from = spec.dashboard.iter().flat_map(|dashboard| &dashboard.from);
+    from.map(|net| PlannedRule { from: Ref::Known((*net).into()), tcp_port: Some(TLS_PORT) })
 }
 
 pub fn security_group_id(observed: &Observed, name: String) -> Ref<String> {

@@ -29,13 +29,17 @@ impl fmt::Display for Action {
                 let purpose = match login {
                     true => format!("SSH from {}", from(rules.iter().filter_map(|r| r.from.clone().known()))),
                     false => {
-                        let slurmdbd = rules.iter().filter(|r| r.tcp_port == Some(kiln_site::SLURMCTLD_PORT));
-                        let others: Vec<_> = slurmdbd.filter_map(|r| r.from.clone().known()).collect();
-                        let others = match others.as_slice() {
-                            [] => String::new(),
-                            _ => format!(", slurmdbd from {}", from(others.into_iter())),
+                        let others = |what: &str, port: u16| {
+                            let rules = rules.iter().filter(|r| r.tcp_port == Some(port));
+                            let others: Vec<_> = rules.filter_map(|r| r.from.clone().known()).collect();
+                            match others.as_slice() {
+                                [] => String::new(),
+                                _ => format!(", {what} from {}", from(others.into_iter())),
+                            }
                         };
-                        format!("the cluster's own nodes, SSH from its network{others}")
+                        let slurmdbd = others("slurmdbd", kiln_site::SLURMCTLD_PORT);
+                        let dashboard = others("the dashboard", kiln_wire::dashboard::TLS_PORT);
+                        format!("the cluster's own nodes, SSH from its network{slurmdbd}{dashboard}")
                     }
                 };
                 match (unfinished, closed.as_slice()) {
@@ -43,7 +47,8 @@ impl fmt::Display for Action {
                     (true, []) => write!(f, "~ security group {name}: add its missing rules ({purpose})"),
                     (true, closed) => {
                         let before = from(closed.iter().map(|rule| rule.from));
-                        write!(f, "~ security group {name}: {purpose}, no longer from {before}")
+                        let what = if *login { "" } else { "the dashboard " };
+                        write!(f, "~ security group {name}: {purpose}, {what}no longer from {before}")
                     }
                 }
             }

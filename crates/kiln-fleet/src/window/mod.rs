@@ -5,6 +5,7 @@ mod elastic;
 mod figures;
 mod images;
 mod node_reports;
+mod outside;
 mod recent;
 mod slurm_pages;
 mod usage_report;
@@ -21,6 +22,7 @@ use kiln_web::view::{
     Elastic, Event, Finding, Health, ImageDetail, Node, RolloutDetail, Severity, UsageReport,
 };
 use kiln_web::{Cluster, EventQuery, Figures, Look, Order, Problem, Records};
+use kiln_wire::DashboardSettings;
 use kiln_wire::health::{FleetHealth, NodeDossier, NodeHealth};
 use kiln_wire::rollout::{RolloutId, RolloutReport};
 use tokio::sync::watch;
@@ -35,6 +37,7 @@ use crate::usage::Usage;
 
 pub use admission::{add_token, login, remove_token, tokens};
 pub use node_reports::NodeReports;
+pub use outside::outside;
 pub use slurm_pages::SlurmPages;
 pub use usage_report::count_queue;
 
@@ -54,6 +57,8 @@ pub struct Window {
     pub past: Mutex<HashMap<RolloutId, Arc<RolloutReport>>>,
     pub usage: Arc<Usage>,
     pub pages: SlurmPages,
+    /// How others on the network may look.
+    pub outside: watch::Receiver<Option<DashboardSettings>>,
 }
 
 impl From<Error> for Problem {
@@ -180,6 +185,10 @@ fn event((id, event): (i64, kiln_wire::Event)) -> Event {
 impl Cluster for Window {
     fn name(&self) -> String {
         self.fleet.borrow().as_ref().map(|fleet| fleet.file.cluster.clone()).unwrap_or_default()
+    }
+
+    fn outside(&self) -> watch::Receiver<Option<DashboardSettings>> {
+        self.outside.clone()
     }
 
     async fn look(&self) -> std::result::Result<Look, Problem> {

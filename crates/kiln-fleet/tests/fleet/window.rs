@@ -25,6 +25,7 @@ fn window(lab: &Lab) -> Window {
         past: Mutex::default(),
         usage: Arc::default(),
         pages: SlurmPages::default(),
+        outside: watch::channel(None).1,
     }
 }
 

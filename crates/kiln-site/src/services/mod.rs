@@ -9,6 +9,7 @@ mod backup;
 mod base;
 mod certificates;
 mod checkup;
+pub mod dashboard;
 pub mod directory;
 mod health_check;
 mod hooks;
@@ -24,7 +25,7 @@ mod munge;
 mod nfs_client;
 mod nfs_server;
 pub mod rest;
-mod settings;
+pub(crate) mod settings;
 mod site_files;
 mod slurm;
 pub mod slurm_accounts;
@@ -93,7 +94,9 @@ const CONTROL: &[&Service] = &[
     &slurmctld::SLURMCTLD,
     &slurm_accounts::TRACKED_RESOURCES,
     &rest::REST,
+    &dashboard::DASHBOARD_AUTHORITY,
     &kilnd::KILND,
+    &dashboard::DASHBOARD,
     &checkup::CHECKUP,
     &backup::BACKUP,
     &monitoring::NODE_EXPORTER,

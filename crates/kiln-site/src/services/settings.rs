@@ -12,7 +12,7 @@ const SYSCTL: &str = "/etc/sysctl.d/90-kiln.conf";
 
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     let spec = context.spec;
-    [names(spec), proxy(spec), sysctl(spec)].concat()
+    [names(spec), proxy_of_shells(spec), sysctl(spec)].concat()
 }
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -50,12 +50,17 @@ fn names(spec: &Spec) -> Vec<Resource> {
     ]
 }
 
-fn proxy(spec: &Spec) -> Vec<Resource> {
-    let Some(proxy) = &spec.system.proxy else { return Vec::new() };
+/// The address of the proxy, and what is reached without it.
+pub fn proxy(spec: &Spec) -> Option<(String, String)> {
+    let proxy = spec.system.proxy.as_ref()?;
     let domain = format!(".{}", spec.domain);
     let own = ["localhost", "127.0.0.1", &spec.control.node, &domain];
     let except = own.into_iter().chain(proxy.except.iter().map(String::as_str)).collect::<Vec<_>>().join(",");
-    let url = &proxy.url;
+    Some((proxy.url.clone(), except))
+}
+
+fn proxy_of_shells(spec: &Spec) -> Vec<Resource> {
+    let Some((url, except)) = proxy(spec) else { return Vec::new() };
     let text = format!(
         "# Written by Kiln.\nexport http_proxy='{url}' https_proxy='{url}' no_proxy='{except}'\n\
          export HTTP_PROXY='{url}' HTTPS_PROXY='{url}' NO_PROXY='{except}'\n"

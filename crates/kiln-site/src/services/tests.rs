@@ -253,6 +253,28 @@ fn every_node_is_asked_whether_it_reaches_the_directory() {
 }
 
 #[test]
+fn a_certificate_is_made_for_the_dashboard_where_the_site_has_none() {
+    let file = |more: &str| {
+        let text = format!(
+            "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a1\"\n{more}"
+        );
+        let files = |_: &str| Ok(b"-----BEGIN CERTIFICATE-----\n".to_vec());
+        kiln_spec::parse_with_files(&text, "f", &files).unwrap_or_else(|e| panic!("{e}")).0
+    };
+    let made = |spec: &Spec| secrets_of(spec).iter().any(|secret| secret.name == "dashboard-certificate");
+    let asked = |spec: &Spec| {
+        let checks = checks(spec, Role::Control, debian());
+        let check = checks.into_iter().find(|check| check.service == "dashboard");
+        check.map(|check| check.questions[0].command.join(" "))
+    };
+    let (none, own) = (file(""), file("[dashboard]\nfrom = [\"192.0.2.0/24\"]\n"));
+    assert!(!made(&none) && made(&own) && asked(&none).is_none());
+    assert!(asked(&own).unwrap().contains("-verify_return_error"));
+    let site = "[dashboard]\nfrom = [\"192.0.2.0/24\"]\ncertificate = \"c.pem\"\nkey = \"file:k\"\n";
+    assert!(!made(&file(site)) && !asked(&file(site)).unwrap().contains("-verify_return_error"));
+}
+
+#[test]
 fn only_ssh_is_open_to_others() {
     assert_eq!(ports(OpenTo::Everyone), [22]);
     assert_eq!(ports(OpenTo::Network), [22]);

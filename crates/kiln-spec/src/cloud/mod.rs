@@ -16,6 +16,7 @@ pub use local::LocalSpec;
 pub use oci::OciSpec;
 pub use openstack::{OpenStackSpec, RootDiskSpec};
 
+pub(crate) use networks::ipv4_net;
 pub(crate) use written::CloudTable;
 
 use crate::diagnostic::Findings;

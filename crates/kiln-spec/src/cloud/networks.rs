@@ -25,7 +25,7 @@ pub(super) fn ssh_from(list: &List<Text>, findings: &mut Findings<'_>) -> Vec<Ip
     list.value.iter().filter_map(|text| ipv4_net(text, findings)).collect()
 }
 
-fn ipv4_net(text: &Text, findings: &mut Findings<'_>) -> Option<Ipv4Net> {
+pub(crate) fn ipv4_net(text: &Text, findings: &mut Findings<'_>) -> Option<Ipv4Net> {
     let parsed = text.value.parse::<Ipv4Net>().ok();
     if let Some(net) = parsed.filter(|net| net.addr() == net.network()) {
         return Some(net);

@@ -2,6 +2,7 @@
 //! hostlist is expanded. Nothing behind this type needs to ask whether the file was right.
 
 mod accounts;
+mod dashboard;
 mod directory;
 mod health;
 mod images;
@@ -25,6 +26,7 @@ use serde::Serialize;
 use crate::CloudSpec;
 
 pub use accounts::*;
+pub use dashboard::*;
 pub use directory::*;
 pub use health::*;
 pub use images::*;
@@ -81,6 +83,8 @@ pub struct Spec {
     pub health: Health,
     /// `/home` first, if it is one of them.
     pub mounts: Vec<SiteMount>,
+    /// `None`: the dashboard is reached over SSH alone.
+    pub dashboard: Option<Dashboard>,
     /// `None`: nobody is told of anything.
     pub notify: Option<Notify>,
     pub reconcile: Reconcile,

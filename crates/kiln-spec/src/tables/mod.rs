@@ -7,6 +7,7 @@ pub(crate) mod backup;
 pub(crate) mod cluster;
 pub(crate) mod compute;
 mod control;
+pub(crate) mod dashboard;
 pub(crate) mod directory;
 pub(crate) mod gpus;
 pub(crate) mod health;
@@ -39,6 +40,7 @@ pub(crate) use backup::BackupTable;
 pub(crate) use cluster::ClusterTable;
 pub(crate) use compute::{ComputeOverrideTable, ComputeTable, ElasticTable, MergedGroup};
 pub(crate) use control::ControlTable;
+pub(crate) use dashboard::DashboardTable;
 pub(crate) use directory::DirectoryTable;
 pub(crate) use gpus::GpusTable;
 pub(crate) use health::HealthTable;
@@ -115,6 +117,8 @@ table! {
         "user_group" => user_group: Named<UserGroupTable>;
         /// What the site adds to the nodes of a role.
         "role" => role: RolesTable;
+        /// Who may look at the dashboard over the network, and the site's own logins.
+        "dashboard" => dashboard: DashboardTable, otherwise "it is reached over SSH alone";
         /// Whom kilnd tells when something matters, and how.
         "notify" => notify: NotifyTable, otherwise "nobody is told";
         /// How often and how soon kilnd corrects differences between Slurm and the cloud.

@@ -15,8 +15,9 @@ use crate::diagnostic::Findings;
 use crate::merge::Merged;
 use crate::parse::Files;
 use crate::tables::{
-    accounting, backup, cluster, directory, gpus, health, image, monitoring, mount, notify, partition, pulp,
-    rebuild, reconcile, role, slurm, software, source, system, time, user, user_group, volumes,
+    accounting, backup, cluster, dashboard, directory, gpus, health, image, monitoring, mount, notify,
+    partition, pulp, rebuild, reconcile, role, slurm, software, source, system, time, user, user_group,
+    volumes,
 };
 use crate::{ControlSpec, Spec, System, Volumes};
 
@@ -64,6 +65,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
     let users = user::validate(&merged.users, findings);
     let user_groups = user_group::validate(&merged.user_groups, &merged.users, findings);
     let directory = directory::validate(merged.directory.as_ref(), merged.domain.as_ref(), files, findings);
+    let dashboard = dashboard::validate(merged.dashboard.as_ref(), files, findings);
     let notify = notify::validate(merged.notify.as_ref(), merged.domain.as_ref(), findings);
     let reconcile = reconcile::validate(&merged.reconcile, findings);
     let health = health::validate(&merged.health, findings);
@@ -116,6 +118,7 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
         concurrency,
         health,
         mounts,
+        dashboard,
         notify,
         reconcile,
         system,

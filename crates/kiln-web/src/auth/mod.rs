@@ -1,10 +1,11 @@
 //! Who may look, and who may change something.
 //!
 //! Three kinds of keys, of which only hashes are kept: a token, for programs; the word of a one-time login, which `kiln dashboard`
-//! gives a browser; and the session that a login begins. All of them end.
+//! gives a browser; and the session that a login begins. All of them end. [`oidc`] lets in whom a provider of the site knows.
 
 mod attempts;
 mod caller;
+mod oidc;
 mod secret;
 
 use std::time::Duration;
@@ -13,7 +14,8 @@ use jiff::Timestamp;
 use kiln_wire::dashboard::Role;
 
 pub use attempts::Attempts;
-pub use caller::{Caller, cookie_name, end_cookie, session_cookie, session_secret};
+pub use caller::{Caller, cookie, cookie_name, end_cookie, session_cookie, session_secret};
+pub use oidc::{BACK as OIDC_BACK, BEGIN as OIDC_BEGIN, Back, Fault, Oidc, Person};
 pub use secret::{csrf, hash, mint};
 
 /// How long a one-time login may wait for its browser.

@@ -25,12 +25,22 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Browser {
     pub fn start() -> Browser {
+        Browser::start_with("")
+    }
+
+    /// One that believes a server with this key, by the digest of its public part, and no other that nobody has signed for.
+    #[allow(dead_code, reason = "not every test has a server with TLS")]
+    pub fn trusting(key: &str) -> Browser {
+        Browser::start_with(&format!("--ignore-certificate-errors-spki-list={key}"))
+    }
+
+    fn start_with(more: &str) -> Browser {
         let profile = tempfile::tempdir().expect("a profile");
         let flags = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --hide-scrollbars \
                      --disable-background-networking --disable-component-update --remote-debugging-pipe";
         // It reads orders from descriptor 3 and answers on 4, each message ended by a zero byte.
         let line = format!(
-            "exec chromium {flags} --user-data-dir=\"$0\" about:blank 3<&0 4>&1 </dev/null >/dev/null"
+            "exec chromium {flags} {more} --user-data-dir=\"$0\" about:blank 3<&0 4>&1 </dev/null >/dev/null"
         );
         let mut chromium = Command::new("sh")
             .args(["-c", &line])

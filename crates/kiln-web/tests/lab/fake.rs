@@ -22,10 +22,11 @@ use kiln_web::{
     Cluster, EventQuery, Figures, Look, Order, Problem, Records, finding, node_kind, rollout, rollout_nodes,
     waiting_job,
 };
-use kiln_wire::Version;
 use kiln_wire::dashboard::Role;
 use kiln_wire::health::{Console, FindingReport, NodeDossier, NodeHealth};
 use kiln_wire::rollout::{NodeStep, Options, Rollout, RolloutNode, RolloutReport, RolloutState};
+use kiln_wire::{DashboardSettings, Version};
+use tokio::sync::watch;
 
 pub struct Fake {
     nodes: usize,
@@ -39,6 +40,8 @@ pub struct Fake {
     no_accounting: AtomicBool,
     /// A service of control that does not run.
     broken: Mutex<Option<&'static str>>,
+    /// How others on the network may look at it.
+    pub outside: watch::Sender<Option<DashboardSettings>>,
 }
 
 /// Slurm's states, by what remains of the node's number.
@@ -93,6 +96,7 @@ impl Fake {
             rollout: Mutex::new(rollout),
             no_accounting: AtomicBool::new(false),
             broken: Mutex::new(Some("slurmctld")),
+            outside: watch::channel(None).0,
         };
         fake.put("", "rollout 7", &format!("{} nodes", nodes.min(40)), "started");
         fake.put(&name(0), "reboot", "asked by Slurm", "rebuilt to compute-2026-11-01");
@@ -357,6 +361,10 @@ fn queue(nodes: usize, at: Timestamp) -> Vec<QueuedJob> {
 impl Cluster for Fake {
     fn name(&self) -> String {
         "demo".into()
+    }
+
+    fn outside(&self) -> watch::Receiver<Option<DashboardSettings>> {
+        self.outside.subscribe()
     }
 
     async fn look(&self) -> Result<Look, Problem> {

@@ -4,9 +4,15 @@
 
 #[path = "../lab/browser.rs"]
 mod browser;
+mod elsewhere;
 #[path = "../lab/fake.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod fake;
+#[path = "../lab/outside.rs"]
+mod outside;
+#[path = "../lab/provider.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod provider;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

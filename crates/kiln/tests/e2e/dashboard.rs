@@ -1,8 +1,9 @@
 //! The dashboard, in a real browser, over the way that `kiln dashboard` opens.
 
 use std::io::{BufRead as _, BufReader};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -183,6 +184,68 @@ fn others(lab: &mut Lab, browser: &mut Browser, rollout: &Value) {
     assert_eq!(lab.json(&["dashboard", "token", "list"])[0]["name"], "scraper");
     lab.kiln(&["dashboard", "token", "remove", "scraper"]);
     assert_eq!(status(browser, "/metrics", with("GET")), 401);
+}
+
+/// With the cluster's own certificate, from where the file says and nowhere else, and no longer when the file says so no more.
+pub fn over_the_network(lab: &mut Lab) {
+    let before = lab.read_file();
+    let control = lab.host("control")["address"].as_str().expect("an address").to_string();
+    let address: SocketAddr = format!("{control}:6831").parse().expect("an address");
+    assert!(TcpStream::connect(address).is_err(), "nobody has asked for it");
+    // How this host is seen from there.
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    socket.connect(address).expect("a way");
+    let own = socket.local_addr().expect("an address").ip();
+    lab.write_file(&format!("{before}\n[dashboard]\nfrom = [\"{own}/32\"]\n"));
+    lab.kiln(&["configure"]);
+    wait("kilnd listens", || TcpStream::connect(address).is_ok());
+    let certificate = lab.path("dashboard.crt");
+    std::fs::write(&certificate, lab.on("control", &["cat", "/etc/kiln/dashboard.crt"])).expect("a file");
+
+    let trusted = ["--cacert", certificate.to_str().expect("a path")];
+    let page = curl(&control, &trusted, "https://control:6831/login").expect("an answer");
+    assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("Log in"), "{page}");
+    assert!(page.to_lowercase().contains("strict-transport-security: max-age="), "{page}");
+    for (path, status) in
+        [("/", "303"), ("/api/v1/overview", "401"), ("/assets/app.js", "401"), ("/metrics", "401")]
+    {
+        let answer = curl(&control, &trusted, &format!("https://control:6831{path}")).expect("an answer");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {answer}");
+    }
+    let token = lab.kiln(&["dashboard", "token", "add", "scraper", "--for", "1h"]);
+    let header = format!("Authorization: Bearer {}", token.trim());
+    let with_token = [&trusted[..], &["--header", &header]].concat();
+    let session = curl(&control, &with_token, "https://control:6831/api/v1/session").expect("an answer");
+    assert!(session.contains("\"scraper\""), "{session}");
+    lab.kiln(&["dashboard", "token", "remove", "scraper"]);
+
+    let refused = curl(&control, &[], "https://control:6831/login").expect_err("another's certificate");
+    assert!(refused.contains("certificate"), "{refused}");
+    curl(&control, &[], "http://control:6831/login").expect_err("without TLS");
+    // Nodes of the cluster are not among those who may.
+    let other = lab.try_on("login-0", &["timeout 60 openssl s_client -connect control:6831 </dev/null"]);
+    assert!(!other.status.success(), "{}", String::from_utf8_lossy(&other.stdout));
+    for node in lab.json(&["status"])["nodes"].as_array().expect("nodes") {
+        assert_eq!(node["verdict"], "ok", "{node}");
+    }
+
+    lab.write_file(&before);
+    lab.kiln(&["configure"]);
+    wait("kilnd listens no longer", || TcpStream::connect(address).is_err());
+    assert!(!lab.try_on("control", &["test -e /etc/kiln/dashboard.crt"]).status.success());
+}
+
+/// The answer with its head, or what curl says.
+fn curl(control: &str, options: &[&str], address: &str) -> Result<String, String> {
+    let output = Command::new("curl")
+        .args(["--silent", "--show-error", "--include", "--max-time", "120"])
+        .args(["--resolve", &format!("control:6831:{control}")])
+        .args(options)
+        .arg(address)
+        .output()
+        .expect("curl runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
 /// `kiln dashboard`, and the address that it printed.

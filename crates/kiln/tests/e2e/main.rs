@@ -102,6 +102,7 @@ const ROLLOUT: &[Scenario] = &[
     ("nodes are drained instead", steering::drained),
     ("one at a time, paused, resumed, aborted", steering::paused_and_aborted),
     ("a rollout is steered in a browser", dashboard::in_a_browser),
+    ("the dashboard is looked at over the network", dashboard::over_the_network),
     ("a node without its bundle does not join", steering::bundle_missing),
     ("jobs are submitted as a user who may", steering::as_a_user),
 ];

@@ -38,6 +38,36 @@ fn addresses_are_kept_for_nodes_that_come_and_go() {
 }
 
 #[test]
+fn the_dashboard_is_opened_to_whom_the_file_names_and_closed_again() {
+    let file = |dashboard: &str| spec(&format!("{OPENSTACK}{dashboard}"));
+    let groups = |spec: &Spec, observed: &Observed| {
+        let plan = plan(spec, observed, &built("old")).unwrap();
+        lines(&plan).into_iter().filter(|line| line.contains("security group")).collect::<Vec<_>>()
+    };
+    let shut = file("");
+    let one = file("[dashboard]\nfrom = [\"192.0.2.0/24\"]\n");
+    let other = file("[dashboard]\nfrom = [\"198.51.100.7/32\"]\n");
+    assert_eq!(groups(&one, &whole(&one)), Vec::<String>::new());
+    let own = "the cluster's own nodes, SSH from its network";
+    assert_eq!(
+        groups(&one, &whole(&shut)),
+        [format!(
+            "~ security group demo-cluster: add its missing rules ({own}, the dashboard from 192.0.2.0/24)"
+        )]
+    );
+    assert_eq!(
+        groups(&other, &whole(&one)),
+        [format!(
+            "~ security group demo-cluster: {own}, the dashboard from 198.51.100.7/32, the dashboard no longer from 192.0.2.0/24"
+        )]
+    );
+    assert_eq!(
+        groups(&shut, &whole(&one)),
+        [format!("~ security group demo-cluster: {own}, the dashboard no longer from 192.0.2.0/24")]
+    );
+}
+
+#[test]
 fn ssh_is_opened_to_whom_the_file_names_and_closed_to_others() {
     let file = |ssh_from: &str| {
         let login = "[login.login]\nnodes = \"login-0\"\n";
