@@ -16,6 +16,7 @@ pub const DASHBOARD: Service = Service {
     asked_for: Some(|spec| spec.dashboard.is_some()),
     ports: &[Port { tcp: TLS_PORT, open_to: OpenTo::Cluster }],
     resources: |context| vec![Resource::File(file(CERTIFICATE_FILE, shown(context)))],
+    certificates: &[("the dashboard", CERTIFICATE_FILE)],
     health,
     ..Service::EMPTY
 };
