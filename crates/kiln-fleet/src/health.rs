@@ -116,6 +116,7 @@ fn node_health(o: &NodeObservation, finding: Option<FindingReport>) -> NodeHealt
         reason: o.slurm.as_ref().and_then(|n| n.reason.clone()),
         reason_by: o.slurm.as_ref().and_then(|n| n.reason_by.clone()),
         booted: o.slurm.as_ref().and_then(|n| n.booted),
+        slurmd_started: o.slurm.as_ref().and_then(|n| n.slurmd_started),
         carries_jobs: o.carries_jobs(),
         in_order: state.is_some_and(State::in_service) || off,
         instances: o.instances.iter().map(instance_report).collect(),

@@ -34,6 +34,7 @@ fn node(name: &str, kind: NodeKind) -> Node {
         reason: (kind == NodeKind::Drained).then(|| "bad fan".into()),
         reason_by: None,
         booted: None,
+        slurmd_started: None,
         address: None,
         image: Some("base".into()),
         instance: None,

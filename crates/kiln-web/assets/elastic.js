@@ -82,17 +82,21 @@ function line(group, requests) {
   return figure(`${group.name}: ${plural(there, 'node')} now, between ${least} and ${most} in the last day`, points, 'nodes');
 }
 
-// In Kiln, at the cloud, booting: as a bar with the same in words.
+// In the queue, in Kiln, at the cloud, from its boot until slurmd ran: as a bar with the same in words.
 function parts(row) {
   const time = (text) => (text ? Date.parse(text) / 1000 : null);
   const [asked, began, finished] = [time(row.received), time(row.began), time(row.finished)];
-  const booted = time(state.nodes.get(row.node)?.booted);
+  const node = state.nodes.get(row.node);
   // A later boot is not of this start.
-  const boot = finished && booted && booted > asked && booted - asked < 3600 ? Math.max(0, booted - finished) : null;
+  const recent = (at) => (finished && at && at > asked && at - asked < 3600 ? at : null);
+  const [booted, joined] = [recent(time(node?.booted)), recent(time(node?.slurmd_started))];
+  // The cloud's answer may come before the machine runs.
+  const running = finished && Math.max(finished, booted ?? 0);
   const steps = [
+    ['slurm', 'in the queue', submitted(row, asked)],
     ['queue', 'in Kiln', began ? began - asked : null],
-    ['cloud', 'at the cloud', began && finished ? finished - began : null],
-    ['boot', 'booting', boot],
+    ['cloud', 'at the cloud', began && running ? running - began : null],
+    ['boot', 'to boot and be configured', joined && running ? Math.max(0, joined - running) : null],
   ].filter(([, , seconds]) => seconds !== null);
   if (!steps.length) return 'not begun';
   const total = Math.max(1, steps.reduce((sum, [, , seconds]) => sum + seconds, 0));
@@ -103,4 +107,11 @@ function parts(row) {
   }));
   return h('span', { class: 'progress' }, bar,
     h('span', { class: 'quiet' }, steps.map(([, name, seconds]) => `${span(seconds)} ${name}`).join(', ')));
+}
+
+// How long the first of its jobs had waited, as far as it is still in the queue.
+function submitted(row, asked) {
+  const times = (row.jobs ?? '').split(',').map((id) => Date.parse(state.jobs.get(id)?.submitted ?? '') / 1000)
+    .filter((at) => at <= asked);
+  return times.length ? asked - Math.min(...times) : null;
 }

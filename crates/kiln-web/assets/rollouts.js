@@ -4,7 +4,7 @@ import { h, keyed, setChildren, setText } from './dom.js';
 import { change, state } from './live.js';
 import { rolloutPackages } from './rollout_packages.js';
 import { table } from './table.js';
-import { ago, clock, plural } from './words.js';
+import { ago, clock, plural, span } from './words.js';
 
 const STEPS = ['pending', 'submitted', 'draining', 'rebuilding', 'booting', 'checking', 'done'];
 
@@ -52,7 +52,8 @@ export function rollout(id) {
   const buttons = h('div', { class: 'buttons' });
   const answer = h('p', { role: 'status' });
   const list = table(`Nodes of rollout ${id}`, [
-    { name: 'Node', cell: (node) => h('a', { href: `#/nodes/${encodeURIComponent(node.node)}` }, node.node) },
+    { name: 'Node', cell: (node) => [h('a', { href: `#/nodes/${encodeURIComponent(node.node)}` }, node.node),
+      node.position < (state.rollouts.get(id)?.canary ?? 0) ? h('span', { class: 'quiet' }, ' goes first') : ''] },
     { name: 'Step', cell: (node) => [steps(node.step), ` ${node.text}`] },
     { name: 'For', cell: (node) => ago(node.since) },
     { name: 'From', cell: (node) => node.previous ?? '' },
@@ -82,7 +83,7 @@ export function rollout(id) {
     ].filter(Boolean).join(', ');
     setChildren(head, [h('p', { class: 'quiet' }, h('a', { href: '#/rollouts' }, 'Rollouts')),
       h('h1', {}, `Rollout ${id} `, h('span', { class: `tag r-${current.state}` }, stateWord(current))),
-      h('p', {}, current.message), bar(current),
+      h('p', {}, current.message), bar(current), h('p', { class: 'quiet' }, estimate(current)),
       h('p', { class: 'quiet' }, `Started ${clock(current.created)}${current.finished ? `, over ${clock(current.finished)}` : ''}. ${limits}`)]);
     const may = state.session.role === 'operator';
     const orders = ORDERS.filter((order) => may && order.when(current));
@@ -94,6 +95,17 @@ export function rollout(id) {
     packages.show(nodes);
   };
   return { title: `Rollout ${id}`, element: page, show };
+}
+
+// When it is over, if it goes on as it went until the last node was done.
+function estimate(rollout) {
+  const left = rollout.pending + rollout.in_flight;
+  const ends = [...state.rolloutNodes.values()].filter((node) => node.rollout === rollout.id && node.step === 'done')
+    .map((node) => Date.parse(node.since));
+  if (rollout.state !== 'running' || !left || !ends.length) return '';
+  const last = Math.max(...ends);
+  const end = Math.max(Date.now(), last + ((last - Date.parse(rollout.created)) / ends.length) * left);
+  return `At this pace it is over at ${clock(end)}, in ${span((end - Date.now()) / 1000)}.`;
 }
 
 // The step as a row of marks; the word stands beside it.

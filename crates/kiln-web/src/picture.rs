@@ -148,6 +148,7 @@ mod tests {
             reason: None,
             reason_by: None,
             booted: None,
+            slurmd_started: None,
             address: None,
             image: None,
             instance: None,

@@ -80,6 +80,7 @@ described! {
         pub reason: Option<String>,
         pub reason_by: Option<String>,
         pub booted: Option<Timestamp>,
+        pub slurmd_started: Option<Timestamp>,
         pub address: Option<String>,
         pub image: Option<String>,
         /// The cloud's word for its instance; `null`: there is none.

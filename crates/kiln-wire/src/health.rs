@@ -53,6 +53,7 @@ pub struct NodeHealth {
     pub reason: Option<String>,
     pub reason_by: Option<String>,
     pub booted: Option<Timestamp>,
+    pub slurmd_started: Option<Timestamp>,
     pub carries_jobs: bool,
     /// In service, or off because it is not needed.
     pub in_order: bool,
@@ -237,6 +238,7 @@ mod tests {
                 reason: None,
                 reason_by: None,
                 booted: Some(AT),
+                slurmd_started: Some(AT),
                 carries_jobs: false,
                 in_order: true,
                 instances: Vec::new(),

@@ -144,6 +144,7 @@ fn node(o: &NodeObservation, health: &NodeHealth) -> Node {
         reason: health.reason.clone(),
         reason_by: health.reason_by.clone(),
         booted: health.booted,
+        slurmd_started: health.slurmd_started,
         address: instance.and_then(|i| i.address.clone()),
         image: instance.and_then(|i| i.image.clone()),
         instance: instance.map(|i| i.status.clone()),

@@ -66,6 +66,8 @@ pub struct Node {
     pub reason_at: Option<Timestamp>,
     /// By slurmctld's clock, from the uptime that the node reported at its registration.
     pub booted: Option<Timestamp>,
+    /// By the node's own clock, at its registration.
+    pub slurmd_started: Option<Timestamp>,
     /// Where Slurm reaches it: an address, or a name.
     pub address: Option<String>,
     /// CPUs that jobs have.
@@ -208,6 +210,7 @@ pub fn parse_node(line: &str) -> Option<Node> {
         reason_at: given.and_then(|(_, at)| moment(at.split(']').next().unwrap_or_default())),
         reason: reason.map(|(words, _)| words.trim().to_string()),
         booted: field(line, "BootTime").and_then(moment),
+        slurmd_started: field(line, "SlurmdStartTime").and_then(moment),
         address: field(line, "NodeAddr").map(String::from),
         allocated: number(line, "CPUAlloc").unwrap_or(0),
         cores: cores(line),
@@ -264,10 +267,12 @@ mod tests {
         let nodes = parse_nodes(
             "NodeName=a Arch=x86_64 CoresPerSocket=4 CPUAlloc=2 Sockets=1 ThreadsPerCore=2 NodeAddr=10.0.0.1 State=MIXED BootTime=2026-01-02T03:04:05 \
              SlurmdStartTime=None Gres=gpu:a100:2(S:0-1) Partitions=x,y Extra=kiln-bundle:0123\n\
-             NodeName=b State=DOWN*+DRAIN BootTime=None Reason=Not responding, truly [slurm@2026-01-01T00:00:00]\n\n",
+             NodeName=b State=DOWN*+DRAIN BootTime=None SlurmdStartTime=2026-01-02T03:04:09 Reason=Not responding, truly [slurm@2026-01-01T00:00:00]\n\n",
         );
         let (a, b) = (&nodes["a"], &nodes["b"]);
         assert_eq!(a.booted, Some("2026-01-02T03:04:05Z".parse().unwrap()));
+        let started = Some("2026-01-02T03:04:09Z".parse().unwrap());
+        assert_eq!((a.slurmd_started, b.slurmd_started), (None, started));
         assert_eq!((a.allocated, a.address.as_deref()), (2, Some("10.0.0.1")));
         assert_eq!((a.cores, b.cores), (Some([1, 4, 2]), None));
         assert_eq!(a.extra.as_deref(), Some("kiln-bundle:0123"));

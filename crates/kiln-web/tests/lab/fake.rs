@@ -194,6 +194,7 @@ impl Fake {
             reason: reason.map(String::from),
             reason_by: reason.map(|_| "root".into()),
             booted: Some(at - up_for),
+            slurmd_started: Some(at - up_for + Duration::from_secs(12)),
             address: Some(format!("10.0.{}.{}", number / 250, number % 250 + 1)),
             image: Some("compute-2026-10-01".into()),
             instance: Some("active".into()),
@@ -284,7 +285,9 @@ fn elastic(nodes: usize, at: Timestamp) -> Elastic {
             node: name(first + number % (nodes - first).max(1)),
             group: "burst".into(),
             kind: if is_start { "resume".into() } else { "suspend".into() },
-            jobs: is_start.then(|| (9000 + number).to_string()),
+            // A job that still runs, and others that are over.
+            jobs: is_start
+                .then(|| if number == 0 { "5010,8000".into() } else { (8000 + number).to_string() }),
             received: ago(asked),
             began: Some(ago(asked - 4)),
             finished: Some(ago(asked - 40 - number % 30)),
@@ -397,6 +400,7 @@ impl Cluster for Fake {
                 reason: found.reason,
                 reason_by: found.reason_by,
                 booted: found.booted,
+                slurmd_started: found.slurmd_started,
                 carries_jobs: found.cpus_allocated > 0,
                 in_order,
                 instances: Vec::new(),

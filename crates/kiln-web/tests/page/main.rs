@@ -179,7 +179,7 @@ fn every_page_shows_what_it_is_for() {
     }
     lab.keep("image");
     lab.turn("#/elastic", "Paused until");
-    lab.browser.wait_text("s at the cloud, 35 s booting");
+    lab.browser.wait_text("s in the queue, 4 s in Kiln, 1 min at the cloud, 12 s to boot and be configured");
     lab.browser.wait_text("no valid host was found");
     lab.browser.wait_text("between 4 and 40 in the last day");
     lab.keep("elastic");
@@ -285,7 +285,8 @@ fn pictures_for_the_documentation() {
 #[test]
 fn an_operator_pauses_and_resumes_a_rollout_by_hand() {
     let mut lab = Lab::new(60, Role::Operator);
-    lab.turn("#/rollouts/7", "Rollout 7");
+    lab.turn("#/rollouts/7", "node-0000 goes first");
+    lab.browser.wait_text("At this pace it is over at");
     lab.browser.click("#order-pause");
     lab.browser.wait_text("Pause rollout 7?");
     lab.keep("confirmation");
