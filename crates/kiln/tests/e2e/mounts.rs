@@ -80,7 +80,9 @@ pub fn of_the_site(lab: &mut Lab) {
     lab.on("extra-0", &[FAKE_SERVER]);
     wait("slurmd starts when the mount is there", || has_slurmd("extra-0"));
     lab.on("extra-0", &["mountpoint", "--quiet", "/software"]);
-    for node in ["standard-0", "standard-1", "extra-1"] {
+    let nodes: Vec<String> =
+        lab.hosts().iter().filter_map(|host| host["name"].as_str()).map(String::from).collect();
+    for node in nodes.iter().filter(|node| node.starts_with("standard-") || node.starts_with("extra-")) {
         lab.on(node, &[FAKE_SERVER]);
     }
     lab.kiln(&["configure"]);
