@@ -66,12 +66,12 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Unreachable(why) => write!(f, "the provider does not answer as it should: {why}"),
-            Fault::Unknown => write!(f, "it was not begun here, or too long ago, or is over already"),
+            Fault::Unreachable(why) => write!(f, "the provider gave no usable answer: {why}"),
+            Fault::Unknown => write!(f, "this login was not started here, has expired, or was used already"),
             Fault::Refused(why) => write!(f, "the provider refuses: {why}"),
-            Fault::Untrusted(why) => write!(f, "the provider's word cannot be believed: {why}"),
+            Fault::Untrusted(why) => write!(f, "the provider's answer failed a check: {why}"),
             Fault::NoRole(name) => write!(f, "{name} has no role here"),
-            Fault::NoName(why) => write!(f, "there is no name that can be used: {why}"),
+            Fault::NoName(why) => write!(f, "the provider gives no valid user name: {why}"),
         }
     }
 }
