@@ -8,11 +8,13 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::behind::{cloud, only};
 use crate::browser::Browser;
 use crate::lab::{Lab, wait};
 use crate::tmux::Tmux;
 
-/// Logs in, sees the nodes, reads why a job waits, and pauses and resumes a rollout, which leaves events. Others may do less.
+/// Logs in, sees the nodes, reads why a job waits, pauses and resumes a rollout, which leaves events, and finds a node that is
+/// killed meanwhile. Others may do less.
 pub fn in_a_browser(lab: &mut Lab) {
     let job = lab.submit("--begin=now+1hour --output=/dev/null --job-name=patient", "true");
     let busy = lab.submit(
@@ -57,6 +59,7 @@ pub fn in_a_browser(lab: &mut Lab) {
         assert!(events.as_array().expect("events").iter().any(|e| told(&e)), "{outcome}: {events}");
     }
     in_a_terminal(lab);
+    let killed = node_killed(lab, &mut browser, &id);
     turn(&mut browser, "#/images");
     let runs =
         "[...document.querySelectorAll('tbody tr')].some((row) => Number(row.cells[2].textContent) > 0)";
@@ -78,6 +81,40 @@ pub fn in_a_browser(lab: &mut Lab) {
     assert!(std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_err(), "the way is still open");
     assert_eq!(lab.watch()["failed"], 0);
     lab.on("control", &["scancel", &job]);
+    lab.kiln(&["up", "--yes"]);
+    wait("the node that was killed is back", || {
+        // A line for each of its partitions.
+        let states = lab.on("control", &["sinfo", "-hN", "-n", &killed, "-o", "%T"]);
+        states.lines().all(|state| state == "idle")
+    });
+}
+
+/// One that the rollout is through with: the others still get their turn. It is found on the first page, which leads to its own.
+fn node_killed(lab: &mut Lab, browser: &mut Browser, rollout: &Value) -> String {
+    let mut through = None;
+    wait("the rollout is through with a node", || {
+        let nodes = lab.json(&["rebuild", "status"])["nodes"].clone();
+        let done = nodes.as_array().expect("nodes").iter().find(|node| node["step"] == "done").cloned();
+        through = done.and_then(|node| node["node"].as_str().map(String::from));
+        through.is_some()
+    });
+    let node = through.expect("a node");
+    turn(browser, "#/");
+    browser.wait_text("Why jobs wait");
+    let link = format!(".findings a[href=\"#/nodes/{node}\"]");
+    let found = format!("document.querySelector('{link}') !== null");
+    assert_eq!(browser.ask(&found), false, "nothing was wrong with {node}");
+    let id = only(&node).id;
+    cloud(async |cloud| cloud.delete(&id).await);
+    browser.wait("the finding", &found);
+    keep(browser, "killed");
+    browser.click(&link);
+    browser.wait_text("its instance is gone");
+    // Nobody has stopped the rollout for it.
+    turn(browser, &format!("#/rollouts/{rollout}"));
+    browser.wait_text(&node);
+    assert_ne!(lab.json(&["rebuild", "status"])["state"], "halted");
+    node
 }
 
 /// What a job that ran has used, whose the cores of a node are, and what Slurm allows and counts.
