@@ -21,6 +21,7 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::{bounded, node_of};
 use crate::observe::Observed;
+use crate::push::Push;
 
 /// From an instance that the cloud calls active until its sshd answers. Firmware, or a hypervisor that emulates, takes minutes.
 pub(crate) const SSH_LIMIT: Duration = Duration::from_secs(600);
@@ -295,7 +296,9 @@ impl Deployment<'_> {
         if bundle.role == Role::Control.as_str() && task.before.is_none() && !task.dry_run {
             self.note_release(task).await?;
         }
-        let report = push(task, &host, &bundle).await?;
+        let push =
+            Push { ssh: &inputs.ssh, progress: self.progress, dry_run: task.dry_run, before: task.before };
+        let report = push.apply(&host, &bundle).await?;
         if task.before.is_some() {
             return Ok(report);
         }
@@ -407,27 +410,6 @@ async fn left_behind(ssh: &Ssh, hosts: &[Host]) -> Option<String> {
 pub(crate) async fn slurm_nodes(ssh: &Ssh, control: &Host) -> Result<BTreeMap<String, kiln_slurm::Node>> {
     let text = ssh.run(control, &["scontrol", "show", "node", "--oneliner"], b"").await?;
     Ok(parse_nodes(&text))
-}
-
-async fn push(task: &Task<'_>, host: &Host, bundle: &Bundle) -> Result<ApplyReport> {
-    let mut argv = vec!["kiln", "--json", "node", "apply", "--bundle", "-"];
-    if task.dry_run {
-        argv.push("--dry-run");
-    }
-    argv.extend(task.before.iter().flat_map(|id| ["--before", id]));
-    let json = bundle.to_json().map_err(|e| Error::NotReady(e.to_string()))?;
-    let output = task.inputs.ssh.output(host, &argv, &json).await?;
-    let report = ApplyReport::from_json(output.stdout.as_bytes()).map_err(|_| {
-        Error::NotReady(format!(
-            "{}: `kiln node apply` ended with {}: {}",
-            host.name, output.status, output.stderr
-        ))
-    })?;
-    let failed = report.failures();
-    if failed.is_empty() {
-        return Ok(report);
-    }
-    Err(Error::NotReady(format!("{}:\n    {}", host.name, failed.join("\n    "))))
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ mod observe;
 mod on_control;
 mod owner;
 mod plan;
+mod push;
 mod queue;
 mod removal;
 mod rights;

@@ -27,7 +27,7 @@ mod tree;
 pub mod units;
 mod verdict;
 
-pub use apply::{ApplyOptions, apply};
+pub use apply::{ApplyOptions, Turn, apply};
 pub use boot::{BootError, BootOptions, BootOutcome, boot, identify, keep_metadata, try_again};
 pub use checkup::checkup;
 pub use metadata::{Metadata, MetadataError};

@@ -49,10 +49,10 @@ pub(crate) struct Units {
     queued: BTreeSet<String>,
 }
 
-/// Where there is a unit file, an init script of the same name is left alone: systemctl would enable that, too, by a program
-/// that makes systemd reload all units, once for each unit.
+/// Where there is a unit file, systemctl makes the links itself. Asked to do so, systemd would call for a reload of all units from
+/// then on, once for each unit. An init script of the same name is left alone: the program that enables it calls for one as well.
 fn file_change<'a>(verb: &'a str, unit: &'a str, has_file: bool) -> Vec<&'a str> {
-    let alone = ["env", "SYSTEMCTL_SKIP_SYSV=1"];
+    let alone = ["env", "SYSTEMD_OFFLINE=1", "SYSTEMCTL_SKIP_SYSV=1"];
     let change = ["systemctl", "--no-reload", verb, unit];
     if has_file { [&alone[..], &change].concat() } else { change.to_vec() }
 }
@@ -201,8 +201,11 @@ mod tests {
 
     #[test]
     fn init_scripts_are_left_alone_where_there_is_a_unit_file() {
-        let alone = ["env", "SYSTEMCTL_SKIP_SYSV=1", "systemctl", "--no-reload", "enable", "munge.service"];
-        assert_eq!(file_change("enable", "munge.service", true), alone);
+        let alone = ["env", "SYSTEMD_OFFLINE=1", "SYSTEMCTL_SKIP_SYSV=1", "systemctl", "--no-reload"];
+        assert_eq!(
+            file_change("enable", "munge.service", true),
+            [&alone[..], &["enable", "munge.service"]].concat()
+        );
         assert_eq!(
             file_change("enable", "old.service", false),
             ["systemctl", "--no-reload", "enable", "old.service"]

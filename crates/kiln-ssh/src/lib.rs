@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
-use tokio::process::Command;
+use tokio::process::{ChildStdin, Command};
 
 mod forward;
 mod lines;
@@ -114,15 +114,7 @@ impl Ssh {
     /// Runs `argv` and returns what it printed, whatever it exited with.
     pub async fn output(&self, host: &Host, argv: &[&str], stdin: &[u8]) -> Result<Output, Error> {
         let mut child = self.command(host, argv).stdin(Stdio::piped()).spawn().map_err(Error::Start)?;
-        let mut input = child.stdin.take();
-        let feed = async {
-            if let Some(pipe) = input.as_mut() {
-                // A command that does not read its input to the end is not an error here; its status tells.
-                let _ = pipe.write_all(stdin).await;
-            }
-            drop(input);
-        };
-        let ((), result) = tokio::join!(feed, child.wait_with_output());
+        let ((), result) = tokio::join!(feed(child.stdin.take(), stdin), child.wait_with_output());
         ended(host, result)
     }
 
@@ -183,6 +175,13 @@ impl Ssh {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+    }
+}
+
+/// A command that does not read its input to the end is not an error here; its status tells.
+async fn feed(pipe: Option<ChildStdin>, bytes: &[u8]) {
+    if let Some(mut pipe) = pipe {
+        let _ = pipe.write_all(bytes).await;
     }
 }
 

@@ -16,6 +16,15 @@ pub fn services() -> PathBuf {
     )
 }
 
+/// The project of the tests. Its user has the same name. Parts of the tests run side by side, each in its own.
+#[allow(dead_code, reason = "not all tests name it")]
+pub fn own_project() -> String {
+    let clouds = std::fs::read_to_string(services()).expect("clouds.yaml");
+    let (_, own) = clouds.split_once("  demo:\n").expect("the cloud `demo`");
+    let (_, name) = own.split_once("project_name: ").expect("a project");
+    name.lines().next().expect("its name").to_string()
+}
+
 /// What commands answer.
 pub fn ask(cloud: &str, commands: &[&str]) -> Vec<Value> {
     let answer = |command: &&str| {

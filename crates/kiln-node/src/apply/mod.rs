@@ -65,13 +65,16 @@ pub(crate) enum ApplyError {
     Refused(String),
 }
 
-/// Applies the bundle, calling `on_report` after each resource. Failures are in the report.
-pub fn apply(
-    bundle: &Bundle,
-    options: &ApplyOptions,
-    on_report: &mut dyn FnMut(&ResourceReport),
-) -> ApplyReport {
-    let mut reports = Reports { list: Vec::new(), on_report };
+/// What is told while a bundle is applied.
+pub enum Turn<'a> {
+    /// The id of the resource whose turn it is.
+    Begins(&'a str),
+    Ended(&'a ResourceReport),
+}
+
+/// Applies the bundle, calling `tell` before and after each resource. Failures are in the report.
+pub fn apply(bundle: &Bundle, options: &ApplyOptions, tell: &mut dyn FnMut(Turn<'_>)) -> ApplyReport {
+    let mut reports = Reports { list: Vec::new(), tell };
     // A dry run only reads; it need not wait for another.
     let lock = if options.dry_run { Ok(None) } else { lock::acquire(&options.root).map(Some) };
     match lock {
@@ -97,6 +100,7 @@ fn run(mut session: Session, bundle: &Bundle, before: Option<&str>, reports: &mu
     for resource in wanted {
         let start = Instant::now();
         let id = resource.id();
+        (reports.tell)(Turn::Begins(&id));
         let verdict = match session.blocked_by(resource) {
             Some(other) => Verdict::new(Outcome::Skipped, format!("{other} failed")),
             None => dispatch(&mut session, resource).unwrap_or_else(|error| failure(&error)),
@@ -148,7 +152,7 @@ fn failure(error: &ApplyError) -> Verdict {
 
 struct Reports<'a> {
     list: Vec<ResourceReport>,
-    on_report: &'a mut dyn FnMut(&ResourceReport),
+    tell: &'a mut dyn FnMut(Turn<'_>),
 }
 
 impl Reports<'_> {
@@ -164,7 +168,7 @@ impl Reports<'_> {
             diff: verdict.diff,
             millis: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
         };
-        (self.on_report)(&report);
+        (self.tell)(Turn::Ended(&report));
         self.list.push(report);
     }
 }

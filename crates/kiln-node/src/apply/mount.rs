@@ -263,12 +263,13 @@ fn attach(source: &Source, mount: &Mount) -> Result<(), ApplyError> {
     }
 }
 
-/// With `nofail` a volume that is missing costs a service, not the whole boot and with it SSH.
+/// With `nofail` a volume that is missing costs a service, not the whole boot and with it SSH. A volume may come late, as a cloud
+/// attaches it or a slow machine finds it: it is waited for as long as it takes, and so the services start that need it.
 fn fstab_line(source: &Source, mount: &Mount) -> Result<String, ApplyError> {
     let (kind, options, from) = arguments(source, mount);
     let (from, extra) = match source {
         Source::Directory(_) => (from, "nofail 0 0"),
-        Source::Device(_) => (format!("UUID={}", uuid(&from)?), "nofail,x-systemd.device-timeout=30s 0 2"),
+        Source::Device(_) => (format!("UUID={}", uuid(&from)?), "nofail,x-systemd.device-timeout=infinity 0 2"),
         Source::Nfs { .. } => (from, "_netdev,nofail 0 0"),
     };
     Ok(format!("{from} {} {kind} {options},{extra}", mount.target))

@@ -85,7 +85,9 @@ impl Fixture {
     fn run(&self, resources: &[Resource], dry_run: bool) -> ApplyReport {
         let options = ApplyOptions { dry_run, root: self.root.path().into(), before: None };
         let mut seen = 0;
-        let report = apply(&bundle(resources), &options, &mut |_| seen += 1);
+        let report = apply(&bundle(resources), &options, &mut |step| {
+            seen += usize::from(matches!(step, Turn::Ended(_)));
+        });
         assert_eq!(seen, report.resources.len());
         report
     }

@@ -21,7 +21,7 @@ use kiln_wire::{
     AppliedResult, ApplyReport, Bundle, Identity, Opened, Outcome, SealError, SecretText, paths,
 };
 
-use crate::apply::{ApplyError, ApplyOptions, apply};
+use crate::apply::{ApplyError, ApplyOptions, Turn, apply};
 use crate::metadata::{self, Metadata, MetadataError, Sources};
 use crate::state;
 use crate::tree::{Tree, TreeError};
@@ -233,11 +233,14 @@ fn apply_from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> 
     }
     let bundle = opened.bundle_for(&identity.cluster, &identity.node)?;
     let apply_options = ApplyOptions { root: options.root.clone(), ..ApplyOptions::default() };
-    let report = apply(&bundle, &apply_options, &mut |report| match report.outcome {
-        Outcome::Changed => say(&format!("{}: {}", report.id, report.summary)),
-        Outcome::Failed => say(&format!("{} FAILED: {}", report.id, report.summary)),
-        Outcome::Skipped => say(&format!("{} skipped: {}", report.id, report.summary)),
-        Outcome::Unchanged => {}
+    let report = apply(&bundle, &apply_options, &mut |step| {
+        let Turn::Ended(report) = step else { return };
+        match report.outcome {
+            Outcome::Changed => say(&format!("{}: {}", report.id, report.summary)),
+            Outcome::Failed => say(&format!("{} FAILED: {}", report.id, report.summary)),
+            Outcome::Skipped => say(&format!("{} skipped: {}", report.id, report.summary)),
+            Outcome::Unchanged => {}
+        }
     });
     Ok(Applied::Report(bundle, report))
 }

@@ -59,11 +59,11 @@ pub use sshd::SSH_KEY;
 const CONTROL: &[&Service] = &[
     &base::BASE,
     &hosts::HOSTS,
-    &journal::JOURNAL,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
     &mounts::NFS_MOUNTS,
     // The first that runs: behind the mounts, of which systemd is to be told as well.
+    &journal::JOURNAL,
     &time::TIME,
     &time::TIME_ZONE,
     &certificates::CERTIFICATES,
@@ -111,11 +111,11 @@ const CONTROL: &[&Service] = &[
 const LOGIN: &[&Service] = &[
     &base::BASE,
     &hosts::HOSTS,
-    &journal::JOURNAL,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
     &mounts::NFS_MOUNTS,
     // The first that runs: behind the mounts, of which systemd is to be told as well.
+    &journal::JOURNAL,
     &time::TIME,
     &time::TIME_ZONE,
     &certificates::CERTIFICATES,
@@ -141,11 +141,11 @@ const LOGIN: &[&Service] = &[
 const COMPUTE: &[&Service] = &[
     &base::BASE,
     &hosts::HOSTS,
-    &journal::JOURNAL,
     &storage::STORAGE,
     &nfs_client::NFS_CLIENT,
     &mounts::NFS_MOUNTS,
     // The first that runs: behind the mounts, of which systemd is to be told as well.
+    &journal::JOURNAL,
     &time::TIME,
     &time::TIME_ZONE,
     &certificates::CERTIFICATES,

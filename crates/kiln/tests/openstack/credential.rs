@@ -4,7 +4,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::control_node::{ControlNode, fleet_file};
-use crate::lab::{Lab, client, openstack, services, tell};
+use crate::lab::{Lab, client, openstack, own_project, services, tell};
 
 const GROUPS: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n\n\
     [compute.burst]\nnodes = \"burst-0\"\nflavor = \"tiny\"\nelastic = { idle = \"15m\" }\n";
@@ -92,8 +92,10 @@ fn the_control_node_gets_the_least_that_works() {
         "demo",
         &["application credential delete of-the-site", "application credential delete kiln_rights"],
     );
-    lab.undo_with("admin", &["role remove --user demo --project demo admin"]);
-    tell("admin", &["role add --user demo --project demo admin"]);
+    let project = own_project();
+    let role = |change: &str| format!("role {change} --user {project} --project {project} admin");
+    lab.undo_with("admin", &[&role("remove")]);
+    tell("admin", &[&role("add")]);
     lab.kiln(&["apply"]);
     assert_eq!(roles("kiln_rights"), LEAST);
 
@@ -141,5 +143,5 @@ fn the_control_node_gets_the_least_that_works() {
     assert_eq!(lab.leftovers(), Vec::<String>::new());
     assert_eq!(credentials(), ["of-the-site"]);
     tell("demo", &["application credential delete of-the-site"]);
-    tell("admin", &["role remove --user demo --project demo admin"]);
+    tell("admin", &[&role("remove")]);
 }

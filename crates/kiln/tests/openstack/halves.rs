@@ -1,6 +1,6 @@
 //! What a run that was cut off left half made is completed by the next one, which is another process.
 
-use crate::lab::{Lab, openstack, tell};
+use crate::lab::{Lab, openstack, own_project, tell};
 
 const GROUPS: &str = "[compute.standard]\nnodes = \"standard-[0-1]\"\nflavor = \"tiny\"\n";
 
@@ -26,10 +26,11 @@ fn a_run_that_was_killed_is_continued() {
 #[test]
 fn half_made_resources_are_completed() {
     let lab = Lab::new("halves", GROUPS);
-    lab.undo_with("admin", &["quota set --instances -1 demo"]);
-    tell("admin", &["quota set --instances 0 demo"]);
+    let instances = |most: i32| format!("quota set --instances {most} {}", own_project());
+    lab.undo_with("admin", &[&instances(-1)]);
+    tell("admin", &[&instances(0)]);
     lab.refused(&["apply", "--yes"]);
-    tell("admin", &["quota set --instances -1 demo"]);
+    tell("admin", &[&instances(-1)]);
     assert!(!lab.kiln(&["plan"]).contains("network halves"), "up to here all is whole");
 
     let group = &openstack(&["security group show halves-cluster"])[0];

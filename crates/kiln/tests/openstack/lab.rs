@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-pub use crate::client::{ask as openstack_as, attempt, services, tell};
+pub use crate::client::{ask as openstack_as, attempt, own_project, services, tell};
 use crate::cluster_dir::{ClusterDir, printed};
 pub use crate::project::openstack;
 use crate::project::{ACCESS_RULES, access_rules, leftovers};

@@ -1,6 +1,6 @@
 //! Ways to log in other than a password in clouds.yaml.
 
-use crate::lab::{Lab, openstack, tell};
+use crate::lab::{Lab, openstack, own_project, tell};
 
 const GROUPS: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n";
 
@@ -13,9 +13,9 @@ fn variables_say_who_logs_in() {
         &nowhere,
         &[
             ("OS_AUTH_URL", "http://127.0.0.1:5000/v3"),
-            ("OS_USERNAME", "demo"),
+            ("OS_USERNAME", &own_project()),
             ("OS_PASSWORD", "loopback"),
-            ("OS_PROJECT_NAME", "demo"),
+            ("OS_PROJECT_NAME", &own_project()),
             ("OS_USER_DOMAIN_NAME", "Default"),
             ("OS_PROJECT_DOMAIN_NAME", "Default"),
             ("OS_REGION_NAME", "RegionOne"),

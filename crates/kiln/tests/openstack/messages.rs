@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::lab::{Lab, openstack, services, tell};
+use crate::lab::{Lab, openstack, own_project, services, tell};
 
 const GROUPS: &str = "[compute.standard]\nnodes = \"standard-[0-3]\"\nflavor = \"tiny\"\n";
 
@@ -48,10 +48,11 @@ fn what_is_wrong_is_said_in_one_line() {
     }
     lab.set_environment(&services(), &[]);
 
-    lab.undo_with("admin", &["quota set --instances -1 demo"]);
-    tell("admin", &["quota set --instances 0 demo"]);
+    let instances = |most: i32| format!("quota set --instances {most} {}", own_project());
+    lab.undo_with("admin", &[&instances(-1)]);
+    tell("admin", &[&instances(0)]);
     let refused = lab.refused(&["apply"]);
-    tell("admin", &["quota set --instances -1 demo"]);
+    tell("admin", &[&instances(-1)]);
     note("a full project", refused);
     // What was made stays, and the next run goes on from there.
     lab.kiln(&["apply", "--yes"]);

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::lab::own_project;
+
 /// What happens to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trouble {
@@ -84,9 +86,10 @@ impl Proxy {
             .map(|n| format!("    {}_endpoint_override: {}\n", SERVICES[n].0, at(n)))
             .collect();
         let overrides = overrides.concat();
+        let own = own_project();
         format!(
             "clouds:\n  demo:\n    region_name: RegionOne\n{overrides}    auth:\n      auth_url: {}\n      \
-             username: demo\n      password: loopback\n      project_name: demo\n      \
+             username: {own}\n      password: loopback\n      project_name: {own}\n      \
              user_domain_name: Default\n      project_domain_name: Default\n",
             at(0)
         )

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::cluster_dir::{ClusterDir, printed};
-use crate::lab::{Lab, attempt, client, openstack, openstack_as, services, tell};
+use crate::lab::{Lab, attempt, client, openstack, openstack_as, own_project, services, tell};
 use crate::upload::description;
 
 /// In the other project. The network is another one than those of the tests.
@@ -27,12 +27,12 @@ impl Borrower {
     fn new() -> Borrower {
         let project = openstack_as("admin", &["project create --or-show borrower"]).remove(0);
         let project = project["id"].as_str().unwrap().to_string();
-        tell("admin", &["role add --user demo --project borrower member"]);
+        tell("admin", &[&format!("role add --user {} --project borrower member", own_project())]);
         let mut dir = ClusterDir::new();
         let clouds = dir.path("clouds.yaml");
         let text = std::fs::read_to_string(services()).unwrap();
         let (_, demo) = text.split_once("  demo:\n").unwrap();
-        let own = demo.replace("project_name: demo", "project_name: borrower");
+        let own = demo.replace(&format!("project_name: {}", own_project()), "project_name: borrower");
         assert_ne!(own, demo);
         std::fs::write(&clouds, format!("clouds:\n  borrower:\n{own}")).unwrap();
         dir.environment = vec![
@@ -60,8 +60,8 @@ impl Drop for Borrower {
     fn drop(&mut self) {
         self.dir.write_file(FILE);
         self.dir.try_kiln(&["destroy", "--yes"]);
-        let commands = ["role remove --user demo --project borrower member", "project delete borrower"];
-        attempt("admin", &commands);
+        let role = format!("role remove --user {} --project borrower member", own_project());
+        attempt("admin", &[&role, "project delete borrower"]);
     }
 }
 

@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, own_project};
 use crate::proxy::{SERVICES, pass_on, read_request};
 
 /// A CA and what it signed, in a directory.
@@ -88,9 +88,10 @@ impl Front {
     }
 
     fn clouds(&self, host: &str, more: &str) -> String {
+        let own = own_project();
         format!(
             "clouds:\n  demo:\n    region_name: RegionOne\n{more}    auth:\n      auth_url: https://{host}:{}/v3\n      \
-             username: demo\n      password: loopback\n      project_name: demo\n      \
+             username: {own}\n      password: loopback\n      project_name: {own}\n      \
              user_domain_name: Default\n      project_domain_name: Default\n",
             self.ports[0]
         )

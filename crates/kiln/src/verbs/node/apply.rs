@@ -1,11 +1,11 @@
 //! `kiln node apply`
 
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use kiln_node::ApplyOptions;
+use kiln_node::{ApplyOptions, Turn};
 use kiln_wire::{Bundle, Format as _};
 
 use super::report;
@@ -27,6 +27,9 @@ pub struct Apply {
     /// Leave this resource and those behind it for later
     #[arg(long, hide = true, value_name = "ID")]
     before: Option<String>,
+    /// Write the id of each resource to standard error when its turn comes
+    #[arg(long, hide = true)]
+    progress: bool,
 }
 
 impl Apply {
@@ -41,10 +44,14 @@ impl Apply {
         let printer = &context.printer;
         // The node comes first: output that cannot be written must not end the apply half way.
         let mut output = Ok(());
-        let report = kiln_node::apply(&bundle, &options, &mut |resource| {
-            if output.is_ok() && !printer.is_json() {
+        let report = kiln_node::apply(&bundle, &options, &mut |step| match step {
+            Turn::Begins(id) if self.progress => {
+                let _ = writeln!(std::io::stderr(), "{id}");
+            }
+            Turn::Ended(resource) if output.is_ok() && !printer.is_json() => {
                 output = report::resource(resource, self.dry_run).map_or(Ok(()), |line| printer.data(line));
             }
+            _ => {}
         });
         kiln_node::try_again(&bundle, &report);
         output?;
