@@ -170,8 +170,8 @@ fn a_node_is_asked_for_what_its_role_has() {
         checks.collect::<Vec<_>>().join("\n")
     };
     insta::assert_snapshot!(Role::ALL.map(|role| asked(&spec(LOCAL), role)).join("\n\n"), @r"
-    journal: systemd-journald.service
     storage: mountpoint /var/lib/state?, mountpoint /home?, mountpoint /srv/kiln/share?
+    journal: systemd-journald.service
     munge: munge.service, sh -c munge --no-input | unmunge --output=/dev/null?
     metadata: kiln-metadata.service
     sshd: ssh.service, sshd -t?
@@ -181,8 +181,8 @@ fn a_node_is_asked_for_what_its_role_has() {
     checkup: kiln-checkup.timer
     backup: kiln-backup.timer, kiln node backup check?
 
-    journal: systemd-journald.service
     storage: mountpoint /home?
+    journal: systemd-journald.service
     munge: munge.service, sh -c munge --no-input | unmunge --output=/dev/null?
     metadata: kiln-metadata.service
     sshd: ssh.service, sshd -t?
@@ -190,8 +190,8 @@ fn a_node_is_asked_for_what_its_role_has() {
     checkup: kiln-checkup.timer
     report: kiln-report.socket
 
-    journal: systemd-journald.service
     storage: mountpoint /home?
+    journal: systemd-journald.service
     munge: munge.service, sh -c munge --no-input | unmunge --output=/dev/null?
     metadata: kiln-metadata.service
     sshd: ssh.service, sshd -t?
