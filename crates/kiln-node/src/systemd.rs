@@ -125,7 +125,8 @@ impl Units {
     pub fn change_file(&mut self, verb: &str, unit: &str) -> Result<(), ProcessError> {
         process::call(&file_change(verb, unit, has_unit_file(unit)))?;
         self.reload_last = true;
-        Ok(())
+        // It may be started next, which systemd refuses until it has read the unit.
+        if verb == "unmask" { self.reload() } else { Ok(()) }
     }
 
     /// `start`, `restart` and the like, waiting for the end of the job. Returns whether it was only queued.
