@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use serde_json::Value;
 
@@ -57,15 +57,24 @@ fn run(cloud: &str, command: &str) -> String {
 }
 
 fn exchange(cloud: &str, command: &str) -> Value {
+    clients().entry(cloud.to_string()).or_insert_with(|| Client::start(cloud)).exchange(command)
+}
+
+/// The next command logs in anew. Services remember for minutes what somebody was allowed to do.
+#[allow(dead_code, reason = "few tests change what somebody may do")]
+pub fn log_out(cloud: &str) {
+    clients().remove(cloud);
+}
+
+fn clients() -> MutexGuard<'static, BTreeMap<String, Client>> {
     static CLIENTS: Mutex<BTreeMap<String, Client>> = Mutex::new(BTreeMap::new());
     // A test that failed meanwhile may have left one in the midst of an answer; then there are new ones.
-    let mut clients = CLIENTS.lock().unwrap_or_else(|poisoned| {
+    CLIENTS.lock().unwrap_or_else(|poisoned| {
         let mut clients = poisoned.into_inner();
         clients.clear();
         CLIENTS.clear_poison();
         clients
-    });
-    clients.entry(cloud.to_string()).or_insert_with(|| Client::start(cloud)).exchange(command)
+    })
 }
 
 /// Ends by itself when nobody is left to write to it.

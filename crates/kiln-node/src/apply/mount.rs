@@ -269,7 +269,9 @@ fn fstab_line(source: &Source, mount: &Mount) -> Result<String, ApplyError> {
     let (kind, options, from) = arguments(source, mount);
     let (from, extra) = match source {
         Source::Directory(_) => (from, "nofail 0 0"),
-        Source::Device(_) => (format!("UUID={}", uuid(&from)?), "nofail,x-systemd.device-timeout=infinity 0 2"),
+        Source::Device(_) => {
+            (format!("UUID={}", uuid(&from)?), "nofail,x-systemd.device-timeout=infinity 0 2")
+        }
         Source::Nfs { .. } => (from, "_netdev,nofail 0 0"),
     };
     Ok(format!("{from} {} {kind} {options},{extra}", mount.target))

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::control_node::{ControlNode, fleet_file};
-use crate::lab::{Lab, client, openstack, own_project, services, tell};
+use crate::lab::{Lab, client, log_out, openstack, own_project, services, tell};
 
 const GROUPS: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n\n\
     [compute.burst]\nnodes = \"burst-0\"\nflavor = \"tiny\"\nelastic = { idle = \"15m\" }\n";
@@ -86,7 +86,7 @@ fn as_administrator(arguments: &[&str]) {
 
 #[test]
 fn the_control_node_gets_the_least_that_works() {
-    let lab = Lab::new("rights", GROUPS);
+    let lab = Lab::in_subnet("10.44.0.", "rights", GROUPS);
     // Whoever deploys is an administrator. Taken away again, Keystone deletes the credentials made meanwhile.
     lab.undo_with(
         "demo",
@@ -144,4 +144,5 @@ fn the_control_node_gets_the_least_that_works() {
     assert_eq!(credentials(), ["of-the-site"]);
     tell("demo", &["application credential delete of-the-site"]);
     tell("admin", &[&role("remove")]);
+    log_out("demo");
 }

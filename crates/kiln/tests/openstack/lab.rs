@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-pub use crate::client::{ask as openstack_as, attempt, own_project, services, tell};
+pub use crate::client::{ask as openstack_as, attempt, log_out, own_project, services, tell};
 use crate::cluster_dir::{ClusterDir, printed};
 pub use crate::project::openstack;
 use crate::project::{ACCESS_RULES, access_rules, leftovers};
@@ -17,6 +17,8 @@ use crate::project::{ACCESS_RULES, access_rules, leftovers};
 pub struct Lab {
     dir: ClusterDir,
     pub cluster: &'static str,
+    /// What addresses of the nodes begin with.
+    subnet: &'static str,
     /// As it was written first. The test may have spoilt its own.
     file: String,
     /// Those there were before.
@@ -69,15 +71,20 @@ const CLOUDS: &str = "OS_CLIENT_CONFIG_FILE";
 impl Lab {
     /// `groups`: the compute groups of the file.
     pub fn new(cluster: &'static str, groups: &str) -> Lab {
+        Lab::in_subnet(SUBNET, cluster, groups)
+    }
+
+    /// For who sees what is in other projects, too, and must be able to tell it from its own.
+    pub fn in_subnet(subnet: &'static str, cluster: &'static str, groups: &str) -> Lab {
         let file = format!(
             "[cluster]\nname = \"{cluster}\"\nconcurrency = 20\n\n\
-             [cloud]\nkind = \"openstack\"\ncloud = \"demo\"\nsubnet = \"{SUBNET}0/24\"\n\
+             [cloud]\nkind = \"openstack\"\ncloud = \"demo\"\nsubnet = \"{subnet}0/24\"\n\
              external_network = \"public\"\n\n\
              [image.default]\nprebuilt = \"image-a\"\n\n[control]\nflavor = \"small\"\n\n\
              [login.login]\nnodes = \"login-0\"\nflavor = \"small\"\n\n{groups}"
         );
         let undo = Mutex::default();
-        let mut lab = Lab { dir: ClusterDir::new(), cluster, file, access_rules: vec![], undo };
+        let mut lab = Lab { dir: ClusterDir::new(), cluster, subnet, file, access_rules: vec![], undo };
         lab.set_environment(&services(), &[]);
         lab.write_file(&lab.file);
         // What a run that was cut off has left.
@@ -145,7 +152,7 @@ impl Lab {
 
     /// With everything of the cluster that the official client can list.
     pub fn leftovers(&self) -> Vec<String> {
-        let mut found = leftovers(self.cluster, SUBNET);
+        let mut found = leftovers(self.cluster, self.subnet);
         for row in access_rules().iter().filter(|row| !self.access_rules.contains(row)) {
             found.push(format!("{ACCESS_RULES}: {row}"));
         }
