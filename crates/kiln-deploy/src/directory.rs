@@ -2,12 +2,15 @@
 
 use kiln_cloud::InstanceStatus;
 use kiln_spec::Directory;
+use kiln_ssh::Host;
 use kiln_wire::directory::{Deed, DirectoryAnswer, DirectoryRequest, DirectoryUser};
 use kiln_wire::{Format as _, Version};
+use tokio::sync::watch;
 
 use crate::control::Refusal;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
+use crate::nodes::bounded;
 use crate::observe::Observed;
 
 /// What became of a request.
@@ -27,9 +30,9 @@ pub struct Told {
     pub others: Vec<String>,
 }
 
-/// Arguments: a user's name, and the number of one who was removed and whose processes end.
-const FORGET: &str = "sss_cache -u \"$1\" -G 2>/dev/null; \
-                      if [ -n \"$2\" ]; then pkill -KILL -u \"$2\"; fi; true";
+/// Argument: a user's name. Input, once the directory has changed: the number of one who was removed and whose processes end, or `-`.
+const FORGET: &str = "read -r uid || exit 0; sss_cache -u \"$1\" -G 2>/dev/null; \
+                      if [ \"$uid\" != - ]; then pkill -KILL -u \"$uid\"; fi; true";
 
 impl Deployment<'_> {
     pub async fn change_users(&self, deed: Deed) -> Result<UserChange> {
@@ -46,15 +49,21 @@ impl Deployment<'_> {
             Deed::Remove { user, .. } => (Some(user.clone()), true),
             Deed::Keys { user, .. } => (Some(user.clone()), false),
         };
-        let answer = self.ask_directory(&observed, &DirectoryRequest { format: Version, base, deed }).await?;
-        let told = match user {
-            Some(user) => {
-                let uid = answer.users.iter().find(|known| ends && known.name == user).map(|user| user.uid);
-                Some(self.tell_nodes(&observed, &user, uid).await?)
-            }
-            None => None,
+        let request = DirectoryRequest { format: Version, base, deed };
+        let Some(user) = user else {
+            let answer = self.ask_directory(&observed, &request).await?;
+            return Ok(UserChange { users: answer.users, warnings: answer.warnings, told: None });
         };
-        Ok(UserChange { users: answer.users, warnings: answer.warnings, told })
+        let (changed, is_changed) = watch::channel(None);
+        let asked = async {
+            let answer = self.ask_directory(&observed, &request).await?;
+            let uid = answer.users.iter().find(|known| ends && known.name == user).map(|user| user.uid);
+            changed.send_replace(Some(uid.map_or_else(|| "-\n".to_string(), |uid| format!("{uid}\n"))));
+            Ok(answer)
+        };
+        // Logins take most of the time, and need not wait for the control node.
+        let (answer, told) = tokio::try_join!(asked, self.tell_nodes(&observed, &user, &is_changed))?;
+        Ok(UserChange { users: answer.users, warnings: answer.warnings, told: Some(told) })
     }
 
     async fn ask_directory(
@@ -73,15 +82,30 @@ impl Deployment<'_> {
         DirectoryAnswer::from_json(output.stdout.as_bytes()).map_err(wrong)
     }
 
-    /// Those that run. Others start with nothing that could be old.
-    async fn tell_nodes(&self, observed: &Observed, user: &str, uid: Option<u32>) -> Result<Told> {
+    /// Those that run, once the control node, which knows by itself, has made the change. Others start with nothing that could be old.
+    async fn tell_nodes(
+        &self,
+        observed: &Observed,
+        user: &str,
+        changed: &watch::Receiver<Option<String>>,
+    ) -> Result<Told> {
+        let (ssh, argv) = (self.ssh()?, ["sh", "-c", FORGET, "sh", user]);
         let instances = observed.nodes();
         let runs = |name: &str| instances.get(name).is_some_and(|i| i.status == InstanceStatus::Active);
-        let names = self.spec.nodes().map(|node| node.name).filter(|name| runs(name));
-        let hosts = names.filter_map(|name| self.hosts(observed, std::iter::once(name)).ok()?.pop());
-        let uid = uid.map(|uid| uid.to_string()).unwrap_or_default();
-        let outcomes = self.exec(hosts.collect(), &["sh", "-c", FORGET, "sh", user, &uid]).await?;
-        let (told, others): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(|o| o.status == Some(0));
-        Ok(Told { nodes: told.len(), others: others.into_iter().map(|outcome| outcome.node).collect() })
+        let others = self.spec.nodes().map(|node| node.name).filter(|name| *name != self.spec.control.node);
+        let hosts = others.filter(|name| runs(name));
+        let hosts = hosts.filter_map(|name| self.hosts(observed, std::iter::once(name)).ok()?.pop());
+        let tell = async |host: Host| {
+            let mut changed = changed.clone();
+            let input = async {
+                let line = changed.wait_for(Option::is_some).await;
+                line.ok().and_then(|line| line.clone()).unwrap_or_default()
+            };
+            let outcome = ssh.output_with(&host, &argv, input).await;
+            outcome.is_ok_and(|output| output.status == 0).then_some(()).ok_or(host.name)
+        };
+        let outcomes = bounded(hosts.collect(), self.spec.concurrency, tell).await;
+        let others: Vec<String> = outcomes.iter().filter_map(|told| told.clone().err()).collect();
+        Ok(Told { nodes: 1 + outcomes.len() - others.len(), others })
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use kiln_slurm::{delimiter, squeue_format};
 use kiln_ssh::{Host, Ssh};
 
 use crate::configure::slurm_nodes;
 use crate::deployment::Deployment;
 use crate::error::Result;
 use crate::observe::Observed;
-use crate::queue::{FORMAT, Queue};
+use crate::queue::{FIELDS, Queue};
 
 /// Reservations that keep jobs from starting while, or shortly before, the cluster is taken down. While nodes are in one,
 /// kilnd leaves them alone.
@@ -71,7 +72,9 @@ impl OnControl {
     }
 
     pub async fn queue(&self) -> Result<Queue> {
-        Ok(Queue::parse(&self.run(&["squeue", "--all", "--noheader", FORMAT]).await?))
+        let delimiter = delimiter();
+        let format = squeue_format(&FIELDS, &delimiter);
+        Ok(Queue::parse(&self.run(&["squeue", "--all", "--noheader", &format]).await?, &delimiter))
     }
 
     /// Once those that are always there are back: slurmctld has just been restarted.

@@ -1,10 +1,10 @@
 //! The jobs that taking the cluster down would meet.
 
-use kiln_slurm::JobState;
+use kiln_slurm::{JobState, rows};
 use serde::Serialize;
 
-/// Of `squeue`. The name comes last, because it may hold anything.
-pub const FORMAT: &str = "--format=%i|%T|%u|%e|%N|%j";
+/// Of `squeue`.
+pub const FIELDS: [&str; 6] = ["%i", "%T", "%u", "%e", "%N", "%j"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct QueuedJob {
@@ -26,19 +26,18 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Reads what `squeue` prints in [`FORMAT`].
-    pub fn parse(text: &str) -> Queue {
-        let jobs = text.lines().filter_map(parse_job);
+    /// Reads what `squeue` prints of [`FIELDS`].
+    pub fn parse(text: &str, delimiter: &str) -> Queue {
+        let jobs = rows(text, delimiter).into_iter().map(job);
         let (waiting, running) = jobs.partition(|job| JobState::parse(&job.state) == JobState::Pending);
         Queue { running, waiting }
     }
 }
 
-fn parse_job(line: &str) -> Option<QueuedJob> {
-    let mut fields = line.splitn(6, '|').map(|field| field.trim().to_string());
-    let mut next = || fields.next();
-    let (id, state, user, ends, nodes) = (next()?, next()?, next()?, next()?, next()?);
-    Some(QueuedJob { id, state, user, ends, nodes, name: next()? })
+fn job(fields: [&str; FIELDS.len()]) -> QueuedJob {
+    let [id, state, user, ends, nodes, name] = fields.map(String::from);
+    // It is shown on a terminal.
+    QueuedJob { id, state, user, ends, nodes, name: name.replace(char::is_control, " ") }
 }
 
 impl QueuedJob {
@@ -76,22 +75,25 @@ pub fn awaited(running: &[QueuedJob]) -> String {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "7|RUNNING|ann|2026-11-16T10:00:00|n-[0-1]|a|b\n8_[1-3]|PENDING|bob|N/A||sweep\n\
-                        9|COMPLETING|ann|2026-11-16T12:30:00|n-2|x\nslurm_load_jobs error: no\n";
+    fn queue() -> Queue {
+        let text = "slurm_load_jobs error: no\n7+RUNNING+ann+2026-11-16T10:00:00+n-[0-1]+a|b\n\
+                    8_[1-3]+PENDING+bob+N/A++sweep\n10|RUNNING|root|N/A|n-3|x\n9+COMPLETING+ann+2026-11-16T12:30:00+n-2+x\n";
+        Queue::parse(&text.replace('+', "|x9|"), "|x9|")
+    }
 
     #[test]
     fn what_runs_and_what_waits_is_told_apart() {
-        let queue = Queue::parse(TEXT);
+        let queue = queue();
         let ids = |jobs: &[QueuedJob]| jobs.iter().map(|job| job.id.clone()).collect::<Vec<_>>();
         assert_eq!(ids(&queue.running), ["7", "9"]);
         assert_eq!(ids(&queue.waiting), ["8_[1-3]"]);
         assert_eq!(queue.running[0].line(), "job 7 of ann (a|b) on n-[0-1], ends by 2026-11-16T10:00:00");
-        assert_eq!(queue.waiting[0].waiting_line(), "job 8_[1-3] of bob (sweep)");
+        assert_eq!(queue.waiting[0].waiting_line(), "job 8_[1-3] of bob (sweep 10|RUNNING|root|N/A|n-3|x)");
     }
 
     #[test]
     fn the_last_end_is_told() {
-        let queue = Queue::parse(TEXT);
+        let queue = queue();
         assert_eq!(awaited(&queue.running), "waiting for 2 jobs, until 2026-11-16T12:30:00 at the latest");
         assert_eq!(
             awaited(&queue.running[..1]),

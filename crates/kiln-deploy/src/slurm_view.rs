@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kiln_cloud::InstanceStatus;
 use kiln_site::{Purpose, volume_name};
-use kiln_slurm::{Node, parse_nodes};
+use kiln_slurm::{Node, delimiter, parse_nodes};
 use kiln_spec::hostlist;
 
 pub use kiln_slurm::JobOnNodes;
@@ -88,9 +88,10 @@ impl Deployment<'_> {
         if asked.is_empty() {
             return Ok((nodes, Vec::new()));
         }
-        let words = JobOnNodes::squeue(&hostlist::fold(asked));
+        let delimiter = delimiter();
+        let words = JobOnNodes::squeue(&hostlist::fold(asked), &delimiter);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let jobs = JobOnNodes::parse(&self.run_slurm(observed, &words).await?);
+        let jobs = JobOnNodes::parse(&self.run_slurm(observed, &words).await?, &delimiter);
         Ok((nodes, jobs))
     }
 

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 
 use crate::measures::{bytes, milliseconds, resource};
 use crate::node::moment;
+use crate::rows::rows;
 
 /// What `sacct` is asked about each job and step. The name is any user's text, and therefore the last column.
 const COLUMNS: [&str; 26] = [
@@ -118,7 +119,7 @@ pub struct Record {
 }
 
 impl Record {
-    fn parse(fields: &[&str]) -> Option<Record> {
+    fn parse(fields: &[&str; COLUMNS.len()]) -> Option<Record> {
         let &[
             id,
             user,
@@ -146,10 +147,7 @@ impl Record {
             nodelist,
             reason,
             name,
-        ] = fields
-        else {
-            return None;
-        };
+        ] = fields;
         // No id has a point but that of a step.
         let (job, step) = id.split_once('.').map_or((id, None), |(job, step)| (job, Some(step)));
         if !job.starts_with(|c: char| c.is_ascii_digit()) {
@@ -276,7 +274,7 @@ fn percent(used: Option<u64>, had: Option<u64>) -> Option<u32> {
     u32::try_from((used * 100 + had / 2) / had).ok()
 }
 
-/// How `sacct` is asked. Nobody can have written the delimiter into the name of a job: it is another one each time.
+/// How `sacct` is asked.
 pub(crate) fn arguments(delimiter: &str) -> Vec<String> {
     vec![
         "--noheader".into(),
@@ -309,10 +307,10 @@ impl HistoryQuery {
     }
 }
 
-/// Reads what `sacct` prints. A name may have the end of a line in it; what comes behind a row that was cut off is passed over.
+/// Reads what `sacct` prints.
 pub fn parse(text: &str, delimiter: &str) -> Vec<PastJob> {
     let mut jobs: Vec<PastJob> = Vec::new();
-    for record in rows(text, delimiter).iter().filter_map(|row| Record::parse(row)) {
+    for record in rows(text, delimiter).iter().filter_map(Record::parse) {
         match (record.step.is_some(), jobs.last_mut()) {
             (true, Some(job)) if job.record.job == record.job => job.steps.push(record),
             (true, _) => {}
@@ -320,22 +318,6 @@ pub fn parse(text: &str, delimiter: &str) -> Vec<PastJob> {
         }
     }
     jobs
-}
-
-fn rows<'a>(text: &'a str, delimiter: &str) -> Vec<Vec<&'a str>> {
-    let mut rows = Vec::new();
-    let mut row: Vec<&str> = Vec::new();
-    for piece in text.split(delimiter) {
-        if row.len() + 1 < COLUMNS.len() {
-            row.push(piece.trim());
-            continue;
-        }
-        // The end of this row, and the first column of the next one, which has no end of a line.
-        let Some((name, next)) = piece.rsplit_once('\n') else { break };
-        row.push(name.trim());
-        rows.push(std::mem::replace(&mut row, vec![next.trim()]));
-    }
-    rows
 }
 
 #[cfg(test)]

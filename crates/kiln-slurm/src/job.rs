@@ -7,6 +7,7 @@ use kiln_spec::hostlist;
 use serde::Serialize;
 
 use crate::node::moment;
+use crate::rows::{rows, squeue_format};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
@@ -80,21 +81,20 @@ impl fmt::Display for JobState {
 }
 
 /// Of `squeue`: id, state, comment and reason.
-pub(crate) const SQUEUE_FORMAT: &str = "--format=%i|%T|%k|%r";
+pub(crate) const FIELDS: [&str; 4] = ["%i", "%T", "%k", "%r"];
 
-/// Reads what `squeue` prints in [`SQUEUE_FORMAT`]; other lines are passed over.
-pub fn parse_squeue(text: &str) -> Vec<Job> {
-    text.lines().filter_map(parse_job).collect()
+/// Reads what `squeue` prints.
+pub fn parse_squeue(text: &str, delimiter: &str) -> Vec<Job> {
+    rows(text, delimiter).into_iter().filter_map(job).collect()
 }
 
-fn parse_job(line: &str) -> Option<Job> {
-    let mut fields = line.splitn(4, '|');
+fn job([id, state, comment, reason]: [&str; FIELDS.len()]) -> Option<Job> {
     Some(Job {
         // Members of arrays have no plain number; Kiln submits none.
-        id: fields.next()?.trim().parse().ok()?,
-        state: JobState::parse(fields.next()?),
-        comment: fields.next()?.trim().to_string(),
-        reason: fields.next()?.trim().to_string(),
+        id: id.parse().ok()?,
+        state: JobState::parse(state),
+        comment: comment.into(),
+        reason: reason.into(),
     })
 }
 
@@ -115,25 +115,25 @@ pub struct JobOnNodes {
     pub nodes: Vec<String>,
 }
 
+const ON_NODES: [&str; 5] = ["%i", "%u", "%P", "%e", "%N"];
+
 impl JobOnNodes {
     /// What `squeue` is asked, for these nodes. It prints times in the zone of its environment, which must be UTC.
-    pub fn squeue(nodes: &str) -> Vec<String> {
+    pub fn squeue(nodes: &str, delimiter: &str) -> Vec<String> {
         let states = "--states=RUNNING,CONFIGURING,COMPLETING,SUSPENDED,STOPPED";
-        let format = "--format=%i|%u|%P|%e|%N";
+        let format = squeue_format(&ON_NODES, delimiter);
         // By number: else Slurm's order of priorities, which differs from one question to the next.
-        let words = ["squeue", "--all", "--noheader", "--sort=i", states, format].map(String::from);
+        let words = ["squeue", "--all", "--noheader", "--sort=i", states, &format].map(String::from);
         words.into_iter().chain([format!("--nodelist={nodes}")]).collect()
     }
 
-    /// Reads what `squeue` answered; other lines are passed over.
-    pub fn parse(text: &str) -> Vec<JobOnNodes> {
-        text.lines().filter_map(JobOnNodes::parse_line).collect()
+    /// Reads what `squeue` answered.
+    pub fn parse(text: &str, delimiter: &str) -> Vec<JobOnNodes> {
+        rows(text, delimiter).into_iter().filter_map(JobOnNodes::from_row).collect()
     }
 
-    fn parse_line(line: &str) -> Option<JobOnNodes> {
-        let mut fields = line.splitn(5, '|').map(str::trim);
-        let (id, user, partition) = (fields.next()?, fields.next()?, fields.next()?);
-        let (until, nodes) = (moment(fields.next()?), hostlist::expand(fields.next()?).ok()?);
+    fn from_row([id, user, partition, until, nodes]: [&str; ON_NODES.len()]) -> Option<JobOnNodes> {
+        let (until, nodes) = (moment(until), hostlist::expand(nodes).ok()?);
         Some(JobOnNodes { id: id.into(), user: user.into(), partition: partition.into(), until, nodes })
     }
 }
@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn jobs_on_nodes_are_read() {
         let jobs = JobOnNodes::parse(
-            "17|demo|extra|2026-11-16T05:10:00|extra-[0-1]\n18_3|demo|a|NONE|extra-1\nsqueue: error: x\n",
+            "squeue: error: x\n17|demo|extra|2026-11-16T05:10:00|extra-[0-1]\n18_3|demo|a|NONE|extra-1\n",
+            "|",
         );
         assert_eq!(jobs.len(), 2, "{jobs:?}");
         assert_eq!(jobs[0].nodes, ["extra-0", "extra-1"]);
@@ -156,9 +157,13 @@ mod tests {
     #[test]
     fn squeue_is_understood() {
         let jobs = parse_squeue(
-            "17|CONFIGURING|kiln-rollout-1-n-0|None\n18_3|RUNNING||None\nslurm_load_jobs error: x\n",
+            "slurm_load_jobs error: x\n17|x9|CONFIGURING|x9|kiln-rollout-1-n-0|x9|None\n18_3|x9|RUNNING|x9||x9|None\n\
+             19|x9|PENDING|x9|a\n20|COMPLETED|kiln-rollout-1-n-1|None\nb|x9|Priority\n",
+            "|x9|",
         );
-        assert_eq!(jobs.len(), 1);
+        // The comment of one is its user's text, and no other job.
+        assert_eq!(jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [17, 19]);
+        assert_eq!(jobs[1].reason, "Priority");
         assert_eq!((jobs[0].id, &jobs[0].state), (17, &JobState::Configuring));
         assert_eq!(jobs[0].comment, "kiln-rollout-1-n-0");
     }

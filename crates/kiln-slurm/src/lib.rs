@@ -16,6 +16,7 @@ pub mod pending;
 mod queue;
 mod release;
 pub mod resume_file;
+mod rows;
 mod rules;
 mod sharing;
 mod statistics;
@@ -32,6 +33,7 @@ pub use node::{
 };
 pub use queue::QueuedJob;
 pub use release::{ParseReleaseError, RebootHook, Release};
+pub use rows::{delimiter, rows, squeue_format};
 pub use rules::{
     License, Qos, QosLimit, Reservation, Scope, SlurmRules, add_each, licenses, qos, reservations,
 };

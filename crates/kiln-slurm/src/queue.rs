@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use crate::node::moment;
+use crate::rows::rows;
 
 /// A job that is not over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,22 +33,21 @@ pub struct QueuedJob {
     pub dependency: String,
 }
 
-/// Of `squeue`. The name is any user's text, and therefore the last field.
-pub(crate) const FORMAT: &str = "--format=%i|%u|%a|%P|%q|%T|%Q|%D|%C|%V|%S|%l|%N|%E|%r|%j";
-const FIELDS: usize = 16;
+/// Of `squeue`.
+pub(crate) const FIELDS: [&str; 16] =
+    ["%i", "%u", "%a", "%P", "%q", "%T", "%Q", "%D", "%C", "%V", "%S", "%l", "%N", "%E", "%r", "%j"];
 
 impl QueuedJob {
     pub fn is_pending(&self) -> bool {
         self.state == "PENDING"
     }
 
-    /// Reads what `squeue` prints; other lines are passed over.
-    pub fn parse(text: &str) -> Vec<QueuedJob> {
-        text.lines().filter_map(QueuedJob::parse_line).collect()
+    /// Reads what `squeue` prints.
+    pub fn parse(text: &str, delimiter: &str) -> Vec<QueuedJob> {
+        rows(text, delimiter).into_iter().map(QueuedJob::from_row).collect()
     }
 
-    fn parse_line(line: &str) -> Option<QueuedJob> {
-        let fields: Vec<&str> = line.splitn(FIELDS, '|').map(str::trim).collect();
+    fn from_row(fields: [&str; FIELDS.len()]) -> QueuedJob {
         let [
             id,
             user,
@@ -65,16 +65,13 @@ impl QueuedJob {
             dependency,
             reason,
             name,
-        ] = fields.as_slice()
-        else {
-            return None;
-        };
+        ] = fields;
         let text = |field: &str| {
             if matches!(field, "(null)" | "N/A") { String::new() } else { field.to_string() }
         };
-        Some(QueuedJob {
-            id: (*id).into(),
-            name: (*name).into(),
+        QueuedJob {
+            id: id.into(),
+            name: name.into(),
             user: text(user),
             account: text(account),
             partition: text(partition),
@@ -89,7 +86,7 @@ impl QueuedJob {
             time_limit: text(limit),
             nodelist: text(nodelist),
             dependency: text(dependency),
-        })
+        }
     }
 }
 
@@ -108,11 +105,35 @@ fn count(text: &str) -> u32 {
 mod tests {
     use super::*;
 
+    const DELIMITER: &str = "|x9|";
+
+    fn line(fields: [&str; FIELDS.len()]) -> String {
+        fields.join(DELIMITER)
+    }
+
     #[test]
     fn a_job_that_waits_is_read() {
-        let line = "18_[3-9]|ann|physics|main|normal|PENDING|4294|2|8|2026-11-16T05:10:00|N/A|1:00:00||(null)|\
-                    Resources|a|b";
-        let jobs = QueuedJob::parse(&format!("squeue: error: x\n{line}\n"));
+        let times = ["2026-11-16T05:10:00", "N/A", "1:00:00"];
+        let [submit, start, limit] = times;
+        let line = line([
+            "18_[3-9]",
+            "ann",
+            "physics",
+            "main",
+            "normal",
+            "PENDING",
+            "4294",
+            "2",
+            "8",
+            submit,
+            start,
+            limit,
+            "",
+            "(null)",
+            "Resources",
+            "a|b",
+        ]);
+        let jobs = QueuedJob::parse(&format!("squeue: error: x\n{line}\n"), DELIMITER);
         assert_eq!(jobs.len(), 1, "{jobs:?}");
         let job = &jobs[0];
         assert_eq!((job.id.as_str(), job.name.as_str()), ("18_[3-9]", "a|b"));

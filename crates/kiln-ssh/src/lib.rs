@@ -113,8 +113,21 @@ impl Ssh {
 
     /// Runs `argv` and returns what it printed, whatever it exited with.
     pub async fn output(&self, host: &Host, argv: &[&str], stdin: &[u8]) -> Result<Output, Error> {
+        self.output_with(host, argv, std::future::ready(stdin)).await
+    }
+
+    /// As [`Ssh::output`], with an input that is known later: the login does not wait for it. When this is dropped before,
+    /// the command finds the end of its input.
+    pub async fn output_with(
+        &self,
+        host: &Host,
+        argv: &[&str],
+        stdin: impl Future<Output: AsRef<[u8]>>,
+    ) -> Result<Output, Error> {
         let mut child = self.command(host, argv).stdin(Stdio::piped()).spawn().map_err(Error::Start)?;
-        let ((), result) = tokio::join!(feed(child.stdin.take(), stdin), child.wait_with_output());
+        let pipe = child.stdin.take();
+        let given = async { feed(pipe, stdin.await.as_ref()).await };
+        let ((), result) = tokio::join!(given, child.wait_with_output());
         ended(host, result)
     }
 

@@ -76,7 +76,7 @@ fn what_scontrol_shows() {
 #[test]
 fn what_squeue_and_sacct_show() {
     damage_text("12|RUNNING|kiln:4:n-0|None\n13_[1-5%2]|PENDING||Priority\n", |text| {
-        !kiln_slurm::parse_squeue(text).is_empty()
+        !kiln_slurm::parse_squeue(text, "|").is_empty()
     });
     damage_text("CANCELLED by 0\n", |text| kiln_slurm::parse_sacct(text).is_some());
 }

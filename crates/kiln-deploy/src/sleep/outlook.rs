@@ -335,7 +335,10 @@ mod tests {
     }
 
     fn queue() -> Jobs {
-        Jobs::Known(Queue::parse("7|RUNNING|ann|2026-11-16T10:00:00|a-0|sweep\n8|PENDING|bob|N/A||later\n"))
+        Jobs::Known(Queue::parse(
+            "7|RUNNING|ann|2026-11-16T10:00:00|a-0|sweep\n8|PENDING|bob|N/A||later\n",
+            "|",
+        ))
     }
 
     #[test]

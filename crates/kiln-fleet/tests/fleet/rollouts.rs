@@ -332,7 +332,8 @@ async fn a_preempted_job_is_submitted_again() {
 async fn a_user_cannot_keep_the_licence_of_rebuild_jobs() {
     let mut lab = Lab::new();
     lab.fleet_file("new", r#","license":"rebuild","concurrency":2"#);
-    lab.slurm.licenses("98|rebuild|rebuild:1\n99|standard|matlab:1,rebuild:2\n1|rebuild|rebuild\n");
+    let uses = "98|rebuild|rebuild:1\n99|standard|matlab:1,rebuild:2\n1|rebuild|rebuild\n";
+    lab.slurm.licenses(&uses.replace('|', "|x9|"));
     lab.start();
     begin(&lab, Options { nodes: vec!["n-0".into()], ..Options::default() }).await;
     let job = jobs(&lab, 1).await[0].0;

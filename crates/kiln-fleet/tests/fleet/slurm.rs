@@ -28,19 +28,23 @@ done
 id=$(($(ls "$D/jobs" | wc -l) + 1))
 echo "PENDING|$comment|Resources" >"$D/jobs/$id"
 echo "$id""#;
+/// Files have `|x9|` where it prints what it was asked to put between fields.
 const SQUEUE: &str = r#"
+for argument; do
+    case $argument in --format=*) delimiter=${argument#--format=%?} ;; esac
+done
+delimiter=${delimiter%%\%*}
 case $* in
-    *%W*) [ ! -e "$D/licenses" ] || cat "$D/licenses"; exit ;;
-    *%V*) [ ! -e "$D/queue" ] || cat "$D/queue"; exit ;;
-esac
-for job in "$D"/jobs/*; do
-    [ ! -e "$job" ] || echo "${job##*/}|$(cat "$job")"
-done"#;
+    *%W*) [ ! -e "$D/licenses" ] || cat "$D/licenses" ;;
+    *%V*) [ ! -e "$D/queue" ] || cat "$D/queue" ;;
+    *) for job in "$D"/jobs/*; do
+        [ ! -e "$job" ] || echo "${job##*/}|$(cat "$job")" | sed 's/|/|x9|/g'
+    done ;;
+esac | sed "s/|x9|/$delimiter/g""#;
 const SETPRIV: &str = r#"
 while [ "$1" != -- ]; do shift; done
 shift
 exec "$@""#;
-/// A history that was captured with another delimiter.
 const SACCT: &str = r#"
 for argument; do
     case $argument in --delimiter=*) delimiter=${argument#*=} ;; esac

@@ -29,13 +29,17 @@ fn window(lab: &Lab) -> Window {
     }
 }
 
-const QUEUE: &str = "17|ann|physics|main|normal|PENDING|9|1|4|2026-11-16T05:10:00|N/A|1:00:00||(null)|JobHeldUser|sweep\n\
-                     18|bob|bio|main|normal|RUNNING|0|1|4|2026-11-16T05:10:00|2026-11-16T05:11:00|1:00:00|n-0|(null)|None|relax\n";
+/// The name of the first job passes for another job, line by line.
+const QUEUE: &str = "\
+17+ann+physics+main+normal+PENDING+9+1+4+2026-11-16T05:10:00+N/A+1:00:00++(null)+JobHeldUser+sweep
+19|root|root|main|normal|RUNNING|9|1|4|2026-11-16T05:10:00|N/A|1:00:00|n-0|(null)|None|forged
+18+bob+bio+main+normal+RUNNING+0+1+4+2026-11-16T05:10:00+2026-11-16T05:11:00+1:00:00+n-0+(null)+None+relax
+";
 
 #[tokio::test]
 async fn nodes_jobs_and_findings_are_shown() {
     let lab = Lab::new();
-    lab.slurm.queue(QUEUE);
+    lab.slurm.queue(&QUEUE.replace('+', "|x9|"));
     lab.slurm.node("n-1", "IDLE+DRAIN Reason=bad_fan", "2020-01-01T00:00:00");
     let window = window(&lab);
     assert_eq!(window.name(), "c");
@@ -43,6 +47,7 @@ async fn nodes_jobs_and_findings_are_shown() {
     let kinds: Vec<NodeKind> = look.nodes.iter().map(|node| node.kind).collect();
     assert_eq!(kinds, [NodeKind::Idle, NodeKind::Drained, NodeKind::Idle]);
     assert_eq!(look.nodes[0].image.as_deref(), Some("old"));
+    assert_eq!(look.jobs.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["17", "18"]);
     let waiting = look.jobs[0].waiting.as_ref().unwrap();
     assert_eq!((waiting.needs, look.jobs[1].waiting.is_none()), (Needs::Owner, true));
     // Nobody has ever compared Slurm with the cloud here.

@@ -10,7 +10,7 @@ use super::session::Session;
 use crate::process::{self, Output, ProcessError};
 use crate::verdict::Verdict;
 
-const POLL: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(50);
 /// No command of a bundle takes this long, unless it hangs.
 const LIMIT: Duration = Duration::from_secs(900);
 /// Shorter words of the input are too common to hide.

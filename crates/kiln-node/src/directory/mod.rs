@@ -163,11 +163,11 @@ fn add(base: &str, content: &Content, new: &NewUser) -> Result<Outcome, Director
     forget(&new.name);
     // Slurm asks for the user's number when it hears of her.
     let is_seen = is_seen(&new.name);
-    let (home, member) = thread::scope(|scope| {
+    let (home, found, member) = thread::scope(|scope| {
         let member = scope.spawn(|| new.account.as_ref().map_or(Ok(()), |a| add_member(&new.name, a)));
         // Where homes are exported, only root of this node can make one.
         let home = is_seen.then(|| process::call(&["mkhomedir_helper", &new.name]));
-        (home, joined(member))
+        (home, read(base), joined(member))
     });
     member?;
     let mut warnings = Vec::new();
@@ -180,7 +180,7 @@ fn add(base: &str, content: &Content, new: &NewUser) -> Result<Outcome, Director
             warnings.push(format!("the control node does not see {} yet: is sssd running there?", new.name));
         }
     }
-    let user = read(base)?.find(&new.name)?;
+    let user = found?.find(&new.name)?;
     let users = match &new.account {
         Some(account) => vec![DirectoryUser { account: Some(account.clone()), ..user }],
         None => with_accounts(vec![user]),
@@ -249,6 +249,8 @@ fn remove(content: &Content, user: &str, cancel_jobs: bool) -> Result<Outcome, D
     // First of all she gets in nowhere any more.
     change(&content.remove(&user))?;
     forget(&user.name);
+    // It ends with an error where there are none.
+    let _ = process::run(&["pkill", "-KILL", "-u", &user.uid.to_string()], None, LIMIT);
     let mut warnings = Vec::new();
     if !jobs.is_empty() {
         let command: Vec<&str> = std::iter::once("scancel").chain(jobs.iter().map(String::as_str)).collect();

@@ -1,7 +1,6 @@
 //! Asking the accounting, which may be large: in small pieces, for a limited time, and never for more than is shown.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,6 +8,7 @@ use jiff::Timestamp;
 use super::{Bounds, Slurm};
 use crate::error::Result;
 use crate::history::{self, HistoryQuery, PastJob, Record};
+use crate::rows::delimiter;
 
 /// One question. slurmdbd holds up others while it answers.
 const BOUNDS: Bounds = Bounds { time: Duration::from_secs(20), bytes: 8 << 20 };
@@ -83,7 +83,7 @@ impl Slurm {
 
     /// And whether that is all that there was to read.
     async fn sacct(&self, more: &[String]) -> Result<(Vec<PastJob>, bool)> {
-        let delimiter = format!("|{:016x}|", RandomState::new().hash_one(0));
+        let delimiter = delimiter();
         let arguments: Vec<String> =
             history::arguments(&delimiter).into_iter().chain(more.iter().cloned()).collect();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();

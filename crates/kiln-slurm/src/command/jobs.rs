@@ -2,8 +2,9 @@
 
 use super::Slurm;
 use crate::error::{Error, Result};
-use crate::job::{Job, JobState, SQUEUE_FORMAT, parse_sacct, parse_squeue};
+use crate::job::{self, Job, JobState, parse_sacct, parse_squeue};
 use crate::queue::{self, QueuedJob};
+use crate::rows::{delimiter, squeue_format};
 
 /// One job for one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,13 +68,17 @@ impl Slurm {
     /// All jobs of these partitions that slurmctld still knows; it forgets one `MinJobAge` after its end.
     pub async fn jobs(&self, partitions: &[String]) -> Result<Vec<Job>> {
         let partitions = format!("--partition={}", partitions.join(","));
-        let arguments = ["--all", "--noheader", "--states=all", &partitions, SQUEUE_FORMAT];
-        Ok(parse_squeue(&self.call("squeue", &arguments).await?))
+        let delimiter = delimiter();
+        let format = squeue_format(&job::FIELDS, &delimiter);
+        let arguments = ["--all", "--noheader", "--states=all", &partitions, &format];
+        Ok(parse_squeue(&self.call("squeue", &arguments).await?, &delimiter))
     }
 
     /// Every job that is not over. Members of an array that wait are one.
     pub async fn queue(&self) -> Result<Vec<QueuedJob>> {
-        Ok(QueuedJob::parse(&self.call("squeue", &["--all", "--noheader", queue::FORMAT]).await?))
+        let delimiter = delimiter();
+        let format = squeue_format(&queue::FIELDS, &delimiter);
+        Ok(QueuedJob::parse(&self.call("squeue", &["--all", "--noheader", &format]).await?, &delimiter))
     }
 
     /// How a job ended that slurmctld has forgotten; `None` where the accounting does not know it either.

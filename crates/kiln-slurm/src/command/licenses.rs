@@ -2,6 +2,7 @@
 
 use super::Slurm;
 use crate::error::Result;
+use crate::rows::{delimiter, rows, squeue_format};
 
 /// A job that has licences or waits for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,17 +15,15 @@ pub struct LicenseUse {
 }
 
 /// Of `squeue`: id (of each member of an array too), partition, licences.
-const FORMAT: &str = "--format=%A|%P|%W";
+const FIELDS: [&str; 3] = ["%A", "%P", "%W"];
 
 impl LicenseUse {
-    fn parse(line: &str) -> Option<LicenseUse> {
-        // Licences that a job asks for as alternatives have the same sign between them.
-        let mut fields = line.splitn(3, '|');
-        Some(LicenseUse {
-            job: fields.next()?.trim().parse().ok()?,
-            partition: fields.next()?.trim().to_string(),
-            licenses: fields.next()?.trim().to_string(),
-        })
+    fn parse(text: &str, delimiter: &str) -> Vec<LicenseUse> {
+        let of = |[job, partition, licenses]: [&str; FIELDS.len()]| {
+            let job = job.parse().ok()?;
+            Some(LicenseUse { job, partition: partition.into(), licenses: licenses.into() })
+        };
+        rows(text, delimiter).into_iter().filter_map(of).collect()
     }
 
     pub fn has(&self, license: &str) -> bool {
@@ -48,8 +47,12 @@ impl LicenseUse {
 impl Slurm {
     /// Jobs that have this licence or wait for it. All jobs are read: `squeue --licenses` does not see what is behind a `;`.
     pub async fn license_uses(&self, license: &str) -> Result<Vec<LicenseUse>> {
-        let text = self.call("squeue", &["--all", "--noheader", FORMAT]).await?;
-        Ok(text.lines().filter_map(LicenseUse::parse).filter(|of| of.has(license)).collect())
+        let delimiter = delimiter();
+        let format = squeue_format(&FIELDS, &delimiter);
+        let mut uses =
+            LicenseUse::parse(&self.call("squeue", &["--all", "--noheader", &format]).await?, &delimiter);
+        uses.retain(|of| of.has(license));
+        Ok(uses)
     }
 
     /// Gives a job these licences in place of those it has or waits for. It goes on.
@@ -74,9 +77,10 @@ mod tests {
             ("7|a|(null)", false, "(null)"),
         ];
         for (line, has, rest) in rows {
-            let of = LicenseUse::parse(line).unwrap();
+            let text = format!("{}\n", line.replacen('|', "|x9|", 2));
+            let [of] = &LicenseUse::parse(&text, "|x9|")[..] else { panic!("{line}") };
             assert_eq!((of.has("rebuild"), of.without("rebuild").as_str()), (has, rest), "{line}");
         }
-        assert_eq!(LicenseUse::parse("slurm_load_jobs error: x"), None);
+        assert_eq!(LicenseUse::parse("slurm_load_jobs error: x\n", "|x9|"), []);
     }
 }

@@ -22,6 +22,7 @@ mod reconcile;
 #[allow(dead_code, reason = "only the tests start one")]
 mod region;
 mod rollout;
+mod site;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -53,7 +54,7 @@ fn main() {
     let wanted = |what: &str| !std::env::args().any(|a| a == format!("--skip-{what}"));
     let measures: [(&str, Measure); 4] = [
         ("cluster", cluster),
-        ("everything", everything),
+        ("site", site::site),
         ("rollout", rollout::rollouts),
         ("elastic", elastic::elastic),
     ];
@@ -149,35 +150,6 @@ fn peak_kib(status: &Path) -> u64 {
     let text = std::fs::read_to_string(status).unwrap_or_default();
     let line = text.lines().find(|l| l.starts_with("VmHWM:")).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0)
-}
-
-/// The example with everything around Slurm.
-fn everything(lab: &mut Lab) -> Vec<Row> {
-    let (example, key) = (include_str!("../../../../docs/examples/all-of-it.toml"), lab.path("user_key.pub"));
-    let text = example
-        .replace("name = \"whole\"", "name = \"e2e\"")
-        .replace("[account.astro]\n", "[account.astro]\nmembers = [\"demo\"]\n");
-    let user = format!("\n[user.demo]\nuid = 2001\nssh_keys = [\"{}\"]\n", lab::read(&key).trim());
-    lab.write_file(&(text + &user));
-    lab.kiln(&["image", "build"]);
-    let ((), first_job) = timed(|| {
-        lab.kiln(&["up"]);
-        let output = lab.as_user("login-0", "srun --nodes=2 hostname");
-        assert_eq!(output.lines().count(), 2, "{output}");
-    });
-    let (_, again) = timed(|| lab.kiln(&["up"]));
-    let key = key.display().to_string();
-    let (_, add) = timed(|| lab.kiln(&["user", "add", "ada", "--key", &key, "--account", "astro"]));
-    let row = |what: &str, value: Duration, beside: &str| Row {
-        what: what.into(),
-        value: seconds(value),
-        beside: beside.to_string(),
-    };
-    vec![
-        row("kiln up of everything around Slurm, to a two-node job", first_job, "wanted: 25 s or less"),
-        row("kiln up again, nothing to change", again, ""),
-        row("kiln user add, until all nodes know", add, "wanted: 2 s or less"),
-    ]
 }
 
 fn cluster(lab: &mut Lab) -> Vec<Row> {

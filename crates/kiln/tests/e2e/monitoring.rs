@@ -157,11 +157,18 @@ fn only_control_may_ask(lab: &Lab) {
 /// A node that comes for a job is asked for its figures, and no longer when it has gone; that is not an alert.
 pub fn elastic_nodes(lab: &mut Lab) {
     let id = lab.submit("--partition=burst --nodes=1 --output=/dev/null", "sleep 8");
-    wait("Prometheus has figures of burst-0", || answers(lab, "burst-0"));
+    // One of them may still be on its way down.
+    let mut node = String::new();
+    wait("Slurm has a node for the job", || {
+        node = lab.job(&id, "NodeList");
+        node.starts_with("burst-")
+    });
+    wait(&format!("Prometheus has figures of {node}"), || answers(lab, &node));
     lab.wait_job(&id, "COMPLETED");
-    let series = "up{job=\"node\",instance=\"burst-0\"}";
-    wait("Prometheus has given up burst-0", || query(lab, series).is_empty());
-    wait("that is not worth an alert", || query(lab, "ALERTS{instance=\"burst-0\"}").is_empty());
+    let series = format!("up{{job=\"node\",instance=\"{node}\"}}");
+    wait(&format!("Prometheus has given up {node}"), || query(lab, &series).is_empty());
+    let alerts = format!("ALERTS{{instance=\"{node}\"}}");
+    wait("that is not worth an alert", || query(lab, &alerts).is_empty());
 }
 
 /// An alert that somebody hears of, and its end.

@@ -44,6 +44,7 @@ pub fn raise(lab: &mut Lab) {
 
 fn settings(lab: &Lab) {
     assert_eq!(lab.as_user("login-0", "echo $LANG; date +%z"), "POSIX\n+0500");
+    assert_eq!(lab.on("control", &["ip route show table local | grep -c 'quickack 1'"]), "1");
     assert_eq!(lab.as_user("login-0", "srun cat /etc/security/limits.d/kiln.conf | grep -c unlimited"), "2");
     for node in ["login-0", "standard-0"] {
         lab.on(node, &["mountpoint", "--quiet", "/software"]);

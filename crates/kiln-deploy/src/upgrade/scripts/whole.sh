@@ -1,7 +1,7 @@
 # Prints what must be there after an upgrade as before it, a line each. $1: the cluster; $2: "own", if its database
-# is here. Of another's database only what is of this cluster counts.
+# is here. Of another's database only what is of this cluster counts. Nothing of it is a user's own text, which could pass for a line.
 set -eu
-squeue --all --array --noheader --format='job: %i|%T|%u|%j'
+squeue --all --array --noheader --format='job: %i|%T|%u'
 show() {
     lines=$(sacctmgr --noheader --parsable2 show "$@")
     [ -z "$lines" ] || printf '%s\n' "$lines" | sed "s/^/$1: /" | sort -u

@@ -20,12 +20,11 @@ pub struct Whole {
 struct Job {
     state: JobState,
     user: String,
-    name: String,
 }
 
 impl Job {
     fn words(&self, id: &str) -> String {
-        format!("job {id} of {} ({})", self.user, self.name)
+        format!("job {id} of {}", self.user)
     }
 }
 
@@ -106,9 +105,9 @@ impl Whole {
 }
 
 fn parse_job(line: &str) -> Option<(String, Job)> {
-    let mut fields = line.splitn(4, '|').map(|field| field.trim().to_string());
-    let (id, state, user, name) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-    Some((id, Job { state: JobState::parse(&state), user, name }))
+    let mut fields = line.split('|').map(|field| field.trim().to_string());
+    let (id, state, user) = (fields.next()?, fields.next()?, fields.next()?);
+    Some((id, Job { state: JobState::parse(&state), user }))
 }
 
 /// Reads `sacct --parsable2 --format=JobID,State`.
@@ -124,7 +123,7 @@ pub fn parse_ended(text: &str) -> BTreeMap<String, JobState> {
 mod tests {
     use super::*;
 
-    const BEFORE: &str = "job: 7|RUNNING|ann|a|b\njob: 8_1|PENDING|bob|sweep\njob: 8_2|PENDING|bob|sweep\n\
+    const BEFORE: &str = "job: 7|RUNNING|ann\njob: 8_1|PENDING|bob\njob: 8_2|PENDING|bob\n\
                           qos: normal\naccount: physics\nuser: ann\nassociation: physics|ann|\n\
                           node: NodeName=n-0 State=IDLE\nrecords: 12\n";
 
@@ -139,35 +138,42 @@ mod tests {
     fn what_is_as_before_is_whole() {
         assert_eq!(differences(BEFORE, "", false), [""; 0]);
         assert_eq!(Whole::parse(BEFORE).nodes.len(), 1);
-        let more = "job: 9|PENDING|ann|new\nuser: slurm\nrecords: 13\n";
+        let more = "job: 9|PENDING|ann\nuser: slurm\nrecords: 13\n";
         let later = BEFORE.replace("records: 12\n", more).replace("8_1|PENDING", "8_1|RUNNING");
         assert_eq!(differences(&later, "", false), [""; 0], "what starts and what comes in addition is fine");
         let lost = Whole::lost_on_the_way_back(&Whole::parse(BEFORE), &Whole::parse(&later));
-        assert_eq!(lost, ["job 9 of ann (new) came meanwhile and is lost: submit it again"]);
+        assert_eq!(lost, ["job 9 of ann came meanwhile and is lost: submit it again"]);
     }
 
     #[test]
     fn a_job_that_has_ended_is_not_lost() {
-        let later = BEFORE.replace("job: 7|RUNNING|ann|a|b\n", "");
+        let later = BEFORE.replace("job: 7|RUNNING|ann\n", "");
         assert_eq!(Whole::gone(&Whole::parse(BEFORE), &Whole::parse(&later)), ["7"]);
         let lost = Whole::lost_on_the_way_back(&Whole::parse(BEFORE), &Whole::parse(&later));
-        assert_eq!(lost, ["job 7 of ann (a|b) ended meanwhile: Slurm may run it again"]);
+        assert_eq!(lost, ["job 7 of ann ended meanwhile: Slurm may run it again"]);
         assert_eq!(differences(&later, "7|COMPLETED\n", false), [""; 0]);
         assert_eq!(differences(&later, "7|CANCELLED by 0\n", false), [""; 0]);
-        assert_eq!(differences(&later, "", false), ["job 7 of ann (a|b) is gone"]);
+        assert_eq!(differences(&later, "", false), ["job 7 of ann is gone"]);
         let said = differences(&later, "7|RUNNING\n", false);
-        assert_eq!(said, ["job 7 of ann (a|b) is RUNNING in the accounts and not in the queue"]);
-        assert_eq!(differences(&later, "7|NODE_FAIL\n", false), ["job 7 of ann (a|b) has lost its node"]);
+        assert_eq!(said, ["job 7 of ann is RUNNING in the accounts and not in the queue"]);
+        assert_eq!(differences(&later, "7|NODE_FAIL\n", false), ["job 7 of ann has lost its node"]);
+    }
+
+    #[test]
+    fn no_text_of_a_user_is_asked_for() {
+        for field in ["%j", "%k", "%o", "%Z", "%z"] {
+            assert!(!super::super::WHOLE.contains(field), "{field}");
+        }
     }
 
     #[test]
     fn everything_that_is_missing_is_named() {
-        let later = "job: 7|PENDING|ann|a|b\njob: 8_1|PENDING|bob|sweep\nqos: normal\naccount: physics\nuser: ann\nrecords: 3\n";
+        let later = "job: 7|PENDING|ann\njob: 8_1|PENDING|bob\nqos: normal\naccount: physics\nuser: ann\nrecords: 3\n";
         assert_eq!(
             differences(later, "", false),
             [
-                "job 7 of ann (a|b) ran, and waits again",
-                "job 8_2 of bob (sweep) is gone",
+                "job 7 of ann ran, and waits again",
+                "job 8_2 of bob is gone",
                 "association: physics|ann| is gone",
                 "accounting had records of 12 jobs, and has 3",
             ]
