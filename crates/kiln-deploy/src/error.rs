@@ -126,6 +126,10 @@ pub enum Error {
     NoDirectory,
     #[error("the directory is the site's own: its users are changed there")]
     DirectoryOfSite,
+    #[error("the file asks for no quotas")]
+    NoQuotas,
+    #[error("there are no quotas on a cloud of the kind `{0}`")]
+    NoQuotasHere(&'static str),
     #[error("this cluster has no {0}")]
     SecretNotUsed(&'static str),
     #[error("{name} is the site's: Kiln does not make a new one")]
@@ -335,6 +339,8 @@ impl Error {
                  `kiln configure`"
                     .into(),
             ),
+            Error::NoQuotas => Some("write home = { quota = true } into [volumes], then `kiln up`".into()),
+            Error::NoQuotasHere(_) => Some("its volumes are directories of the host".into()),
             Error::SecretOfSite { path, .. } => {
                 Some(format!("put the site's new one into {}, then `kiln configure`", path.display()))
             }

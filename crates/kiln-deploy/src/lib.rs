@@ -35,6 +35,7 @@ mod owner;
 mod plan;
 mod push;
 mod queue;
+mod quota;
 mod removal;
 mod rights;
 mod rollout;

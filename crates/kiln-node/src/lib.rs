@@ -19,6 +19,7 @@ mod managed;
 pub mod metadata;
 mod mounts;
 mod process;
+pub mod quota;
 mod report;
 pub mod state;
 mod systemd;

@@ -118,6 +118,8 @@ pub(crate) struct Mounted {
     pub read_only: bool,
     /// Set-user-id programs and devices on it have no effect.
     pub inert: bool,
+    /// Limits of users are enforced.
+    pub quota: bool,
 }
 
 /// What is mounted at a path: the last mount there hides those below it.
@@ -138,6 +140,7 @@ fn search(table: &str, target: &str) -> Option<Mounted> {
             source: unescape(filesystem.get(1)?),
             read_only: has(options, "ro") || has(of_all, "ro"),
             inert: has(options, "nosuid") && has(options, "nodev"),
+            quota: has(of_all, "usrquota"),
         })
     })
 }
@@ -201,10 +204,11 @@ mod tests {
     fn the_last_mount_counts() {
         let table = "22 1 0:20 / /a\\040b rw,relatime shared:1 - ext4 /dev/vda1 rw\n\
                      23 1 0:21 / /home rw,relatime - nfs4 control:/home rw,vers=4.2\n\
-                     24 23 0:22 /x /home ro,nosuid,nodev,relatime - ext4 /dev/vdb rw\n";
+                     24 23 0:22 /x /home ro,nosuid,nodev,relatime - ext4 /dev/vdb rw,quota,usrquota\n";
         let home = search(table, "/home").unwrap();
         assert!(home.inert && !search(table, "/a b").unwrap().inert);
         assert_eq!((home.source.as_str(), home.read_only, home.device.as_str()), ("/dev/vdb", true, "0:22"));
+        assert!(home.quota && !search(table, "/a b").unwrap().quota);
         assert_eq!(search(table, "/a b").unwrap().source, "/dev/vda1");
         assert_eq!(search(table, "/no"), None);
     }

@@ -92,6 +92,7 @@ tables! {
         [[mount]]\nsource = \"filer:/c\"\npath = \"/b\"\nroles = [\"login\"]\n[[mount]]\npath = \"/d\"\n";
     homes_on_a_file_server: "[volumes]\nstate = \"nfs\"\nhome = { mode = \"nfs\", size = \"20 GiB\" }\n";
     homes_of_two_kinds: "[volumes]\nhome = { mode = \"manage\", source = \"filer:/home\" }\n";
+    quotas: "[volumes]\nstate = { quota = true }\nhome = { mode = \"attach\", name = \"homes\", quota = true }\n";
     system_settings: "[system]\ndns = [\"ns.example.org\"]\nsearch = [\"a b\"]\nproxy = \"http://user:secret@proxy\"\nno_proxy = [\"a b\"]\n\
         sysctl = { swappiness = 1 }\nlocale = \"de DE\"\njournal = 1\nsyslog = \"log:0\"\ncertificates = [\"ca.pem\"]\n\
         [time]\nservers = [\"ntp example\"]\nzone = \"../etc/passwd\"\n";

@@ -119,6 +119,9 @@ pub struct Mount {
     /// Make a file system on a device that is empty: only where Kiln created the volume.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub format: bool,
+    /// Users have quotas there: only where Kiln has made the file system.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub quota: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -287,6 +290,7 @@ mod tests {
             source: MountSource::Nfs("control:/home".into()),
             read_only: false,
             format: false,
+            quota: false,
         };
         let mut grant = command("grant", &["mariadb"]).unless(&["false"]).needs(EVERYTHING);
         grant.stdin = Some("s3cret".into());

@@ -27,6 +27,7 @@ pub mod node_names;
 pub mod notify;
 pub mod paths;
 pub mod publication;
+pub mod quota;
 mod reached;
 pub mod report;
 pub mod rollout;

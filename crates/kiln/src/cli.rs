@@ -94,6 +94,8 @@ pub enum Verb {
     #[command(subcommand)]
     User(verbs::user::User),
     #[command(subcommand)]
+    Quota(verbs::quota::Quota),
+    #[command(subcommand)]
     Secrets(verbs::secrets::Secrets),
     Inventory(verbs::inventory::Inventory),
     Limits(verbs::limits::Limits),

@@ -13,6 +13,7 @@ mod live;
 mod printer;
 mod progress;
 mod since;
+mod size;
 mod stop;
 mod table;
 mod verbs;

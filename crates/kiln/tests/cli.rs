@@ -343,6 +343,47 @@ fn a_cloud_without_limits_and_policies() {
     assert_eq!(desk.read("cluster.toml"), before);
 }
 
+/// What cannot be right, or is not there, is said without asking any node.
+#[test]
+fn quotas_that_cannot_be() {
+    let desk = Desk::new();
+    desk.stdout(&["init"]);
+    insta::assert_snapshot!(desk.see(&["quota", "set", "ada", "--hard", "50"]), @r"
+    exit: 2
+    --- stderr ---
+    error: invalid value '50' for '--hard <SIZE>': expected a number and MiB, GiB or TiB, such as 8 GiB
+
+    For more information, try '--help'.
+    ");
+    insta::assert_snapshot!(desk.see(&["quota", "set", "ada", "--soft", "2 GiB", "--hard", "1 GiB"]), @r"
+    exit: 2
+    --- stderr ---
+    error: the soft limit is above the hard one
+    ");
+    insta::assert_snapshot!(desk.see(&["quota", "show", "Ada Lovelace"]), @r"
+    exit: 2
+    --- stderr ---
+    error: a user cannot be named Ada Lovelace
+    hint: a name is a lower-case letter, then lower-case letters, digits, `_` or `-`, at most 31
+    ");
+    insta::assert_snapshot!(desk.see(&["quota", "list"]), @r"
+    exit: 1
+    --- stderr ---
+    error: the file asks for no quotas
+    hint: write home = { quota = true } into [volumes], then `kiln up`
+    ");
+    let own = "home = { mode = \"manage\", size = \"10 GiB\" }";
+    let file = desk.read("cluster.toml");
+    assert!(file.contains(own), "{file}");
+    desk.write("cluster.toml", &file.replace(own, "home = { quota = true }"));
+    let seen = desk.see(&["quota", "list"]);
+    assert!(seen.contains("warning[no-quota]"), "{seen}");
+    assert!(seen.ends_with(
+        "error: there are no quotas on a cloud of the kind `local`\nhint: its volumes are directories of the host\n"
+    ), "{seen}");
+    assert!(!desk.run(&["quota", "set", "ada"]).status.success(), "nothing is asked for");
+}
+
 /// `KILN_UPDATE=1` writes the page instead.
 #[test]
 fn reference_is_current() {

@@ -66,7 +66,7 @@ fn file_system(head: &[u8]) -> Option<(Kind, u64)> {
     Some((Kind::Ext4, blocks.checked_mul(block)?))
 }
 
-fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+pub(super) fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at + N)?.try_into().ok()
 }
 

@@ -8,6 +8,7 @@ mod file;
 mod growth;
 mod link;
 mod mount;
+pub(crate) mod quota;
 mod removal;
 mod service;
 mod session;

@@ -10,6 +10,7 @@ use kiln_wire::bundle::{Mount, MountSource};
 
 use super::ApplyError;
 use super::growth::Growth;
+use super::quota::{self, Kept};
 use super::session::Session;
 use super::site_mount;
 use crate::managed;
@@ -47,7 +48,7 @@ fn apply_volume(session: &mut Session, mount: &Mount, id: &str) -> Result<Verdic
         }
     }
 
-    let now = mounts::mounted_at(&mount.target).map_err(reading_mounts)?;
+    let mut now = mounts::mounted_at(&mount.target).map_err(reading_mounts)?;
     if let Some(now) = &now
         && !is_same(now, &source, &mount.target)
     {
@@ -58,6 +59,9 @@ fn apply_volume(session: &mut Session, mount: &Mount, id: &str) -> Result<Verdic
     {
         changes.push("closed the volumes' directory".to_owned());
     }
+    let mut mount = mount.clone();
+    mount.quota &= begin_quotas(session, &mount, &source, &mut now, &mut changes)?;
+    let mount = &mount;
     // A dry run cannot know the identity of a file system that is yet to be made.
     let blank = session.dry_run && is_formatted;
     let line = if blank { String::new() } else { fstab_line(&source, mount)? };
@@ -72,6 +76,9 @@ fn apply_volume(session: &mut Session, mount: &Mount, id: &str) -> Result<Verdic
             changes.push("mounted".to_owned());
             if !session.dry_run {
                 make_target(session, &mount.target)?;
+                if let Source::Device(device) = &source {
+                    quota::check(device)?;
+                }
                 attach(&source, mount)?;
             }
         }
@@ -97,6 +104,44 @@ fn apply_volume(session: &mut Session, mount: &Mount, id: &str) -> Result<Verdic
         }
     }
     if changes.is_empty() { Ok(Verdict::unchanged()) } else { Ok(Verdict::changed(changes.join(", "))) }
+}
+
+/// Whether users have quotas on a volume when it is mounted. What stands in the way costs the quotas, not the volume: `kiln status` tells.
+fn begin_quotas(
+    session: &mut Session,
+    mount: &Mount,
+    source: &Source,
+    now: &mut Option<Mounted>,
+    changes: &mut Vec<String>,
+) -> Result<bool, ApplyError> {
+    let Source::Device(device) = source else { return Ok(false) };
+    if !mount.quota || now.as_ref().is_some_and(|now| now.quota) {
+        return Ok(mount.quota);
+    }
+    if !quota::kernel_has() {
+        return Ok(false);
+    }
+    if session.dry_run {
+        changes.push("user quotas".to_owned());
+        return Ok(true);
+    }
+    let kept = quota::kept(device)?;
+    if kept == Kept::Never {
+        return Ok(false);
+    }
+    if now.is_some() && !quota::release(session, &mount.target)? {
+        changes.push("in use, so there are no user quotas yet".to_owned());
+        return Ok(false);
+    }
+    *now = None;
+    if kept == Kept::No
+        && let Err(error) = quota::begin(device)
+    {
+        changes.push(format!("no user quotas: {}", crate::explain(&error)));
+        return Ok(false);
+    }
+    changes.push("user quotas".to_owned());
+    Ok(true)
 }
 
 /// Users reach a volume where it is mounted, with the options of that mount, and in no other way. Whether the directory of
@@ -239,7 +284,10 @@ fn arguments(source: &Source, mount: &Mount) -> (&'static str, String, String) {
     let access = access(mount);
     match source {
         Source::Directory(path) => ("none", format!("bind,{access}"), path.display().to_string()),
-        Source::Device(path) => ("auto", access.to_owned(), path.display().to_string()),
+        Source::Device(path) => {
+            let quota = if mount.quota { ",usrquota" } else { "" };
+            ("auto", format!("{access}{quota}"), path.display().to_string())
+        }
         Source::Nfs { export, version } => {
             let version = match version {
                 NfsVersion::Four => "vers=4",
@@ -339,6 +387,7 @@ mod tests {
             source: MountSource::Nfs("c:/h".into()),
             read_only,
             format: false,
+            quota: false,
         };
         let nfs = |version| Source::Nfs { export: "c:/h".into(), version };
         assert_eq!(

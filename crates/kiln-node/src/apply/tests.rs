@@ -316,7 +316,7 @@ fn a_mount_that_fails_ends_the_apply() {
     let fixture = Fixture::new();
     let mount = |target: &str| {
         let source = MountSource::Volume("demo-state".into());
-        Resource::Mount(Mount { target: target.into(), source, read_only: false, format: true })
+        Resource::Mount(Mount { target: target.into(), source, read_only: false, format: true, quota: false })
     };
     let marker = fixture.path("/ran");
     let after = [

@@ -58,7 +58,13 @@ mod tests {
             automount: false,
             required,
         });
-        Resource::Mount(Mount { target: target.into(), source, read_only: false, format: false })
+        Resource::Mount(Mount {
+            target: target.into(),
+            source,
+            read_only: false,
+            format: false,
+            quota: false,
+        })
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod mounts;
 mod munge;
 mod nfs_client;
 mod nfs_server;
+mod quota;
 pub mod rest;
 pub(crate) mod settings;
 mod site_files;
@@ -64,6 +65,7 @@ const CONTROL: &[&Service] = &[
     &mounts::NFS_MOUNTS,
     // The first that runs: behind the mounts, of which systemd is to be told as well.
     &journal::JOURNAL,
+    &quota::QUOTA,
     &time::TIME,
     &time::TIME_ZONE,
     &certificates::CERTIFICATES,

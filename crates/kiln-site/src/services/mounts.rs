@@ -53,7 +53,7 @@ fn resource(mount: &SiteMount) -> Resource {
         required: mount.required,
     });
     let (target, read_only) = (mount.path.clone(), mount.is_read_only());
-    Resource::Mount(Mount { target, source, read_only, format: false })
+    Resource::Mount(Mount { target, source, read_only, format: false, quota: false })
 }
 
 /// Types that need no network.

@@ -9,7 +9,7 @@ use kiln_wire::checkup::Question;
 use kiln_wire::make::directory;
 use kiln_wire::paths::SHARE;
 
-use super::{Context, Service, mounts};
+use super::{Context, Service, mounts, quota};
 use crate::volumes::{Purpose, exists, has_backup_volume, on_file_storage, volume_name};
 
 pub const STORAGE: Service = Service { name: "storage", resources, health, ..Service::EMPTY };
@@ -34,7 +34,8 @@ fn volume(context: &Context<'_>, purpose: Purpose) -> Option<Resource> {
     let id = context.inventory.exports.as_ref().and_then(|e| e.volumes.get(&name)).cloned();
     let source = MountSource::Volume(id.unwrap_or(name));
     let format = purpose.size_gib(context.spec).is_some();
-    let mount = Mount { target: purpose.path().into(), source, read_only: false, format };
+    let quota = purpose == Purpose::Home && context.role == Role::Control && quota::are_kept(context.spec);
+    let mount = Mount { target: purpose.path().into(), source, read_only: false, format, quota };
     let there = match purpose {
         Purpose::Backup => has_backup_volume(context.spec, context.inventory),
         _ => exists(context.spec, purpose),
@@ -47,7 +48,7 @@ fn served(context: &Context<'_>, purpose: Purpose) -> Option<Resource> {
     let name = volume_name(context.spec, purpose);
     let export = context.inventory.exports.as_ref()?.file_systems.get(&name)?;
     let (target, source) = (purpose.path().into(), MountSource::Nfs3(export.clone()));
-    Some(Resource::Mount(Mount { target, source, read_only: false, format: false }))
+    Some(Resource::Mount(Mount { target, source, read_only: false, format: false, quota: false }))
 }
 
 /// `/home` on another node than control, if it is on a volume.
@@ -59,7 +60,13 @@ fn home(context: &Context<'_>) -> Option<Resource> {
     let control = context.inventory.nodes.get(&context.spec.control.node)?.address;
     let home = Purpose::Home.path();
     let source = MountSource::Nfs(format!("{control}:{home}"));
-    Some(Resource::Mount(Mount { target: home.into(), source, read_only: false, format: false }))
+    Some(Resource::Mount(Mount {
+        target: home.into(),
+        source,
+        read_only: false,
+        format: false,
+        quota: false,
+    }))
 }
 
 /// A server that is gone makes the question hang, which is an answer as well. The volume for backups is asked for with

@@ -38,6 +38,7 @@ const UNIT: &str = "chronyd.service";
 /// A file of its own: without it, the image's servers are used again. Where Debian's AppArmor lets chronyd read.
 const FOLDER: &str = "/etc/chrony";
 const CONF: &str = "/etc/chrony/kiln.conf";
+const OPTIONS: &str = "/etc/chrony/kiln.options";
 
 fn resources(context: &Context<'_>) -> Vec<Resource> {
     let unit = context.family.unit(UNIT);
@@ -49,10 +50,16 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
             "# Written by Kiln.\n{}driftfile /var/lib/chrony/chrony.drift\nmakestep 1 3\nrtcsync\n",
             servers.collect::<String>()
         );
+        // The unit goes on as its system has it: as whom and how the daemon starts differs. Its options have these names on Debian
+        // and on others.
+        let options = ["DAEMON_OPTS", "OPTIONS"].map(|name| format!("{name}=\"-F 1 -f {CONF}\"\n"));
         let text = format!(
-            "# Written by Kiln: the servers of cluster.toml.\n[Service]\nExecStart=\nExecStart=/usr/sbin/chronyd -F 1 -f {CONF}\n"
+            "# Written by Kiln: the servers of cluster.toml.\n[Service]\nEnvironmentFile={OPTIONS}\n"
         );
-        resources.extend([Resource::File(file(drop_in, text)), Resource::File(file(CONF, conf))]);
+        resources.extend(
+            [(drop_in.as_str(), text), (OPTIONS, options.concat()), (CONF, conf)]
+                .map(|(path, text)| Resource::File(file(path, text))),
+        );
     }
     let watched: Vec<String> = resources.iter().map(Resource::id).collect();
     let watched: Vec<&str> = watched.iter().map(String::as_str).collect();

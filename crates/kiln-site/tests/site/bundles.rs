@@ -301,6 +301,18 @@ fn mounts_of_the_site_come_behind_its_files_and_before_slurmd() {
     assert!(makes_home("control") && !makes_home("login-0") && !makes_home("standard-0"));
 }
 
+/// Of the volume that control mounts. Others have it by NFS, and a directory of the local cloud has none.
+#[test]
+fn quotas_are_controls() {
+    let quotas = |cloud: &str, node: &str| -> Vec<String> {
+        let bundle = with("[volumes]\nhome = { quota = true }\n", cloud, node);
+        let has = |r: &Resource| matches!(r, Resource::Mount(mount) if mount.quota);
+        bundle.resources.iter().filter(|r| has(r)).map(Resource::id).collect()
+    };
+    assert_eq!(quotas(OPENSTACK, "control"), ["mount:/home"]);
+    assert!(quotas(OPENSTACK, "standard-0").is_empty() && quotas("kind = \"local\"", "control").is_empty());
+}
+
 #[test]
 fn settings_of_the_system() {
     let tables = "[time]\nservers = [\"ntp.example.org\"]\nzone = \"Europe/Berlin\"\n\
@@ -309,6 +321,7 @@ fn settings_of_the_system() {
     let bundle = with(tables, OPENSTACK, "standard-0");
     let shown = [
         "/etc/chrony/kiln.conf",
+        "/etc/chrony/kiln.options",
         "/etc/systemd/system/chrony.service.d/kiln.conf",
         "/etc/resolv.conf",
         "/etc/profile.d/kiln-proxy.sh",

@@ -10,6 +10,8 @@ pub struct Volumes {
     pub state: Volume,
     /// The users' home directories.
     pub home: Volume,
+    /// Users have quotas on the volume of the home directories.
+    pub home_quota: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -54,6 +54,8 @@ table! {
         "source" => source: Text, otherwise "required with `nfs`";
         /// Options for `mount`, with `nfs`.
         "options" => options: List<Text>;
+        /// User quotas, for `home` with `manage`: `kiln quota` sets limits, and the control node's kernel enforces them on every node. The local cloud has none.
+        "quota" => quota: At<bool>, otherwise "`false`";
     }
 }
 
@@ -92,6 +94,7 @@ pub(crate) struct Disk {
     pub name: Option<Text>,
     pub source: Option<Text>,
     pub options: Option<List<Text>>,
+    pub quota: Option<At<bool>>,
 }
 
 const DEFAULT_SIZE: &str = "10 GiB";
@@ -106,6 +109,7 @@ pub(crate) fn merge(written: Option<Volume>, at: &Range<usize>) -> Disk {
         name: table.name,
         source: table.source,
         options: table.options,
+        quota: table.quota,
         at,
     }
 }
@@ -124,6 +128,23 @@ pub(crate) fn check_file_storage(which: &str, disk: &Disk, facts: &CloudFacts, f
         let message = format!("there is no File Storage on a cloud of the kind `{}`", facts.kind);
         findings.error("bad-volume", disk.at.clone(), message).expected("`manage`, `attach` or `none`");
     }
+}
+
+/// Whether users have quotas there. A file system that Kiln has not made is the site's to change.
+pub(crate) fn quota(which: &str, disk: &Disk, facts: &CloudFacts, findings: &mut Findings<'_>) -> bool {
+    let Some(at) = disk.quota.as_ref().filter(|quota| quota.value) else { return false };
+    if which != "home" || disk.mode != VolumeMode::Manage {
+        let message = format!("the {which} volume cannot have quotas here");
+        (findings.error("bad-volume", at.span.clone(), message))
+            .expected("`quota` only for `home`, with mode = \"manage\"")
+            .hint("a file server of the site has quotas of its own");
+    } else if facts.shares_volumes {
+        let message = format!("there are no quotas on a cloud of the kind `{}`", facts.kind);
+        (findings.warning("no-quota", at.span.clone(), message))
+            .expected("another cloud, or no `quota`")
+            .hint("its volumes are directories of the host; all else works");
+    }
+    true
 }
 
 pub(crate) fn validate(which: &str, disk: &Disk, findings: &mut Findings<'_>) -> crate::Volume {

@@ -77,9 +77,12 @@ pub(crate) fn validate(merged: Merged, files: Files<'_>, findings: &mut Findings
     for (which, disk) in [("state", &merged.state), ("home", &merged.home)] {
         volumes::check_file_storage(which, disk, cloud.facts(), findings);
     }
+    volumes::quota("state", &merged.state, cloud.facts(), findings);
+    let home_quota = volumes::quota("home", &merged.home, cloud.facts(), findings);
     let volumes = Volumes {
         state: volumes::validate("state", &merged.state, findings),
         home: volumes::validate("home", &merged.home, findings),
+        home_quota,
     };
     let backup = backup::validate(&merged.backup, findings);
     let accounting = accounting::slurmdbd(&merged.accounting, &merged.slurm, findings);

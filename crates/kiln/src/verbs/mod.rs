@@ -23,6 +23,7 @@ pub mod node;
 pub mod notify;
 pub mod plan;
 pub mod policy;
+pub mod quota;
 pub mod rebuild;
 pub mod reference;
 pub mod restore;
@@ -53,6 +54,7 @@ pub fn run(verb: Verb, context: &Context) -> anyhow::Result<Exit> {
         Verb::Configure(verb) => verb.run(context),
         Verb::Up(verb) => verb.run(context),
         Verb::User(verb) => verb.run(context),
+        Verb::Quota(verb) => verb.run(context),
         Verb::Destroy(verb) => verb.run(context),
         Verb::Status(verb) => verb.run(context),
         Verb::Events(verb) => verb.run(context),

@@ -10,13 +10,13 @@ use crate::renewal::{image, server};
 use crate::services;
 
 /// A job that writes to its home directory as long as it runs.
-struct Writer<'a> {
+pub struct Writer<'a> {
     lab: &'a Lab,
     id: String,
 }
 
 impl<'a> Writer<'a> {
-    fn start(lab: &'a Lab) -> Writer<'a> {
+    pub fn start(lab: &'a Lab) -> Writer<'a> {
         let id = lab.as_user(
             "id=$(sbatch --parsable --nodelist=standard-0 --mem=50 --output=/dev/null \
              --wrap 'while sleep 1; do date >>written.$SLURM_JOB_ID; done') || exit 1; \
@@ -26,7 +26,7 @@ impl<'a> Writer<'a> {
     }
 
     /// It runs, was not started again, and goes on writing.
-    fn check(&self) {
+    pub fn check(&self) {
         let id = &self.id;
         let lines = || self.lab.as_user(&format!("wc -l <written.{id}")).parse::<u64>().expect("a number");
         let before = lines();
@@ -35,7 +35,7 @@ impl<'a> Writer<'a> {
         assert!(shown.contains("JobState=RUNNING") && shown.contains("Restarts=0"), "{shown}");
     }
 
-    fn end(self) {
+    pub fn end(self) {
         self.lab.as_user(&format!("scancel {0}; rm written.{0}", self.id));
     }
 }

@@ -14,7 +14,7 @@ const CLUSTER: &str = "vms";
 const SUBNET: &str = "10.42.0.";
 const USER: &str = "demo";
 /// Of the services.
-const TIME_SERVER: &str = "172.24.5.1";
+pub const TIME_SERVER: &str = "172.24.5.1";
 /// Two disks that can be told by their names alone.
 pub const DISKS: [&str; 2] = ["vms-first", "vms-second"];
 /// More than anything takes on a machine that has much else to do: every instruction is emulated.
@@ -34,6 +34,8 @@ pub struct Site {
     pub packages: &'static str,
     /// More of the table of the cloud.
     pub cloud: &'static str,
+    /// More of the file.
+    pub file: &'static str,
 }
 
 pub struct Lab {
@@ -69,15 +71,6 @@ fn local_cluster(Site { debian, packages, .. }: Site) -> ClusterDir {
          [image.default]\nsource = \"{debian}\"\ncommands = [\"{QUICK_LOGIN}\"]\npackages = [{packages}]\n"
     ));
     local
-}
-
-/// As a site names its own time server.
-fn time_source(role: &str) -> String {
-    format!(
-        "[role.{role}]\ncommands = [\"chronyc reload sources\"]\n\n\
-         [[role.{role}.file]]\npath = \"/etc/chrony/sources.d/site.sources\"\n\
-         content = \"server {TIME_SERVER} iburst\\n\"\n\n"
-    )
 }
 
 impl Lab {
@@ -119,13 +112,13 @@ impl Lab {
              [compute.standard]\nnodes = \"standard-[0-1]\"\nflavor = \"vm.512.2\"\nimage = \"default\"\n\n\
              [compute.burst]\nnodes = \"burst-0\"\nflavor = \"vm.512\"\nimage = \"default\"\n\
              elastic = {{ idle = \"30s\" }}\n\n\
-             [slurm.config]\nResumeTimeout = 1800\n\n{4}\
+             [slurm.config]\nResumeTimeout = 1800\n\n[time]\nservers = [\"{TIME_SERVER}\"]\n\n{4}\
              [user.{USER}]\nuid = 2001\nssh_keys = [\"{3}\"]\n",
             DISKS[0],
             self.site.debian,
             DISKS[1],
             key.trim(),
-            ["control", "login", "compute"].map(time_source).concat(),
+            self.site.file,
             self.site.cloud
         )
     }

@@ -24,6 +24,7 @@ mod renewal;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod repository;
 mod services;
+mod site;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -56,10 +57,12 @@ const RENEWAL: &[Scenario] = &[ROLLOUT];
 
 const BUILT: Scenario = ("an image is built on a server, and boots as a node", image::built);
 
+const REBUILT: Scenario = ("control gets a new root disk, and keeps what it knew", control::rebuilt);
+
 /// What is lost, and what breaks.
 const LONG: &[Scenario] = &[
     ("a job outlives a restart of the NFS server and of control", control::restarted),
-    ("control gets a new root disk, and keeps what it knew", control::rebuilt),
+    REBUILT,
     ("control is deleted behind Kiln's back, and comes back", control::lost),
     ("a canary that fails goes back to the old root disk", renewal::canary),
     BUILT,
@@ -73,7 +76,7 @@ const LONG: &[Scenario] = &[
 /// What an administrator wants first, on another release of Slurm and of the system.
 const BASIC: &[Scenario] = SHORT.split_at(6).0;
 
-const BOOKWORM: Site = Site { debian: "bookworm", packages: "", cloud: "" };
+const BOOKWORM: Site = Site { debian: "bookworm", packages: "", cloud: "", file: "" };
 const TRIXIE: Site = Site { debian: "trixie", ..BOOKWORM };
 /// As Debian's own cloud images are, with root disks that are volumes.
 const STOCK: Site = Site {
@@ -81,6 +84,17 @@ const STOCK: Site = Site {
     cloud: "root_disk = { size = \"4 GiB\" }\n",
     ..BOOKWORM
 };
+/// With what a site has around Slurm.
+const AROUND: Site = Site { packages: "\"quota\"", file: site::FILE, ..BOOKWORM };
+const SITE: &[Scenario] = &[
+    ("time servers, kernel parameters and limits of jobs are in effect", site::settings),
+    ("quotas begin while nodes use their homes", site::quotas_begin),
+    ("nobody gets above a hard limit, on any node", site::quotas_hold),
+    REBUILT,
+    ("limits stay when control has a new root disk", site::quotas_stay),
+    ("file systems of another server are mounted", site::mounts),
+    ("a node starts while its file server is away", site::server_away),
+];
 const LAYOUT: &[Scenario] = &[("cloud-init and Kiln each do their part", image::beside_cloud_init)];
 
 const SUITES: &[Suite] = &[
@@ -88,6 +102,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "long", site: BOOKWORM, scenarios: &[SHORT.split_at(3).0, LONG] },
     Suite { name: "trixie", site: TRIXIE, scenarios: &[BASIC, LONG, RENEWAL] },
     Suite { name: "stock", site: STOCK, scenarios: &[SHORT.split_at(3).0, RENEWAL, LAYOUT, &[BUILT]] },
+    Suite { name: "site", site: AROUND, scenarios: &[SHORT.split_at(3).0, SITE] },
 ];
 
 fn main() -> ExitCode {

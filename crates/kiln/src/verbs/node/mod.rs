@@ -8,6 +8,7 @@ mod checkup;
 mod directory;
 mod install_units;
 mod publish;
+mod quota;
 pub mod report;
 mod status;
 mod unseal;
@@ -41,6 +42,8 @@ pub enum Node {
     #[command(hide = true)]
     Publish(publish::Publish),
     #[command(hide = true)]
+    Quota(quota::Quota),
+    #[command(hide = true)]
     Unseal(unseal::Unseal),
 }
 
@@ -59,6 +62,7 @@ impl Node {
             Node::InstallUnits(verb) => verb.run(context),
             Node::Published(verb) => verb.run(context),
             Node::Publish(verb) => verb.run(context),
+            Node::Quota(verb) => verb.run(context),
             Node::Unseal(verb) => verb.run(context),
         }
     }
