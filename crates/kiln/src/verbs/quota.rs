@@ -150,7 +150,7 @@ fn bytes_text(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     let (shift, unit) = units.into_iter().find(|(shift, _)| bytes >> shift > 0).unwrap_or((10, "KiB"));
     let tenths = bytes.saturating_mul(10) >> shift;
-    if tenths % 10 == 0 {
+    if tenths.is_multiple_of(10) {
         return format!("{} {unit}", tenths / 10);
     }
     format!("{}.{} {unit}", tenths / 10, tenths % 10)
