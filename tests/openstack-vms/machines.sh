@@ -127,6 +127,9 @@ metadata_proxy_shared_secret = $PASSWORD
 nova_metadata_host = $OPENSTACK_HOST
 nova_metadata_port = $METADATA_PORT
 metadata_workers = 0
+# What agents ask before there is somebody to answer is lost: a minute, and
+# as long again, at every start.
+rpc_response_timeout = 10
 [ml2]
 mechanism_drivers = bridge
 [securitygroup]
