@@ -18,12 +18,8 @@ pub const FLAG: &str = "--lane";
 const NEIGHBOUR: &str = "openstack";
 
 /// Lanes that begin with the images of others, which build them: lane and builders.
-const SHARERS: [(&str, &[&str]); 4] = [
-    ("elastic", &["bookworm"]),
-    ("reconcile", &["bookworm"]),
-    ("mixed", &["newer", "bookworm"]),
-    ("site", &["bookworm"]),
-];
+const SHARERS: [(&str, &[&str]); 3] =
+    [("elastic", &["bookworm"]), ("mixed", &["newer", "bookworm"]), ("site", &["bookworm"])];
 
 pub fn run<'s>(suites: impl Iterator<Item = &'s Suite>) -> ExitCode {
     let mut lanes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

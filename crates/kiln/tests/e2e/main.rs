@@ -339,7 +339,7 @@ const SUITES: &[Suite] = &[
         ],
     },
     Suite { name: "rollout", debian: "bookworm", lane: "bookworm", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
-    Suite { name: "reconcile", debian: "bookworm", lane: "reconcile", scenarios: &[RECONCILE] },
+    Suite { name: "reconcile", debian: "bookworm", lane: "elastic", scenarios: &[RECONCILE] },
     Suite { name: "elastic", debian: "bookworm", lane: "elastic", scenarios: &[ELASTIC] },
     Suite {
         name: "trixie",
