@@ -70,7 +70,8 @@ pub fn restarted(lab: &Lab) {
     lab.on("control", "systemctl restart nfs-server.service");
     job.check();
     let before = boot_ids(lab);
-    tell("demo", &["server reboot --hard control"]);
+    // Asked for only, it could answer once more before it goes.
+    tell("demo", &["server reboot --hard --wait control"]);
     wait("slurmctld answers again", || lab.try_as_user("squeue").status.success());
     job.check();
     assert_eq!(boot_ids(lab), before, "nobody else restarts");
