@@ -60,7 +60,7 @@ fn exchange(cloud: &str, command: &str) -> Value {
     clients().entry(cloud.to_string()).or_insert_with(|| Client::start(cloud)).exchange(command)
 }
 
-/// The next command logs in anew. Services remember for minutes what somebody was allowed to do.
+/// The next command logs in again, with the rights of that moment. Services go on for minutes with the rights of an old login.
 #[allow(dead_code, reason = "few tests change what somebody may do")]
 pub fn log_out(cloud: &str) {
     clients().remove(cloud);

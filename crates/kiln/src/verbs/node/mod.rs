@@ -10,6 +10,7 @@ mod install_units;
 mod publish;
 mod quota;
 pub mod report;
+mod request;
 mod status;
 mod unseal;
 
