@@ -159,6 +159,11 @@ impl App {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Some(Deed::Quit);
         }
+        // Esc and a key that arrive together, as over a slow line, look like one key with Alt. No key of ours has Alt.
+        if key.modifiers.contains(KeyModifiers::ALT) {
+            let deed = self.press(KeyCode::Esc.into());
+            return deed.or_else(|| self.press(key.code.into()));
+        }
         if self.over.is_some() {
             return self.press_over(key.code);
         }

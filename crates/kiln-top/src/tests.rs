@@ -9,7 +9,7 @@ use kiln_web::view::{
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::crossterm::event::{KeyCode, KeyEvent};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::app::{App, Deed, Page, Question};
 use crate::screen;
@@ -228,6 +228,22 @@ fn words_leave_only_rows_that_have_them() {
     type_in(&mut app, "2");
     press(&mut app, KeyCode::Esc);
     assert_eq!(names_in_order(&drawn(&mut app)).len(), 3);
+}
+
+#[test]
+fn escape_and_a_key_that_arrive_together_are_both_taken() {
+    let mut app = app("operator");
+    type_in(&mut app, "2");
+    press(&mut app, KeyCode::Enter);
+    assert!(app.over.is_some());
+    app.press(KeyEvent::new(KeyCode::Char('4'), KeyModifiers::ALT));
+    assert!(app.over.is_none());
+    assert_eq!(app.page, Page::Rollouts);
+    // A question is answered with no.
+    type_in(&mut app, "p");
+    assert!(app.over.is_some());
+    assert_eq!(app.press(KeyEvent::new(KeyCode::Char('y'), KeyModifiers::ALT)), None);
+    assert!(app.over.is_none());
 }
 
 #[test]
