@@ -46,15 +46,31 @@ pub(crate) struct Units {
     reload_first: bool,
     /// Units were enabled: systemd's own view of that is refreshed once, before the last unit of the bundle.
     reload_last: bool,
+    /// Units of the bundle that are to be enabled.
+    enabled: Vec<String>,
+    /// Those that were disabled, and are enabled already.
+    enabled_ahead: BTreeSet<String>,
     queued: BTreeSet<String>,
 }
 
 /// Where there is a unit file, systemctl makes the links itself. Asked to do so, systemd would call for a reload of all units from
 /// then on, once for each unit. An init script of the same name is left alone: the program that enables it calls for one as well.
 fn file_change<'a>(verb: &'a str, unit: &'a str, has_file: bool) -> Vec<&'a str> {
-    let alone = ["env", "SYSTEMD_OFFLINE=1", "SYSTEMCTL_SKIP_SYSV=1"];
-    let change = ["systemctl", "--no-reload", verb, unit];
-    if has_file { [&alone[..], &change].concat() } else { change.to_vec() }
+    if has_file { offline(verb, &[unit]) } else { vec!["systemctl", "--no-reload", verb, unit] }
+}
+
+fn offline<'a>(verb: &'a str, units: &[&'a str]) -> Vec<&'a str> {
+    let alone = ["env", "SYSTEMD_OFFLINE=1", "SYSTEMCTL_SKIP_SYSV=1", "systemctl", "--no-reload", verb];
+    [&alone[..], units].concat()
+}
+
+/// Those that can be enabled as they are: not masked, say. There is a line for each unit, if systemctl knows all of them.
+fn disabled<'a>(units: &[&'a str], said: &str) -> Vec<&'a str> {
+    let lines: Vec<&str> = said.lines().collect();
+    if lines.len() != units.len() {
+        return Vec::new();
+    }
+    units.iter().zip(lines).filter(|(_, line)| *line == "disabled").map(|(unit, _)| *unit).collect()
 }
 
 fn has_unit_file(unit: &str) -> bool {
@@ -63,8 +79,9 @@ fn has_unit_file(unit: &str) -> bool {
 }
 
 impl Units {
-    pub fn new(names: Vec<String>) -> Self {
-        Units { names, ..Units::default() }
+    /// Of these units, the second ones are to be enabled.
+    pub fn new(names: Vec<String>, enabled: Vec<String>) -> Self {
+        Units { names, enabled, ..Units::default() }
     }
 
     /// States are stale: something ran that may have started or stopped units.
@@ -81,6 +98,9 @@ impl Units {
         // Not behind the last one, which is slurmd on a compute node: should systemd reload while slurmd asks it for the scope of
         // its jobs, that scope fails, and slurmd with it.
         let is_last = self.names.last().is_some_and(|last| last == unit);
+        if self.reload_first && !dry_run {
+            self.enable_ahead()?;
+        }
         if (self.reload_first || self.reload_last && is_last) && !dry_run {
             self.reload()?;
         }
@@ -91,7 +111,29 @@ impl Units {
                 self.query()?;
             }
         }
-        Ok(self.states.get(unit).cloned().unwrap_or_default())
+        let mut state = self.states.get(unit).cloned().unwrap_or_default();
+        if self.enabled_ahead.contains(unit) {
+            // As it was found.
+            state.file = "disabled".into();
+        }
+        Ok(state)
+    }
+
+    /// Before systemd reads changed unit files: it then sees these links as well, and need not read all of it once more.
+    fn enable_ahead(&mut self) -> Result<(), ProcessError> {
+        let units = std::mem::take(&mut self.enabled);
+        let units: Vec<&str> = units.iter().map(String::as_str).filter(|unit| has_unit_file(unit)).collect();
+        if units.is_empty() {
+            return Ok(());
+        }
+        // It fails when one of them is not enabled.
+        let said = process::run(&offline("is-enabled", &units), None, LIMIT)?.stdout;
+        let disabled = disabled(&units, &said);
+        if !disabled.is_empty() {
+            process::call(&offline("enable", &disabled))?;
+            self.enabled_ahead = disabled.into_iter().map(str::to_owned).collect();
+        }
+        Ok(())
     }
 
     /// Whatever its unit file may say by now.
@@ -123,6 +165,9 @@ impl Units {
 
     /// `enable`, `disable`, `mask`, `unmask`.
     pub fn change_file(&mut self, verb: &str, unit: &str) -> Result<(), ProcessError> {
+        if verb == "enable" && self.enabled_ahead.remove(unit) {
+            return Ok(());
+        }
         process::call(&file_change(verb, unit, has_unit_file(unit)))?;
         self.reload_last = true;
         // It may be started next, which systemd refuses until it has read the unit.
@@ -211,6 +256,23 @@ mod tests {
             file_change("enable", "old.service", false),
             ["systemctl", "--no-reload", "enable", "old.service"]
         );
+    }
+
+    #[test]
+    fn what_is_disabled_is_enabled_ahead() {
+        let units = ["munge.service", "kilnd.service", "ssh.service", "chrony.service"];
+        assert_eq!(disabled(&units, "enabled\ndisabled\nmasked\ndisabled\n"), [units[1], units[3]]);
+        assert!(disabled(&units, "enabled\ndisabled\n").is_empty(), "whose lines are these?");
+
+        // It is told as what it was, once.
+        let mut ahead = Units { enabled_ahead: BTreeSet::from(["kilnd.service".into()]), ..Units::default() };
+        ahead
+            .states
+            .insert("kilnd.service".into(), UnitState { file: "enabled".into(), ..UnitState::default() });
+        assert_eq!(ahead.state("kilnd.service", false).unwrap().file, "disabled");
+        ahead.change_file("enable", "kilnd.service").unwrap();
+        assert_eq!(ahead.state("kilnd.service", false).unwrap().file, "enabled");
+        assert!(!ahead.reload_last);
     }
 
     #[test]

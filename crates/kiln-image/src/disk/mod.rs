@@ -45,15 +45,28 @@ const LOADER: &str = "boot/kiln";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiskFormat {
+    /// Compressed with zlib, which every QEMU reads.
     Qcow2,
+    /// Compressed with zstd, for QEMU 5.1 and later.
+    #[serde(rename = "qcow2-zstd")]
+    Qcow2Zstd,
     Raw,
 }
 
 impl DiskFormat {
     fn name(self) -> &'static str {
         match self {
-            DiskFormat::Qcow2 => "qcow2",
+            DiskFormat::Qcow2 | DiskFormat::Qcow2Zstd => "qcow2",
             DiskFormat::Raw => "raw",
+        }
+    }
+
+    /// What qemu-img is told besides, if it is to compress the disk.
+    fn compression(self) -> Option<&'static [&'static str]> {
+        match self {
+            DiskFormat::Qcow2 => Some(&[]),
+            DiskFormat::Qcow2Zstd => Some(&["-o", "compression_type=zstd"]),
+            DiskFormat::Raw => None,
         }
     }
 }
@@ -202,28 +215,14 @@ impl Export<'_> {
         self.boot_loaders(&tools, &work, &ids, &disk).await?;
         disk.sync_all().map_err(did("write the disk"))?;
 
-        let made = match self.format {
-            DiskFormat::Raw => raw,
-            DiskFormat::Qcow2 => {
+        let made = match self.format.compression() {
+            None => raw,
+            Some(options) => {
                 self.say("compressing");
                 let packed = self.temporary("qcow2")?;
-                tools
-                    .run(
-                        &[
-                            "qemu-img",
-                            "convert",
-                            "-f",
-                            "raw",
-                            "-O",
-                            "qcow2",
-                            "-c",
-                            text(&raw)?,
-                            text(&packed)?,
-                        ],
-                        "",
-                        &[],
-                    )
-                    .await?;
+                let convert = ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c"];
+                let files = [text(&raw)?, text(&packed)?];
+                tools.run(&[&convert[..], options, &files].concat(), "", &[]).await?;
                 packed
             }
         };
@@ -258,7 +257,7 @@ impl Export<'_> {
             rustix::fs::statvfs(path).map_err(|e| did("look at the file system of the output")(e.into()))?;
         let free = found.f_bavail * found.f_frsize;
         // Compressed to two thirds, at least.
-        let packed = if self.format == DiskFormat::Qcow2 { content / 3 * 2 } else { 0 };
+        let packed = if self.format.compression().is_some() { content / 3 * 2 } else { 0 };
         let needed = content + packed + JOURNAL + FREE;
         if free < needed {
             return Err(ExportError::NoRoom { path: path.to_path_buf(), free, needed });

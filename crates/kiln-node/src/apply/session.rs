@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
-use kiln_wire::bundle::{Bundle, EVERYTHING, Resource};
+use kiln_wire::bundle::{Bundle, EVERYTHING, Resource, Service};
 use kiln_wire::{Applied, AppliedResult, Outcome};
 
 use super::{ApplyError, ApplyOptions};
@@ -36,12 +36,16 @@ impl Session {
         let tree = Tree::open(&options.root)?;
         let accounts = Accounts::read(&tree)?;
         let saved = Manifest::load(&tree)?;
-        let units = bundle.resources.iter().filter_map(|resource| match resource {
-            Resource::Service(service) if systemd::is_valid_unit(&service.unit) => Some(service.unit.clone()),
-            _ => None,
-        });
+        let services = || {
+            bundle.resources.iter().filter_map(|resource| match resource {
+                Resource::Service(service) if systemd::is_valid_unit(&service.unit) => Some(service),
+                _ => None,
+            })
+        };
+        let names = |service: &Service| service.unit.clone();
+        let enabled = services().filter(|service| service.enabled).map(names).collect();
         let mut session = Session {
-            units: Units::new(units.collect()),
+            units: Units::new(services().map(names).collect(), enabled),
             dry_run: options.dry_run,
             live: options.root == Path::new("/"),
             accounts,

@@ -158,6 +158,11 @@ const ELASTIC: &[Scenario] = &[
     ("kilnd is away, and killed ten times", elastic::without_kilnd),
     ("a cloud that is short of room", elastic::short_of_room),
     ("a cloud without room says so at once", elastic::no_room),
+];
+
+/// An elastic group whose lines in the file change.
+const ELASTIC_CHANGES: &[Scenario] = &[
+    ("from nothing to a group that is off", elastic::raise),
     ("a group changes under a job", elastic::changed_under_a_job),
     ("a new image for fixed and elastic nodes", elastic::new_image),
 ];
@@ -338,7 +343,7 @@ const SUITES: &[Suite] = &[
             ],
         ],
     },
-    Suite { name: "rollout", debian: "bookworm", lane: "bookworm", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
+    Suite { name: "rollout", debian: "bookworm", lane: "bookworm", scenarios: &[RAISE, ROLLOUT] },
     Suite { name: "reconcile", debian: "bookworm", lane: "elastic", scenarios: &[RECONCILE] },
     Suite { name: "elastic", debian: "bookworm", lane: "elastic", scenarios: &[ELASTIC] },
     Suite {
@@ -371,7 +376,7 @@ const SUITES: &[Suite] = &[
             ],
         ],
     },
-    Suite { name: "image-life", debian: "trixie", lane: "newer", scenarios: &[IMAGE_LIFE] },
+    Suite { name: "image-life", debian: "trixie", lane: "elastic", scenarios: &[IMAGE_LIFE] },
     Suite {
         name: "forky",
         debian: "forky",
@@ -406,9 +411,11 @@ const SUITES: &[Suite] = &[
     Suite { name: "readme", debian: "bookworm", lane: "site", scenarios: &[DOCUMENTS] },
     Suite { name: "backup", debian: "bookworm", lane: "site", scenarios: &[BACKUP] },
     Suite { name: "pulp", debian: "trixie", lane: "mixed", scenarios: &[PULP] },
-    Suite { name: "disk", debian: "bookworm", lane: "mixed", scenarios: &[DISK] },
-    Suite { name: "backup-lost", debian: "bookworm", lane: "site", scenarios: &[BACKUP_LOST] },
     Suite { name: "el", debian: "bookworm", lane: "mixed", scenarios: &[EL] },
+    Suite { name: "trouble", debian: "bookworm", lane: "mixed", scenarios: &[RAISE, TROUBLE] },
+    Suite { name: "elastic-changes", debian: "bookworm", lane: "mixed", scenarios: &[ELASTIC_CHANGES] },
+    Suite { name: "backup-lost", debian: "bookworm", lane: "site", scenarios: &[BACKUP_LOST] },
+    Suite { name: "disk", debian: "bookworm", lane: "site", scenarios: &[DISK] },
 ];
 
 /// What takes long: runs only when it is named, or all of it as `long`.
@@ -416,7 +423,12 @@ const LONG: &[Suite] = &[
     Suite { name: "chaos-trixie", debian: "trixie", lane: "newer", scenarios: &[CHAOS] },
     Suite { name: "rollout-trixie", debian: "trixie", lane: "mixed", scenarios: &[RAISE, ROLLOUT, TROUBLE] },
     Suite { name: "reconcile-trixie-all", debian: "trixie", lane: "newer", scenarios: &[RECONCILE] },
-    Suite { name: "elastic-trixie-all", debian: "trixie", lane: "mixed", scenarios: &[ELASTIC] },
+    Suite {
+        name: "elastic-trixie-all",
+        debian: "trixie",
+        lane: "mixed",
+        scenarios: &[ELASTIC, ELASTIC_CHANGES.split_at(1).1],
+    },
     Suite { name: "el-cluster", debian: "bookworm", lane: "elastic", scenarios: &[EL_CLUSTER] },
     Suite {
         name: "noble",

@@ -15,7 +15,7 @@ pub fn upload(lab: &Lab) {
     let mut part = Part::begin();
     lab.local.kiln(&["image", "build"]);
     part.end("image of the local cloud");
-    lab.local.kiln(&["image", "export", "default", "--output", &disk]);
+    lab.local.kiln(&["image", "export", "default", "--output", &disk, "--format", "qcow2-zstd"]);
     part.end("export");
     for name in DISKS {
         lab.kiln(&["image", "upload", &disk, "--name", name, "--property", "hw_rng_model=virtio"]);

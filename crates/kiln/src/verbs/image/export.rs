@@ -36,7 +36,11 @@ pub struct Export {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum FormatName {
+    /// Compressed with zlib, which every QEMU reads
     Qcow2,
+    /// Compressed with zstd: much faster, for QEMU 5.1 and later
+    Qcow2Zstd,
+    /// Not compressed
     Raw,
 }
 
@@ -44,6 +48,7 @@ impl Export {
     pub fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let format = match self.format {
             Some(FormatName::Qcow2) => DiskFormat::Qcow2,
+            Some(FormatName::Qcow2Zstd) => DiskFormat::Qcow2Zstd,
             Some(FormatName::Raw) => DiskFormat::Raw,
             None => by_ending(&self.output),
         };
