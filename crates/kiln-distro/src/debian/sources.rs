@@ -49,6 +49,8 @@ pub fn credentials(source: &SourceSpec, user: &str, password: &str) -> SourceFil
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use kiln_spec::SigningKey;
 
     use super::*;
@@ -124,6 +126,29 @@ mod tests {
         }
         names.sort();
         names
+    }
+
+    /// Elsewhere it would be waited for until the limit.
+    #[test]
+    fn cloud_init_is_waited_for_where_it_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name).display().to_string();
+        for folder in ["bin", "etc/apt", "run/cloud-init"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        std::fs::write(at("bin/cloud-init"), format!("#!/bin/sh\necho \"$@\" >{}\n", at("asked"))).unwrap();
+        std::fs::set_permissions(at("bin/cloud-init"), PermissionsExt::from_mode(0o755)).unwrap();
+        let script =
+            include_str!("settle-sources.sh").replace("/etc/", &at("etc/")).replace("/run/", &at("run/"));
+        let settle = || {
+            let mut shell = std::process::Command::new("sh");
+            let shell = shell.args(["-c", &script, "sh", ""]).env("PATH", at("bin") + ":/usr/bin:/bin");
+            assert!(shell.status().unwrap().success());
+            std::fs::read_to_string(at("asked")).ok()
+        };
+        assert_eq!(settle(), None);
+        std::fs::write(at("run/cloud-init/enabled"), "").unwrap();
+        assert_eq!(settle().as_deref(), Some("status --wait\n"));
     }
 
     #[test]
