@@ -51,6 +51,8 @@ impl UserData {
         data["users"] = json!([]);
         data["preserve_hostname"] = json!(true);
         data["manage_etc_hosts"] = json!(false);
+        // The image's, or the file's: cloud-init would set one that the image may not have.
+        data["locale"] = json!(false);
         if let Some(key) = &self.kiln.ssh_host_key {
             data["ssh_deletekeys"] = json!(true);
             data["ssh_genkeytypes"] = json!([]);
