@@ -99,7 +99,7 @@ mod tests {
         let [text, plain] = texts.each_ref().map(SecretText::expose_secret);
         assert!(text.starts_with("#cloud-config\n{"), "{text}");
         assert!(text.contains(r#""disable_root":false"#) && text.contains("ed25519_private"), "{text}");
-        assert!(text.contains(r#""users":[]"#), "{text}");
+        assert!(text.contains(r#""users":[]"#) && text.contains(r#""locale":false"#), "{text}");
         for text in [text, plain] {
             assert!(UserData::from_text(text.as_bytes()) == Ok(Some(data.clone())));
         }
