@@ -92,7 +92,7 @@ pub fn rebuilt(lab: &Lab) {
     };
     let volumes = mounted(lab);
     assert!(volumes.iter().all(|line| !line.starts_with(' ')), "each has a label: {volumes:?}");
-    lab.edit("flavor = \"vm.768\"\nimage = \"default\"", "flavor = \"vm.768\"\nimage = \"next\"");
+    lab.edit("flavor = \"vm.2048\"\nimage = \"default\"", "flavor = \"vm.2048\"\nimage = \"next\"");
     lab.kiln(&["up", "--yes"]);
     let after = server("control").expect("a server");
     assert_eq!((&after["ID"], &after["Networks"]), (&before["ID"], &before["Networks"]), "in place");

@@ -48,7 +48,7 @@ pub fn killed(lab: &Lab) {
 pub fn rebuild_cut_off(lab: &Lab) {
     let before = server("standard-1").expect("a server");
     let file = lab.read_file();
-    lab.edit("flavor = \"vm.512.2\"\nimage = \"default\"", "flavor = \"vm.512.2\"\nimage = \"next\"");
+    lab.edit("flavor = \"vm.1536.2\"\nimage = \"default\"", "flavor = \"vm.1536.2\"\nimage = \"next\"");
     lab.kiln(&["up", "--yes"]);
     let rebuild = ["rebuild", "--nodes", "standard-1"];
     let rollout = lab.kiln_command(&rebuild).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -125,7 +125,7 @@ pub fn cannot_start(lab: &Lab) {
     let file = lab.read_file();
     let more = format!(
         "\n[image.broken]\nprebuilt = \"{BROKEN}\"\nsystem = \"{}\"\n\n\
-         [compute.broken]\nnodes = \"broken-0\"\nflavor = \"vm.512\"\nimage = \"broken\"\n",
+         [compute.broken]\nnodes = \"broken-0\"\nflavor = \"vm.1536\"\nimage = \"broken\"\n",
         lab.site.debian
     );
     lab.write_file(&format!("{file}{more}"));

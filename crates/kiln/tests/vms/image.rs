@@ -41,7 +41,7 @@ pub fn built(lab: &Lab) {
          commands = [\"echo built >/etc/which-image\"]\n",
         repository.address, TOOL.name
     );
-    let burst = "nodes = \"burst-0\"\nflavor = \"vm.512\"\nimage = \"default\"";
+    let burst = "nodes = \"burst-0\"\nflavor = \"vm.1536\"\nimage = \"default\"";
     assert!(file.contains(burst), "{file}");
     lab.write_file(&format!("{}{tables}", file.replace(burst, &burst.replace("default", "extra"))));
     let built = lab.json(&["image", "build", "extra"]);

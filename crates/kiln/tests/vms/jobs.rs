@@ -65,7 +65,7 @@ pub fn homes(lab: &Lab) {
     assert!(seen.contains("proctrack/cgroup") && seen.contains("task/cgroup,task/affinity"), "{seen}");
     let memory = seen.lines().filter_map(|line| line.strip_prefix("RealMemory=")?.parse::<u32>().ok());
     let [has, promised] = memory.collect::<Vec<_>>()[..] else { panic!("{seen}") };
-    assert!(promised <= has && promised * 100 >= has * 95 && has <= 512, "{seen}");
+    assert!(promised <= has && promised * 100 >= has * 95 && has <= 1536, "{seen}");
     let share = lab.on("standard-0", &format!("findmnt -no FSTYPE,OPTIONS {SHARE}"));
     assert!(share.starts_with("nfs4") && share.contains("nosuid,nodev"), "{share}");
 }

@@ -107,10 +107,10 @@ impl Lab {
              subnet = \"{SUBNET}0/24\"\nexternal_network = \"public\"\n{5}\n\
              [image.default]\nprebuilt = \"{0}\"\nsystem = \"{1}\"\n\n\
              [image.next]\nprebuilt = \"{2}\"\nsystem = \"{1}\"\n\n\
-             [control]\nflavor = \"vm.768\"\nimage = \"default\"\n\n\
-             [login.login]\nnodes = \"login-0\"\nflavor = \"vm.512\"\nimage = \"default\"\n\n\
-             [compute.standard]\nnodes = \"standard-[0-1]\"\nflavor = \"vm.512.2\"\nimage = \"default\"\n\n\
-             [compute.burst]\nnodes = \"burst-0\"\nflavor = \"vm.512\"\nimage = \"default\"\n\
+             [control]\nflavor = \"vm.2048\"\nimage = \"default\"\n\n\
+             [login.login]\nnodes = \"login-0\"\nflavor = \"vm.1536\"\nimage = \"default\"\n\n\
+             [compute.standard]\nnodes = \"standard-[0-1]\"\nflavor = \"vm.1536.2\"\nimage = \"default\"\n\n\
+             [compute.burst]\nnodes = \"burst-0\"\nflavor = \"vm.1536\"\nimage = \"default\"\n\
              elastic = {{ idle = \"30s\" }}\n\n\
              [slurm.config]\nResumeTimeout = 1800\n\n[time]\nservers = [\"{TIME_SERVER}\"]\n\n{4}\
              [user.{USER}]\nuid = 2001\nssh_keys = [\"{3}\"]\n",

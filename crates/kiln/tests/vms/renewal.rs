@@ -42,7 +42,7 @@ pub fn rollout_and_elastic(lab: &Lab) {
     let [lasting, elastic, before_it] = jobs.lines().collect::<Vec<_>>()[..] else {
         panic!("sbatch answered {jobs:?}")
     };
-    lab.edit("flavor = \"vm.512.2\"\nimage = \"default\"", "flavor = \"vm.512.2\"\nimage = \"next\"");
+    lab.edit("flavor = \"vm.1536.2\"\nimage = \"default\"", "flavor = \"vm.1536.2\"\nimage = \"next\"");
     lab.kiln(&["up", "--yes"]);
     part.end("up with another image in the file");
     lab.kiln(&["rebuild", "--nodes", "standard-1", "--command", "true", "--detach"]);
@@ -82,7 +82,7 @@ pub fn canary(lab: &Lab) {
     for node in ["standard-0", "standard-1"] {
         lab.on(node, "touch /etc/of-the-old-root");
     }
-    lab.edit("flavor = \"vm.512.2\"\nimage = \"default\"", "flavor = \"vm.512.2\"\nimage = \"next\"");
+    lab.edit("flavor = \"vm.1536.2\"\nimage = \"default\"", "flavor = \"vm.1536.2\"\nimage = \"next\"");
     lab.kiln(&["up", "--yes"]);
     let words = ["rebuild", "--canary", "1", "--halt-after", "1", "--rollback-on-halt", "--check", "false"];
     let refused = lab.try_kiln(&words);
