@@ -46,7 +46,7 @@ pub(crate) struct Units {
     reload_first: bool,
     /// Units were enabled: systemd's own view of that is refreshed once, before the last unit of the bundle.
     reload_last: bool,
-    /// Units of the bundle that are to be enabled.
+    /// Units of the bundle that are to be enabled, whatever becomes of the rest of it.
     enabled: Vec<String>,
     /// Those that were disabled, and are enabled already.
     enabled_ahead: BTreeSet<String>,

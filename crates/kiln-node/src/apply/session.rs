@@ -43,7 +43,9 @@ impl Session {
             })
         };
         let names = |service: &Service| service.unit.clone();
-        let enabled = services().filter(|service| service.enabled).map(names).collect();
+        // Not one that may yet be skipped, because something else fails: it would start at the next boot.
+        let is_certain = |service: &&Service| service.enabled && service.needs.is_empty();
+        let enabled = services().filter(is_certain).map(names).collect();
         let mut session = Session {
             units: Units::new(services().map(names).collect(), enabled),
             dry_run: options.dry_run,
