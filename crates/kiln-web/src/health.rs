@@ -106,7 +106,8 @@ pub fn health_findings(node: &HealthNode) -> Vec<Finding> {
     if node.is_stale {
         let why = node.problem.as_ref().map(|problem| format!(": {problem}")).unwrap_or_default();
         let text = format!("it has not reported on its services for a while{why}");
-        return vec![found(Severity::Broken, text, "Kiln does nothing about it by itself.", node.reported)];
+        let next = "Kiln does nothing about it by itself. `kiln doctor` asks it again.";
+        return vec![found(Severity::Broken, text, next, node.reported)];
     }
     let mut all = Vec::new();
     for service in &node.services {
@@ -133,7 +134,11 @@ pub fn health_findings(node: &HealthNode) -> Vec<Finding> {
     if let Some(ahead) = node.clock_ahead.filter(|ahead| ahead.abs() > CLOCK_OFF) {
         let word = if ahead < 0 { "behind" } else { "ahead of" };
         let text = format!("its clock is {} s {word} control's", ahead.abs());
-        all.push(found(Severity::Warning, text, "Kiln does nothing about it by itself.", None));
+        let next = format!(
+            "Kiln does nothing about it by itself. `kiln ssh {} chronyc sources` shows whom it asks for the time.",
+            node.name
+        );
+        all.push(found(Severity::Warning, text, &next, None));
     }
     all
 }

@@ -64,6 +64,17 @@ mkimage i386-pc core.img biosdisk
 mkimage x86_64-efi bootx64.efi 'fat all_video efi_gop'
 cp "$loader/usr/lib/grub/i386-pc/boot.img" /boot/kiln/
 rm -r "$loader"
+# Further parameters are where kernel-install would look for them. The boot loader would take other characters for its own.
+parameters=
+if [ -e /etc/kernel/cmdline ]; then
+    parameters=$(tr -s '\n' ' ' </etc/kernel/cmdline)
+    case $parameters in
+        *[!A-Za-z0-9_.,:=/@%+\ -]*)
+            echo "the image's /etc/kernel/cmdline has more than letters, digits and _.,:=/@%+-" >&2
+            exit 1
+            ;;
+    esac
+fi
 # By the links that Debian keeps pointing at the newest kernel.
 cat >/boot/grub/grub.cfg <<'END'
 probe --set=uuid --fs-uuid $root
@@ -73,6 +84,7 @@ menuentry Linux {
     initrd /initrd.img
 }
 END
+sed -i "s|quiet\$|quiet $parameters|" /boot/grub/grub.cfg
 
 # The name comes from Kiln; networkd would start a service of its own to set it.
 cat >/etc/systemd/network/50-kiln.network <<'END'

@@ -3,9 +3,9 @@
 # whose credentials will be in /run/kiln-sources, in memory: what was once on a disk can be read from its free blocks.
 set -eu
 off=.kiln.disabled
-# cloud-init writes sources at the first boot: it must be done now, and must not do it on nodes. Where it found nothing
-# to do, as in the local cloud, it never says that it is done.
-if [ -e /run/cloud-init/enabled ]; then timeout 300 cloud-init status --wait >/dev/null 2>&1 || true; fi
+# cloud-init writes sources at the first boot: it must be done now, and must not do it on nodes. Where it does nothing in
+# this boot (it found no data, or was installed just now), it never says that it is done.
+if systemctl is-active --quiet cloud-init-local.service; then timeout 300 cloud-init status --wait >/dev/null 2>&1 || true; fi
 cd /etc/apt
 rm -rf sources.list.d/kiln-* keyrings/kiln-* auth.conf.d/kiln-* /run/kiln-sources
 mkdir -p sources.list.d keyrings auth.conf.d

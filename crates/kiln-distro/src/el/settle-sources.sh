@@ -3,9 +3,9 @@
 # with credentials, will be in /run/kiln-sources, in memory: what was once on a disk can be read from its free blocks.
 set -eu
 off=.kiln.disabled
-# cloud-init can write sources at the first boot: it must be done now. Where it found nothing
-# to do, as in the local cloud, it never says that it is done.
-if [ -e /run/cloud-init/enabled ]; then timeout 300 cloud-init status --wait >/dev/null 2>&1 || true; fi
+# cloud-init can write sources at the first boot: it must be done now. Where it does nothing in
+# this boot (it found no data, or was installed just now), it never says that it is done.
+if systemctl is-active --quiet cloud-init-local.service; then timeout 300 cloud-init status --wait >/dev/null 2>&1 || true; fi
 mkdir -p /etc/yum.repos.d /etc/pki/rpm-gpg
 cd /etc/yum.repos.d
 # Keys that dnf has imported for Kiln's sources go with them: rpm would trust them for all others, too.

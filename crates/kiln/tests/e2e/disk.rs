@@ -135,7 +135,7 @@ fn boots(lab: &Lab, firmware: &[&str], efi: &str) {
     let output = machine.ssh(lab, look);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines: Vec<&str> = said.lines().map(str::trim).collect();
-    let [name, size, kind, id, identity, failed, by_efi, resolver, _] = lines[..] else {
+    let [name, size, kind, id, identity, failed, by_efi, resolver, parameters] = lines[..] else {
         panic!("{}\n{}", printed(&output), machine.console());
     };
     assert_eq!(
@@ -144,6 +144,7 @@ fn boots(lab: &Lab, firmware: &[&str], efi: &str) {
         "{said}"
     );
     assert_eq!(by_efi, efi);
+    assert!(parameters.contains(" quiet mitigations=off "), "those of the image: {said}");
     // The root has grown to its disk.
     assert!(size.parse::<u64>().unwrap() > 3500, "{said}");
     let console = machine.console();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::cluster_dir::{ClusterDir, QUICK_LOGIN, printed};
+use crate::cluster_dir::{ClusterDir, QUICK, printed};
 use crate::instance;
 use crate::pulp_server::PulpServer;
 use crate::region::Region;
@@ -59,7 +59,7 @@ impl Lab {
         let key = std::fs::read_to_string(self.path("user_key.pub")).expect("the public key");
         format!(
             "[cluster]\nname = \"e2e\"\n\n[cloud]\nkind = \"local\"\n\n\
-             [image.default]\nsource = \"{}\"\ncommands = [\"{QUICK_LOGIN}\"]\n\n\
+             [image.default]\nsource = \"{}\"\ncommands = [\"{QUICK}\"]\n\n\
              [control]\nimage = \"default\"\n\n\
              [login.login]\nnodes = \"login-0\"\nimage = \"default\"\n\n\
              [compute.standard]\nnodes = \"standard-[0-1]\"\nimage = \"default\"\n\n\
@@ -170,6 +170,13 @@ impl Lab {
 
     pub fn wait_job(&self, id: &str, state: &str) {
         wait(&format!("job {id} is {state}"), || self.job(id, "JobState") == state);
+    }
+
+    /// For every `kiln` from now on.
+    pub fn set(&mut self, variables: &[(&str, &str)]) {
+        self.cluster
+            .environment
+            .extend(variables.iter().map(|(name, value)| (name.to_string(), value.to_string())));
     }
 
     /// From now on there are Oracle's services, whose instances boot on this machine.

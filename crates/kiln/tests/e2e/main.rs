@@ -25,6 +25,7 @@ mod documents;
 mod el;
 mod el_cluster;
 mod elastic;
+mod examples;
 mod failures;
 mod gpus;
 mod health;
@@ -52,6 +53,7 @@ mod relay;
 mod removal;
 #[path = "../lab/repository.rs"]
 mod repository;
+mod rest;
 mod rights;
 #[path = "../lab/rights_table.rs"]
 mod rights_table;
@@ -223,7 +225,8 @@ const SITE: &[Scenario] = &[
     ("a user of the directory comes, works and goes", directory::comes_and_goes),
     ("keys and rights of a user of the directory", directory::keys_and_rights),
     ("nodes that come and go are asked while they are there", monitoring::elastic_nodes),
-    ("a user's job over Slurm's REST API", monitoring::over_rest),
+    ("a user's job over Slurm's REST API", rest::over_tls),
+    ("a user's job by a client that is generated from Slurm's REST API", rest::by_generated_client),
     ("up again changes nothing", raise::up_again),
     ("logins go on while the directory is away", directory::away),
     ("logs reach a server, and an alert is heard of when a node is killed", monitoring::node_killed),
@@ -275,6 +278,15 @@ const PULP: &[Scenario] = &[
     ("an image sees a later sync when the file says so", pulp::built),
     ("a fat image from snapshots, one of them guarded (bookworm)", pulp::fat_on_bookworm),
     ("a fat image from snapshots, one of them guarded (trixie)", pulp::fat_on_trixie),
+];
+
+/// One cluster after the other.
+const EXAMPLES: &[Scenario] = &[
+    ("the example of a small lab", examples::small_lab),
+    ("the example of a department", examples::department),
+    ("the example of a directory", examples::directory),
+    ("the example of monitoring", examples::monitoring),
+    ("the example of all of it", examples::all_of_it),
 ];
 
 /// What becomes of images. No cluster is raised.
@@ -444,6 +456,7 @@ const LONG: &[Suite] = &[
             ROLLOUT_SHORT,
         ],
     },
+    Suite { name: "examples", debian: "bookworm", lane: "site", scenarios: &[EXAMPLES] },
     Suite { name: "images-bookworm", debian: "bookworm", lane: "elastic", scenarios: &[IMAGE_BUILDS] },
     Suite {
         name: "disk-trixie",

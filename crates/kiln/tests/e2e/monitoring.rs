@@ -1,4 +1,4 @@
-//! Prometheus, its alerts, and Slurm's REST API.
+//! Prometheus and its alerts.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::behind::{cloud, only};
 use crate::cluster_dir::printed;
-use crate::lab::{Lab, USER, wait};
+use crate::lab::{Lab, wait};
 
 /// A program of the site that alerts are posted to.
 struct Receiver {
@@ -222,67 +222,4 @@ pub fn no_longer_asked_for(lab: &mut Lab) {
         assert!(!states.lines().any(|state| state == "active" || state == "enabled"), "{node}: {states}");
     }
     assert!(!lab.on("control", &["scontrol", "show", "config"]).contains("auth/jwt"));
-}
-
-/// Whether Slurm's REST API answers a user with a token.
-pub fn rest_answers(lab: &Lab) -> bool {
-    let token = lab.as_user("login-0", "scontrol token lifespan=600");
-    let token = token.strip_prefix("SLURM_JWT=").expect("a token").to_string();
-    rest(lab, &token, &[], "/slurm/v0.0.38/ping").0 == 200
-}
-
-/// Asks Slurm's REST API as the user does; the answer and its status.
-fn rest(lab: &Lab, token: &str, arguments: &[&str], path: &str) -> (u16, Value) {
-    let certificate = lab.path("slurm-rest.crt");
-    std::fs::write(&certificate, lab.on("login-0", &["cat", "/etc/kiln/slurm-rest.crt"])).expect("a file");
-    let address = lab.host("control")["address"].as_str().expect("an address").to_string();
-    let output = std::process::Command::new("curl")
-        .args(["--silent", "--show-error", "--write-out", "\n%{http_code}", "--cacert"])
-        .arg(&certificate)
-        .args(["--resolve", &format!("control:6843:{address}")])
-        .args(["--header", &format!("X-SLURM-USER-NAME: {USER}")])
-        .args(["--header", &format!("X-SLURM-USER-TOKEN: {token}")])
-        .args(arguments)
-        .arg(format!("https://control:6843{path}"))
-        .output()
-        .expect("curl runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{text} {}", String::from_utf8_lossy(&output.stderr));
-    let (body, status) = text.rsplit_once('\n').expect("a status");
-    (status.parse().expect("a status"), serde_json::from_str(body).unwrap_or(Value::Null))
-}
-
-/// A user's token is good for what the user may do, over TLS alone.
-pub fn over_rest(lab: &mut Lab) {
-    let token = lab.as_user("login-0", "scontrol token lifespan=600");
-    let token = token.strip_prefix("SLURM_JWT=").expect("a token").to_string();
-    let (status, ping) = rest(lab, &token, &[], "/slurm/v0.0.38/ping");
-    assert_eq!((status, &ping["pings"][0]["ping"]), (200, &Value::from("UP")), "{ping}");
-    let job = r##"{"script": "#!/bin/sh\nid -un\n", "job": {"name": "by-rest", "tasks": 1, "memory_per_node": 10,
-        "partition": "standard", "standard_output": "/home/demo/by-rest", "current_working_directory": "/home/demo",
-        "environment": {"PATH": "/usr/bin:/bin"}}}"##;
-    let post = ["--header", "Content-Type: application/json", "--data", job];
-    let (status, answer) = rest(lab, &token, &post, "/slurm/v0.0.38/job/submit");
-    assert_eq!(status, 200, "{answer}");
-    let id = answer["job_id"].to_string();
-    lab.wait_job(&id, "COMPLETED");
-    assert_eq!(lab.as_user("login-0", "cat by-rest"), USER);
-    // The accounts, too.
-    let (status, answer) = rest(lab, &token, &[], "/slurmdb/v0.0.38/clusters");
-    assert_eq!(status, 200, "{answer}");
-    let (status, answer) = rest(lab, "x.y.z", &[], "/slurm/v0.0.38/ping");
-    assert!(status >= 400, "{status} {answer}");
-    let who = lab.on("control", &["ps -o user= -C slurmrestd,nginx | sort -u"]);
-    assert_eq!(who, "slurmrestd", "neither root nor Slurm's user");
-    let key = lab.on("control", &["stat", "-c", "%U %a", "/etc/slurm/jwt.key"]);
-    assert_eq!(key, "slurm 400");
-    for node in ["login-0", "standard-0"] {
-        assert!(
-            !lab.try_on(node, &["ls", "/etc/slurm/jwt.key", "/etc/kiln/slurm-rest.pem"]).status.success()
-        );
-    }
-    wait("the end of the certificate is known", || {
-        value(lab, "kiln_certificate_end_timestamp_seconds{certificate=\"slurm-rest\"} - time() > 86400")
-            .is_some()
-    });
 }

@@ -4,8 +4,9 @@
 use crate::behind::{cloud, only};
 use crate::directory::{OWN, as_user, well};
 use crate::lab::{Lab, wait};
-use crate::monitoring::{self, ADDRESS_FILE, NO_LOG_SERVER, answers, value};
+use crate::monitoring::{ADDRESS_FILE, NO_LOG_SERVER, answers, value};
 use crate::raise;
+use crate::rest;
 
 /// One fixed node, and nodes that come when there are jobs. Members of the account may run one job at a time.
 pub fn raise(lab: &mut Lab) {
@@ -105,7 +106,7 @@ fn works(lab: &Lab, before: f64) {
         wait(&format!("Prometheus has figures of {node}"), || answers(lab, node));
     }
     wait("the series go on", || value(lab, SERIES) > Some(before));
-    wait("Slurm's REST API answers", || monitoring::rest_answers(lab));
+    wait("Slurm's REST API answers", || rest::answers(lab));
 
     // Jobs of the directory's users need it.
     let state = |words: &str| {

@@ -5,7 +5,9 @@ use std::process::Stdio;
 use kiln_wire::paths::{BACKUPS, SHARE};
 
 use crate::cluster_dir::printed;
+use crate::control::Writer;
 use crate::lab::{Lab, wait};
+use crate::raise::all_well;
 
 /// A node of two cores: a job of one core sees one, and cannot take the other. A job that takes more memory than it asked for is ended, and says so.
 pub fn confined(lab: &Lab) {
@@ -68,6 +70,33 @@ pub fn homes(lab: &Lab) {
     assert!(promised <= has && promised * 100 >= has * 95 && has <= 1536, "{seen}");
     let share = lab.on("standard-0", &format!("findmnt -no FSTYPE,OPTIONS {SHARE}"));
     assert!(share.starts_with("nfs4") && share.contains("nosuid,nodev"), "{share}");
+}
+
+/// Control has no volume for them, no node's root can write there, and a job outlives that the server is away.
+pub fn homes_elsewhere(lab: &Lab) {
+    for node in ["control", "login-0", "standard-0"] {
+        let seen = lab
+            .on(node, "findmnt -no SOURCE,FSTYPE,OPTIONS /home; touch /home/demo/by-root || echo squashed");
+        assert!(seen.starts_with("172.24.5.1:/home nfs4") && seen.contains("nosuid,nodev"), "{node}: {seen}");
+        assert!(seen.contains(",hard,") && seen.ends_with("\nsquashed"), "{node}: {seen}");
+    }
+    let shared = lab.as_user(
+        "srun --nodes=1 --nodelist=standard-0 --mem=50 bash -c 'echo of the first >shared' && \
+         srun --nodes=1 --nodelist=standard-1 --mem=50 cat shared",
+    );
+    assert_eq!(shared, "of the first");
+    assert_eq!(lab.filer().read("shared"), "of the first\n");
+    let job = Writer::start(lab);
+    lab.filer().stop();
+    // Whoever writes waits, and is not told that it went wrong.
+    lab.on(
+        "standard-0",
+        "timeout 10 setpriv --reuid=demo --clear-groups touch /home/demo/later; [ $? = 124 ]",
+    );
+    lab.filer().start();
+    job.check();
+    job.end();
+    wait("all nodes are well", || all_well(lab));
 }
 
 /// Root of a compute node takes from control by NFS what it is given, and nothing else.

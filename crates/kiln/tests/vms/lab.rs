@@ -3,16 +3,19 @@
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::client::services;
-use crate::cluster_dir::{ClusterDir, QUICK_LOGIN, printed};
+use crate::cluster_dir::{ClusterDir, QUICK, printed};
+use crate::filer::{self, Filer};
 use crate::project;
 
 const CLUSTER: &str = "vms";
 /// What addresses of the nodes begin with.
 const SUBNET: &str = "10.42.0.";
-const USER: &str = "demo";
+pub const USER: &str = "demo";
+pub const USER_ID: u32 = 2001;
 /// Of the services.
 pub const TIME_SERVER: &str = "172.24.5.1";
 /// Two disks that can be told by their names alone.
@@ -36,9 +39,13 @@ pub struct Site {
     pub cloud: &'static str,
     /// More of the file.
     pub file: &'static str,
+    /// Home directories are on a file server of the site.
+    pub filer: bool,
 }
 
 pub struct Lab {
+    /// Before the directory: it serves a part of that, and ends first.
+    filer: Option<Mutex<Filer>>,
     cluster: ClusterDir,
     /// Where the image comes from.
     pub local: ClusterDir,
@@ -68,7 +75,7 @@ fn local_cluster(Site { debian, packages, .. }: Site) -> ClusterDir {
     local.environment = vec![("KILN_LOCAL_ROOT".into(), local_root().display().to_string())];
     local.write_file(&format!(
         "[cluster]\nname = \"local\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a1\"\n\
-         [image.default]\nsource = \"{debian}\"\ncommands = [\"{QUICK_LOGIN}\"]\npackages = [{packages}]\n"
+         [image.default]\nsource = \"{debian}\"\ncommands = [\"{QUICK}\"]\npackages = [{packages}]\n"
     ));
     local
 }
@@ -81,8 +88,10 @@ impl Lab {
             ("OS_CLIENT_CONFIG_FILE".into(), services().display().to_string()),
             ("NO_PROXY".into(), "*".into()),
         ];
+        let filer = site.filer.then(|| Mutex::new(Filer::new(cluster.path("filer"))));
         let access_rules = project::access_rules();
-        let mut lab = Lab { cluster, local: local_cluster(site), site, access_rules, volumes: volumes() };
+        let mut lab =
+            Lab { cluster, local: local_cluster(site), site, filer, access_rules, volumes: volumes() };
         if is_new {
             lab.make_key();
             lab.write_file(&lab.example());
@@ -112,15 +121,24 @@ impl Lab {
              [compute.standard]\nnodes = \"standard-[0-1]\"\nflavor = \"vm.1536.2\"\nimage = \"default\"\n\n\
              [compute.burst]\nnodes = \"burst-0\"\nflavor = \"vm.1536\"\nimage = \"default\"\n\
              elastic = {{ idle = \"30s\" }}\n\n\
-             [slurm.config]\nResumeTimeout = 1800\n\n[time]\nservers = [\"{TIME_SERVER}\"]\n\n{4}\
-             [user.{USER}]\nuid = 2001\nssh_keys = [\"{3}\"]\n",
+             [slurm.config]\nResumeTimeout = 1800\n\n[time]\nservers = [\"{TIME_SERVER}\"]\n\n{4}{6}\
+             [user.{USER}]\nuid = {USER_ID}\nssh_keys = [\"{3}\"]\n",
             DISKS[0],
             self.site.debian,
             DISKS[1],
             key.trim(),
             self.site.file,
-            self.site.cloud
+            self.site.cloud,
+            if self.site.filer { filer::HOMES } else { "" }
         )
+    }
+
+    pub fn filer(&self) -> MutexGuard<'_, Filer> {
+        self.filer
+            .as_ref()
+            .expect("the suite has a file server")
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs a command as root on a node; it must succeed.

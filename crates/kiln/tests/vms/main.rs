@@ -13,6 +13,7 @@ mod client;
 mod cluster_dir;
 mod control;
 mod faults;
+mod filer;
 mod image;
 mod jobs;
 mod lab;
@@ -48,7 +49,6 @@ const SHORT: &[Scenario] = &[
     ("a login is part of its job", jobs::adopted),
     ("home directories are shared as documented", jobs::homes),
     ("root of a node gets nothing else by NFS", jobs::exports),
-    ("a clock that is wrong is told", jobs::clock),
     ROLLOUT,
 ];
 const ROLLOUT: Scenario =
@@ -56,6 +56,8 @@ const ROLLOUT: Scenario =
 const RENEWAL: &[Scenario] = &[ROLLOUT];
 
 const BUILT: Scenario = ("an image is built on a server, and boots as a node", image::built);
+
+const CLOCK: Scenario = ("a clock that is wrong is told", jobs::clock);
 
 const REBUILT: Scenario = ("control gets a new root disk, and keeps what it knew", control::rebuilt);
 
@@ -76,12 +78,13 @@ const LONG: &[Scenario] = &[
 /// What an administrator wants first, on another release of Slurm and of the system.
 const BASIC: &[Scenario] = SHORT.split_at(6).0;
 
-const BOOKWORM: Site = Site { debian: "bookworm", packages: "", cloud: "", file: "" };
+const BOOKWORM: Site = Site { debian: "bookworm", packages: "", cloud: "", file: "", filer: false };
 const TRIXIE: Site = Site { debian: "trixie", ..BOOKWORM };
-/// As Debian's own cloud images are, with root disks that are volumes.
+/// As Debian's own cloud images are, with root disks that are volumes, and homes on a file server of the site.
 const STOCK: Site = Site {
     packages: "\"cloud-init\", \"netplan.io\"",
     cloud: "root_disk = { size = \"4 GiB\" }\n",
+    filer: true,
     ..BOOKWORM
 };
 /// With what a site has around Slurm.
@@ -95,11 +98,14 @@ const SITE: &[Scenario] = &[
     ("file systems of another server are mounted", site::mounts),
     ("a node starts while its file server is away", site::server_away),
 ];
-const LAYOUT: &[Scenario] = &[("cloud-init and Kiln each do their part", image::beside_cloud_init)];
+const LAYOUT: &[Scenario] = &[
+    ("cloud-init and Kiln each do their part", image::beside_cloud_init),
+    ("homes are on a file server of the site, which goes and comes back", jobs::homes_elsewhere),
+];
 
 const SUITES: &[Suite] = &[
     Suite { name: "short", site: BOOKWORM, scenarios: &[SHORT] },
-    Suite { name: "long", site: BOOKWORM, scenarios: &[SHORT.split_at(3).0, LONG] },
+    Suite { name: "long", site: BOOKWORM, scenarios: &[SHORT.split_at(3).0, &[CLOCK], LONG] },
     Suite { name: "trixie", site: TRIXIE, scenarios: &[BASIC, LONG, RENEWAL] },
     Suite { name: "stock", site: STOCK, scenarios: &[SHORT.split_at(3).0, RENEWAL, LAYOUT, &[BUILT]] },
     Suite { name: "site", site: AROUND, scenarios: &[SHORT.split_at(3).0, SITE] },

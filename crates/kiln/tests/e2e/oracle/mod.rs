@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use kiln_cloud::oci::fake::{COMPARTMENT, Fault, REGION};
 
-use crate::cluster_dir::{QUICK_LOGIN, printed};
+use crate::cluster_dir::{QUICK, printed};
 use crate::instance;
 use crate::lab::{Lab, USER, wait};
 use crate::region::Region;
@@ -22,7 +22,7 @@ const IMAGES: [&str; 2] = ["oracle", "second"];
 fn images(lab: &Lab) -> String {
     format!(
         "[cluster]\nname = \"e2e\"\n\n[cloud]\nkind = \"local\"\n\n\
-         [image.default]\nsource = \"{}\"\ncommands = [\"{QUICK_LOGIN}\"]\n\n\
+         [image.default]\nsource = \"{}\"\ncommands = [\"{QUICK}\"]\n\n\
          [image.oracle]\nsource = \"default\"\npackages = [\"libpam-slurm-adopt\", \"socat\", \"sshfs\"]\n\
          commands = ['''\n{}''']\n\n\
          [image.second]\nsource = \"oracle\"\ncommands = [\"echo second >/etc/which-image\"]\n\n\

@@ -1,0 +1,75 @@
+//! The examples of the documentation that are for this machine are raised as they are, run a job, and go.
+
+use std::path::Path;
+
+use crate::cluster_dir::printed;
+use crate::lab::{Lab, wait};
+use crate::monitoring::value;
+use crate::raise::up_again;
+
+/// What the examples read from the environment.
+const SECRETS: [(&str, &str); 2] = [("KILN_OIDC_SECRET", "of-the-test"), ("MAIL_LOGIN", "kiln:of-the-test")];
+
+/// Servers of others are this machine here, where nothing answers.
+fn raise(lab: &mut Lab, name: &str, nodes: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples").join(format!("{name}.toml"));
+    let mut text = std::fs::read_to_string(path).expect("the example");
+    for server in ["pager", "mail", "sso"] {
+        text = text.replace(&format!("{server}.example.org"), "localhost");
+    }
+    lab.write_file(&text);
+    lab.set(&SECRETS);
+    lab.clear();
+    lab.kiln(&["up"]);
+    up_again(lab);
+    let hosts = lab.on("login-0", &[&format!("srun --nodes={nodes} hostname")]);
+    assert_eq!(hosts.lines().count().to_string(), nodes, "{hosts}");
+}
+
+pub fn small_lab(lab: &mut Lab) {
+    raise(lab, "small-lab", "2");
+    assert_eq!(lab.on("login-0", &["runuser -u ben -- srun id -un"]), "ben");
+    lab.destroy();
+}
+
+/// A partition that only one of the groups may use, and a limit of one member.
+pub fn department(lab: &mut Lab) {
+    raise(lab, "department", "2");
+    assert_eq!(lab.on("login-0", &["runuser -u carl -- srun --partition=large hostname"]), "large-0");
+    let refused = lab.try_on("login-0", &["runuser -u ben -- srun --partition=large hostname"]);
+    assert!(!refused.status.success(), "{}", printed(&refused));
+    assert!(printed(&refused).contains("Invalid account"), "{}", printed(&refused));
+    let limits = lab.on("control", &["sacctmgr -nP show assoc account=solid user=ben format=maxjobs"]);
+    assert_eq!(limits, "10");
+    lab.destroy();
+}
+
+/// Somebody is added as the example says, and runs a job on a node that comes for it.
+fn somebody_comes(lab: &Lab) {
+    let key = lab.path("user_key.pub").display().to_string();
+    lab.kiln(&["user", "add", "ada", "--key", &key, "--account", "astro"]);
+    wait("she runs a job", || {
+        let job = lab.try_ssh("ada", "login-0", "srun --account=astro id -un");
+        String::from_utf8_lossy(&job.stdout).trim() == "ada"
+    });
+}
+
+pub fn directory(lab: &mut Lab) {
+    raise(lab, "directory", "1");
+    somebody_comes(lab);
+    lab.destroy();
+}
+
+pub fn monitoring(lab: &mut Lab) {
+    raise(lab, "monitoring", "2");
+    wait("there are figures of control, login and compute nodes", || {
+        value(lab, "count(up{job=\"node\"} == 1)").is_some_and(|count| count >= 4.0)
+    });
+    lab.destroy();
+}
+
+pub fn all_of_it(lab: &mut Lab) {
+    raise(lab, "all-of-it", "2");
+    somebody_comes(lab);
+    lab.destroy();
+}
