@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::client::services;
 use crate::cluster_dir::{ClusterDir, QUICK, printed};
 use crate::filer::{self, Filer};
@@ -50,9 +52,9 @@ pub struct Lab {
     /// Where the image comes from.
     pub local: ClusterDir,
     pub site: Site,
-    access_rules: Vec<serde_json::Value>,
-    /// Of anybody. Root disks that Nova has made into volumes have no name.
-    volumes: serde_json::Value,
+    access_rules: Vec<Value>,
+    /// Of others. Root disks that Nova has made into volumes have no name.
+    volumes: Value,
 }
 
 impl Deref for Lab {
@@ -90,8 +92,14 @@ impl Lab {
         ];
         let filer = site.filer.then(|| Mutex::new(Filer::new(cluster.path("filer"))));
         let access_rules = project::access_rules();
-        let mut lab =
-            Lab { cluster, local: local_cluster(site), site, filer, access_rules, volumes: volumes() };
+        let mut lab = Lab {
+            cluster,
+            local: local_cluster(site),
+            site,
+            filer,
+            access_rules,
+            volumes: Value::Array(Vec::new()),
+        };
         if is_new {
             lab.make_key();
             lab.write_file(&lab.example());
@@ -250,7 +258,7 @@ impl Lab {
     }
 }
 
-fn volumes() -> serde_json::Value {
+fn volumes() -> Value {
     project::openstack(&["volume list"]).remove(0)
 }
 

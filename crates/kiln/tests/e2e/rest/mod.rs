@@ -84,7 +84,7 @@ pub fn over_tls(lab: &mut Lab) {
     });
 }
 
-/// A client that is generated from what the API says of itself can be used: the answers are as described.
+/// A client that is generated from what the API says of itself can be used.
 pub fn by_generated_client(lab: &mut Lab) {
     let tools = std::env::var("KILN_REST_TOOLS").expect("KILN_REST_TOOLS names the generator's environment");
     let programs = Path::new(&tools).join("bin");
