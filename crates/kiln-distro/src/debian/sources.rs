@@ -133,11 +133,18 @@ mod tests {
     fn cloud_init_is_waited_for_where_it_runs() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name).display().to_string();
-        for folder in ["bin", "etc/apt", "run/cloud-init"] {
+        for folder in ["bin", "etc/apt"] {
             std::fs::create_dir_all(at(folder)).unwrap();
         }
-        std::fs::write(at("bin/cloud-init"), format!("#!/bin/sh\necho \"$@\" >{}\n", at("asked"))).unwrap();
-        std::fs::set_permissions(at("bin/cloud-init"), PermissionsExt::from_mode(0o755)).unwrap();
+        let is_active =
+            format!("[ \"$*\" = 'is-active --quiet cloud-init-local.service' ] && [ -e {} ]", at("runs"));
+        for (name, command) in
+            [("cloud-init", format!("echo \"$@\" >{}", at("asked"))), ("systemctl", is_active)]
+        {
+            let program = at("bin/") + name;
+            std::fs::write(&program, format!("#!/bin/sh\n{command}\n")).unwrap();
+            std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        }
         let script =
             include_str!("settle-sources.sh").replace("/etc/", &at("etc/")).replace("/run/", &at("run/"));
         let settle = || {
@@ -147,7 +154,7 @@ mod tests {
             std::fs::read_to_string(at("asked")).ok()
         };
         assert_eq!(settle(), None);
-        std::fs::write(at("run/cloud-init/enabled"), "").unwrap();
+        std::fs::write(at("runs"), "").unwrap();
         assert_eq!(settle().as_deref(), Some("status --wait\n"));
     }
 
