@@ -11,7 +11,7 @@ use crate::raise::up_again;
 const SECRETS: [(&str, &str); 2] = [("KILN_OIDC_SECRET", "of-the-test"), ("MAIL_LOGIN", "kiln:of-the-test")];
 
 /// Servers of others are this machine here, where nothing answers.
-fn raise(lab: &mut Lab, name: &str, nodes: &str) {
+fn raise(lab: &mut Lab, name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples").join(format!("{name}.toml"));
     let mut text = std::fs::read_to_string(path).expect("the example");
     for server in ["pager", "mail", "sso"] {
@@ -22,21 +22,29 @@ fn raise(lab: &mut Lab, name: &str, nodes: &str) {
     lab.clear();
     lab.kiln(&["up"]);
     up_again(lab);
-    let hosts = lab.on("login-0", &[&format!("srun --nodes={nodes} hostname")]);
-    assert_eq!(hosts.lines().count().to_string(), nodes, "{hosts}");
+}
+
+/// A job on two nodes, of somebody whom all nodes know.
+fn run_job(lab: &Lab, user: &str) {
+    let hosts = lab.on("login-0", &[&format!("cd /tmp && runuser -u {user} -- srun --nodes=2 hostname")]);
+    assert_eq!(hosts.lines().count(), 2, "{hosts}");
 }
 
 pub fn small_lab(lab: &mut Lab) {
-    raise(lab, "small-lab", "2");
-    assert_eq!(lab.on("login-0", &["runuser -u ben -- srun id -un"]), "ben");
+    raise(lab, "small-lab");
+    run_job(lab, "ben");
     lab.destroy();
 }
 
 /// A partition that only one of the groups may use, and a limit of one member.
 pub fn department(lab: &mut Lab) {
-    raise(lab, "department", "2");
-    assert_eq!(lab.on("login-0", &["runuser -u carl -- srun --partition=large hostname"]), "large-0");
-    let refused = lab.try_on("login-0", &["runuser -u ben -- srun --partition=large hostname"]);
+    raise(lab, "department");
+    run_job(lab, "ada");
+    assert_eq!(
+        lab.on("login-0", &["cd /tmp && runuser -u carl -- srun --partition=large hostname"]),
+        "large-0"
+    );
+    let refused = lab.try_on("login-0", &["cd /tmp && runuser -u ben -- srun --partition=large hostname"]);
     assert!(!refused.status.success(), "{}", printed(&refused));
     assert!(printed(&refused).contains("Invalid account"), "{}", printed(&refused));
     let limits = lab.on("control", &["sacctmgr -nP show assoc account=solid user=ben format=maxjobs"]);
@@ -55,13 +63,15 @@ fn somebody_comes(lab: &Lab) {
 }
 
 pub fn directory(lab: &mut Lab) {
-    raise(lab, "directory", "1");
+    raise(lab, "directory");
     somebody_comes(lab);
     lab.destroy();
 }
 
 pub fn monitoring(lab: &mut Lab) {
-    raise(lab, "monitoring", "2");
+    raise(lab, "monitoring");
+    // The example has no users.
+    run_job(lab, "nobody");
     wait("there are figures of control, login and compute nodes", || {
         value(lab, "count(up{job=\"node\"} == 1)").is_some_and(|count| count >= 4.0)
     });
@@ -69,7 +79,7 @@ pub fn monitoring(lab: &mut Lab) {
 }
 
 pub fn all_of_it(lab: &mut Lab) {
-    raise(lab, "all-of-it", "2");
+    raise(lab, "all-of-it");
     somebody_comes(lab);
     lab.destroy();
 }
