@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crate::cluster_dir::printed;
 use crate::lab::{Lab, wait};
 use crate::monitoring::value;
 use crate::raise::up_again;
@@ -44,9 +43,13 @@ pub fn department(lab: &mut Lab) {
         lab.on("login-0", &["cd /tmp && runuser -u carl -- srun --partition=large hostname"]),
         "large-0"
     );
-    let refused = lab.try_on("login-0", &["cd /tmp && runuser -u ben -- srun --partition=large hostname"]);
-    assert!(!refused.status.success(), "{}", printed(&refused));
-    assert!(printed(&refused).contains("Invalid account"), "{}", printed(&refused));
+    let submit =
+        "cd /tmp && runuser -u ben -- sbatch --parsable --partition=large --output=/dev/null --wrap hostname";
+    let job = lab.on("login-0", &[submit]);
+    let reason = format!("squeue -ho %R -j {job}");
+    wait("Slurm says that he may not", || {
+        lab.on("login-0", &[&reason]).contains("account not permitted to use this partition")
+    });
     let limits = lab.on("control", &["sacctmgr -nP show assoc account=solid user=ben format=maxjobs"]);
     assert_eq!(limits, "10");
     lab.destroy();

@@ -276,9 +276,11 @@ const PULP: &[Scenario] = &[
     ("a Pulp server fetches, and its snapshots are written down", pulp::synced),
     ("what goes wrong on a Pulp server is told in words", pulp::failures),
     ("an image sees a later sync when the file says so", pulp::built),
-    ("a fat image from snapshots, one of them guarded (bookworm)", pulp::fat_on_bookworm),
     ("a fat image from snapshots, one of them guarded (trixie)", pulp::fat_on_trixie),
 ];
+
+const PULP_BOOKWORM: &[Scenario] =
+    &[("a fat image from snapshots, one of them guarded (bookworm)", pulp::fat_on_bookworm)];
 
 /// One cluster after the other.
 const EXAMPLES: &[Scenario] = &[
@@ -456,6 +458,7 @@ const LONG: &[Suite] = &[
             ROLLOUT_SHORT,
         ],
     },
+    Suite { name: "pulp-bookworm", debian: "bookworm", lane: "mixed", scenarios: &[PULP_BOOKWORM] },
     Suite { name: "examples", debian: "bookworm", lane: "site", scenarios: &[EXAMPLES] },
     Suite { name: "images-bookworm", debian: "bookworm", lane: "elastic", scenarios: &[IMAGE_BUILDS] },
     Suite {
