@@ -209,10 +209,20 @@ pub(crate) fn collect<T>(results: Vec<Result<T>>) -> Result<Vec<T>> {
     match errors.len() {
         0 => Ok(values),
         1 if all == 1 => Err(errors.swap_remove(0)),
-        failed => {
-            let details = errors.iter().map(|e| format!("  {}", e.chain())).collect::<Vec<_>>().join("\n");
+        _ => {
             let hint = errors.iter().find_map(Error::hint);
-            Err(Error::Operations { failed, all, details, hint })
+            let (mut failed, mut all, mut lines) = (0, all, Vec::new());
+            for error in errors {
+                // Those of a group of nodes are told with the others, not as a list in a list.
+                if let Error::Operations { failed: of_group, all: in_group, details, .. } = error {
+                    (failed, all) = (failed + of_group, all + in_group - 1);
+                    lines.push(details);
+                } else {
+                    failed += 1;
+                    lines.push(format!("  {}", error.chain()));
+                }
+            }
+            Err(Error::Operations { failed, all, details: lines.join("\n"), hint })
         }
     }
 }
