@@ -115,10 +115,9 @@ const TROUBLE: &[Scenario] = &[
     ("a node that never boots is drained and mended", trouble::never_boots),
 ];
 
-/// Where releases of Slurm differ: how jobs and `scontrol reboot` have nodes rebooted, and what a restart of slurmctld does to that.
+/// Where releases of Slurm differ: how jobs have nodes rebooted, and what a restart of slurmctld does to that.
 const ROLLOUT_SHORT: &[Scenario] = &[
     ("rebuild jobs take their turn and rebuild", rollout::worked_with_rebuild),
-    ("nodes are drained instead", steering::drained),
     ("a rollout comes through everything being killed", trouble::troubled),
 ];
 
@@ -148,7 +147,6 @@ const RECONCILE: &[Scenario] = &[
 const RECONCILE_SHORT: &[Scenario] = &[
     ("fixed and elastic nodes side by side", reconcile::raise),
     ("nodes that are down without an instance", reconcile::down_without_instance),
-    ("nodes that get lost on the way", reconcile::lost_on_the_way),
     ("the cluster sleeps and wakes up", sleep::night),
 ];
 
@@ -244,8 +242,11 @@ const IMAGE_BUILDS: &[Scenario] = &[
     ("packages from a site's own repository", image_builds::sources),
     ("a step that fails is mended, and packages are fetched once", image_builds::mended),
     ("sets of software, and images upon images", image_builds::software),
-    ("a build that fails leaves nothing, at whichever step", image_failures::at_each_step),
 ];
+
+/// The suite `bookworm` has one step of them.
+const IMAGE_FAILURES: &[Scenario] =
+    &[("a build that fails leaves nothing, at whichever step", image_failures::at_each_step)];
 
 /// The EL family, with real dnf and rpm, and without a cluster.
 const EL: &[Scenario] = &[
@@ -460,7 +461,12 @@ const LONG: &[Suite] = &[
     },
     Suite { name: "pulp-bookworm", debian: "bookworm", lane: "mixed", scenarios: &[PULP_BOOKWORM] },
     Suite { name: "examples", debian: "bookworm", lane: "site", scenarios: &[EXAMPLES] },
-    Suite { name: "images-bookworm", debian: "bookworm", lane: "elastic", scenarios: &[IMAGE_BUILDS] },
+    Suite {
+        name: "images-bookworm",
+        debian: "bookworm",
+        lane: "elastic",
+        scenarios: &[IMAGE_BUILDS, IMAGE_FAILURES],
+    },
     Suite {
         name: "disk-trixie",
         debian: "trixie",
