@@ -181,7 +181,7 @@ impl Deployment<'_> {
         if !failures.is_empty() {
             return Err(Error::Operations {
                 failed: failures.len(),
-                all,
+                all: Some(all),
                 details: failures.join("\n"),
                 hint: None,
             });

@@ -92,10 +92,11 @@ pub enum Error {
     UnknownNode(String),
     #[error("{0} is not a compute node: Slurm and kilnd do not know it")]
     NoComputeNode(String),
-    #[error("{failed} of {all} operations failed:\n{details}")]
+    #[error("{failed} {}failed:\n{details}", of(*all, *failed))]
     Operations {
         failed: usize,
-        all: usize,
+        /// Not known where some of them are counted by their group.
+        all: Option<usize>,
         details: String,
         /// The first that any of them has.
         hint: Option<String>,
@@ -288,6 +289,12 @@ const BACK: &str = "`kiln upgrade --maintenance` continues; with the old source 
 
 fn from(since: Option<jiff::Timestamp>) -> String {
     since.map(|at| at.strftime(" since %Y-%m-%d %H:%M UTC").to_string()).unwrap_or_default()
+}
+
+/// `of 12 operations `
+fn of(all: Option<usize>, failed: usize) -> String {
+    let (number, word) = (all.map(|all| format!("of {all} ")), all.unwrap_or(failed));
+    format!("{}operation{} ", number.unwrap_or_default(), if word == 1 { "" } else { "s" })
 }
 
 fn accounts(place: &str) -> String {

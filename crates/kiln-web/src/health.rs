@@ -135,7 +135,7 @@ pub fn health_findings(node: &HealthNode) -> Vec<Finding> {
         let word = if ahead < 0 { "behind" } else { "ahead of" };
         let text = format!("its clock is {} s {word} control's", ahead.abs());
         let next = format!(
-            "Kiln does nothing about it by itself. `kiln ssh {} chronyc sources` shows whom it asks for the time.",
+            "Kiln does nothing about it by itself. `kiln ssh {} chronyc sources` shows its time servers.",
             node.name
         );
         all.push(found(Severity::Warning, text, &next, None));

@@ -48,7 +48,7 @@ pub fn finding(report: &FindingReport) -> Finding {
         (true, None) => (Severity::Note, "It may still be on its way.".into()),
         (false, Some(_)) => (Severity::Warning, format!("Kiln will {}.", report.actions.join(", then "))),
         (false, None) => {
-            (Severity::Broken, "Kiln does nothing about it by itself. `kiln doctor` says what to do.".into())
+            (Severity::Broken, "Kiln does nothing about it by itself. `kiln doctor NODE` shows what Slurm and the cloud say of a node.".into())
         }
     };
     Finding {

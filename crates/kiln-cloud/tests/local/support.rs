@@ -33,7 +33,7 @@ pub fn suite() -> String {
 pub fn program() -> PathBuf {
     static BUILT: Once = Once::new();
     BUILT.call_once(|| {
-        // With the features and the surroundings of the build that this test is of: most would be compiled again.
+        // With the features and the environment of this test's own build: otherwise most would be compiled again.
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--quiet", "--workspace", "--example", "local-cloud"]);
         for (name, _) in std::env::vars_os() {

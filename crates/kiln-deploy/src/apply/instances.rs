@@ -23,7 +23,7 @@ impl Deployment<'_> {
     /// In bulk, as many at a time as operations may run at once.
     pub(super) async fn create(&self, nodes: &[NewNode], made: &Made) -> Result<Made> {
         let mut created = Made::default();
-        let mut failures = Vec::new();
+        let mut results = Vec::new();
         for batch in nodes.chunks(self.spec.concurrency.max(1)) {
             self.check_stop()?;
             let new = batch.iter().map(|node| self.new_instance(node, made)).collect::<Result<Vec<_>>>()?;
@@ -35,15 +35,16 @@ impl Deployment<'_> {
                             self.note_control(&made.id(share)?, address).await?;
                         }
                         (self.progress)(Event::working(&new.node, "booting"));
+                        results.push(Ok(()));
                     }
                     Err(error) => {
                         (self.progress)(Event::failed(&new.node, error.chain()));
-                        failures.push(Err(Error::from(error)));
+                        results.push(Err(Error::from(error)));
                     }
                 }
             }
         }
-        collect::<()>(failures)?;
+        collect(results)?;
         Ok(created)
     }
 

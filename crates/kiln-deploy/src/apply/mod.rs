@@ -211,11 +211,11 @@ pub(crate) fn collect<T>(results: Vec<Result<T>>) -> Result<Vec<T>> {
         1 if all == 1 => Err(errors.swap_remove(0)),
         _ => {
             let hint = errors.iter().find_map(Error::hint);
-            let (mut failed, mut all, mut lines) = (0, all, Vec::new());
+            let (mut failed, mut all, mut lines) = (0, Some(all), Vec::new());
             for error in errors {
                 // Those of a group of nodes are told with the others, not as a list in a list.
-                if let Error::Operations { failed: of_group, all: in_group, details, .. } = error {
-                    (failed, all) = (failed + of_group, all + in_group - 1);
+                if let Error::Operations { failed: of_group, details, .. } = error {
+                    (failed, all) = (failed + of_group, None);
                     lines.push(details);
                 } else {
                     failed += 1;
@@ -224,5 +224,21 @@ pub(crate) fn collect<T>(results: Vec<Result<T>>) -> Result<Vec<T>> {
             }
             Err(Error::Operations { failed, all, details: lines.join("\n"), hint })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_groups_are_one_list() {
+        let broken = |node: &str| Err(Error::NoInstance(node.into()));
+        let one = collect(vec![broken("a"), Ok(()), Ok(())]).unwrap_err();
+        assert_eq!(one.to_string(), "1 of 3 operations failed:\n  a has no instance");
+        let group = collect(vec![broken("a"), broken("b"), Ok(())]).map(drop);
+        let all = collect(vec![group, broken("c"), Ok(())]).unwrap_err();
+        let lines = "  a has no instance\n  b has no instance\n  c has no instance";
+        assert_eq!(all.to_string(), format!("3 operations failed:\n{lines}"));
     }
 }

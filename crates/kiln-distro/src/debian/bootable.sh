@@ -7,6 +7,22 @@ set -eu
     exit 1
 }
 
+# Further parameters of the kernel. The boot loader would take other characters for its own.
+parameters=
+if [ -e /etc/kernel/cmdline ]; then
+    parameters=$(tr -s '\n\t' ' ' </etc/kernel/cmdline)
+    case " $parameters" in
+        *[!A-Za-z0-9_.,:=/@%+\ -]*)
+            echo "the image's /etc/kernel/cmdline may have letters, digits, spaces and _.,:=/@%+- only" >&2
+            exit 1
+            ;;
+        *' root='*)
+            echo "the image's /etc/kernel/cmdline has root=, which Kiln sets: the disk would not boot" >&2
+            exit 1
+            ;;
+    esac
+fi
+
 printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
 chmod 755 /usr/sbin/policy-rc.d
 export DEBIAN_FRONTEND=noninteractive
@@ -64,17 +80,6 @@ mkimage i386-pc core.img biosdisk
 mkimage x86_64-efi bootx64.efi 'fat all_video efi_gop'
 cp "$loader/usr/lib/grub/i386-pc/boot.img" /boot/kiln/
 rm -r "$loader"
-# Further parameters are where kernel-install would look for them. The boot loader would take other characters for its own.
-parameters=
-if [ -e /etc/kernel/cmdline ]; then
-    parameters=$(tr -s '\n' ' ' </etc/kernel/cmdline)
-    case $parameters in
-        *[!A-Za-z0-9_.,:=/@%+\ -]*)
-            echo "the image's /etc/kernel/cmdline has more than letters, digits and _.,:=/@%+-" >&2
-            exit 1
-            ;;
-    esac
-fi
 # By the links that Debian keeps pointing at the newest kernel.
 cat >/boot/grub/grub.cfg <<'END'
 probe --set=uuid --fs-uuid $root

@@ -342,4 +342,27 @@ mod tests {
             );
         }
     }
+    /// Before anything is changed.
+    #[test]
+    fn parameters_of_the_kernel_that_a_disk_cannot_have_are_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (checks, _) = include_str!("bootable.sh").split_once("\nprintf '#!/bin/sh").unwrap();
+        let script = checks.replace("/etc/kernel/cmdline", &file.path().display().to_string());
+        let said = |line: &str| {
+            std::fs::write(file.path(), line).unwrap();
+            let script = script.clone() + "\nprintf %s \"$parameters\"\n";
+            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+            let text = if output.status.success() { output.stdout } else { output.stderr };
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(said("mitigations=off\tquiet\n"), "mitigations=off quiet ");
+        assert_eq!(said(""), "");
+        for line in ["memmap=1G$4G", "a;b", "a\"b", "a|b", "a&b", "a\\b"] {
+            assert!(said(line).contains("may have letters, digits"), "{line}");
+        }
+        for line in ["root=/dev/sda1 ro", "quiet root=LABEL=x", "quiet\nroot=LABEL=x"] {
+            assert!(said(line).contains("has root=, which Kiln sets"), "{line}");
+        }
+        assert_eq!(said("rootdelay=5 x.root=1"), "rootdelay=5 x.root=1");
+    }
 }

@@ -5,7 +5,9 @@ set -eu
 off=.kiln.disabled
 # cloud-init writes sources at the first boot: it must be done now, and must not do it on nodes. Where it does nothing in
 # this boot (it found no data, or was installed just now), it never says that it is done.
-if systemctl is-active --quiet cloud-init-local.service 2>/dev/null; then timeout 300 cloud-init status --wait >/dev/null 2>&1 || true; fi
+first=$(systemctl show --property=ActiveState --value cloud-init-local.service 2>/dev/null || true)
+# Its later stages run also if the first one has failed.
+case $first in active | activating | failed) timeout 300 cloud-init status --wait >/dev/null 2>&1 || true ;; esac
 cd /etc/apt
 rm -rf sources.list.d/kiln-* keyrings/kiln-* auth.conf.d/kiln-* /run/kiln-sources
 mkdir -p sources.list.d keyrings auth.conf.d

@@ -136,10 +136,8 @@ mod tests {
         for folder in ["bin", "etc/apt"] {
             std::fs::create_dir_all(at(folder)).unwrap();
         }
-        let is_active =
-            format!("[ \"$*\" = 'is-active --quiet cloud-init-local.service' ] && [ -e {} ]", at("runs"));
-        for (name, command) in
-            [("cloud-init", format!("echo \"$@\" >{}", at("asked"))), ("systemctl", is_active)]
+        let tell = format!("[ \"$4\" != cloud-init-local.service ] || cat {}", at("state"));
+        for (name, command) in [("cloud-init", format!("echo \"$@\" >{}", at("asked"))), ("systemctl", tell)]
         {
             let program = at("bin/") + name;
             std::fs::write(&program, format!("#!/bin/sh\n{command}\n")).unwrap();
@@ -147,15 +145,20 @@ mod tests {
         }
         let script =
             include_str!("settle-sources.sh").replace("/etc/", &at("etc/")).replace("/run/", &at("run/"));
-        let settle = || {
+        let settle = |state: &str| {
+            std::fs::write(at("state"), state).unwrap();
             let mut shell = std::process::Command::new("sh");
             let shell = shell.args(["-c", &script, "sh", ""]).env("PATH", at("bin") + ":/usr/bin:/bin");
             assert!(shell.status().unwrap().success());
             std::fs::read_to_string(at("asked")).ok()
         };
-        assert_eq!(settle(), None);
-        std::fs::write(at("runs"), "").unwrap();
-        assert_eq!(settle().as_deref(), Some("status --wait\n"));
+        for state in ["", "inactive\n"] {
+            assert_eq!(settle(state), None, "{state}");
+        }
+        for state in ["active\n", "failed\n"] {
+            assert_eq!(settle(state).as_deref(), Some("status --wait\n"), "{state}");
+            std::fs::remove_file(at("asked")).unwrap();
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A file server of the site, outside the cluster: NFS-Ganesha on this machine, which takes root for nobody.
+//! A file server of the site, outside the cluster: NFS-Ganesha on this machine, which maps root to nobody.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -41,9 +41,11 @@ impl Filer {
             .args(["-L".as_ref(), log.as_os_str()])
             .args(["-p".as_ref(), path("ganesha.pid").as_os_str()])
             .spawn();
-        self.server = Some(server.expect("ganesha.nfsd runs"));
+        let server = self.server.insert(server.expect("ganesha.nfsd runs"));
         wait("the file server serves", || {
-            fs::read_to_string(&log).is_ok_and(|log| log.contains("NFS SERVER INITIALIZED"))
+            let log = fs::read_to_string(&log).unwrap_or_default();
+            assert!(server.try_wait().expect("its state").is_none(), "it has ended: {log}");
+            log.contains("NFS SERVER INITIALIZED")
         });
     }
 

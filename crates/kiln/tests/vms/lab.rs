@@ -106,6 +106,10 @@ impl Lab {
             // What a run that was cut off has left.
             lab.clear();
             lab.volumes = volumes();
+            std::fs::write(lab.path("volumes-of-others.json"), lab.volumes.to_string()).expect("a note");
+        } else {
+            let note = std::fs::read_to_string(lab.path("volumes-of-others.json")).expect("a note");
+            lab.volumes = serde_json::from_str(&note).expect("JSON");
         }
         lab
     }
