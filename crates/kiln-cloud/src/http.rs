@@ -171,7 +171,7 @@ mod tests {
         };
         let away = redirect(&format!("http://{}/", other.local_addr().unwrap()));
         let serving = server(own, vec![redirect(&format!("{url}/there")), away]);
-        let client = plain(Duration::from_secs(5));
+        let client = plain(Duration::from_secs(60));
         let answer = client.get(format!("{url}/here")).header("x-auth-token", "s3cret").send().await.unwrap();
         assert_eq!(answer.status(), 301);
         let requests = serving.join().unwrap();

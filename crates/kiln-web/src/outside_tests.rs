@@ -132,10 +132,13 @@ async fn a_session_over_tls_is_none_without() {
 #[tokio::test]
 async fn failures_of_one_address_are_not_anothers() {
     let lab = Lab::new().await;
-    for _ in 0..10 {
-        assert_eq!(lab.log_in(ANN, "wrong").await.status(), StatusCode::UNAUTHORIZED);
+    let mut attempts = 1;
+    // One comes back every six seconds.
+    while lab.log_in(ANN, "wrong").await.status() == StatusCode::UNAUTHORIZED {
+        attempts += 1;
+        assert!(attempts < 100);
     }
-    assert_eq!(lab.log_in(ANN, "wrong").await.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert!(attempts > 10, "{attempts}");
     assert_eq!(location(&lab.get("/login/oidc", None).await), "/login?problem=busy");
     // What a client says of where it comes from counts for nothing.
     let mut request = Request::post("/api/v1/login")

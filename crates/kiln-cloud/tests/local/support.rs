@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep, timeout};
 
-pub const LONG: Duration = Duration::from_secs(60);
+pub const LONG: Duration = Duration::from_secs(300);
 
 /// Kept between runs: it holds the source image, whose making takes a minute.
 pub fn root() -> PathBuf {
@@ -184,7 +184,7 @@ impl Site {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        let clean = timeout(Duration::from_secs(10), gone).await.is_ok();
+        let clean = timeout(LONG, gone).await.is_ok();
         assert!(clean, "left behind: {:#?}", leftovers(&self.network.id));
     }
 }

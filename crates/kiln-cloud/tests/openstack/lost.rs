@@ -12,7 +12,7 @@ use crate::support::{Site, deadline, openstack};
 #[tokio::test]
 async fn a_server_that_comes_late_is_not_made_twice() {
     let site = Site::new("late", Settings::default()).await;
-    let between = Between::start(8774, "POST /v2.1/servers ", "", Fate::Late(Duration::from_secs(4)));
+    let between = Between::start(8774, "POST /v2.1/servers ", "", Fate::Late(Duration::from_secs(1)));
     let (cloud, credential) = site.through("compute", &format!("http://127.0.0.1:{}/v2.1", between.port));
     let made = cloud.create(vec![site.wanted("l-0")]).await.remove(0).unwrap();
     cloud.wait_active(std::slice::from_ref(&made.id), deadline(), |_| {}).await.unwrap();

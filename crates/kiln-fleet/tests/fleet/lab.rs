@@ -82,7 +82,7 @@ impl Lab {
     pub async fn stop(&mut self) {
         let (stop, task) = self.daemon.take().unwrap();
         stop.cancel();
-        tokio::time::timeout(Duration::from_secs(5), task).await.unwrap().unwrap();
+        tokio::time::timeout(Duration::from_secs(120), task).await.unwrap().unwrap();
     }
 
     /// As if its process had been killed, whatever it was about to do.
@@ -121,7 +121,7 @@ impl Lab {
 }
 
 pub async fn until(what: &str, mut test: impl FnMut() -> bool) {
-    for _ in 0..1000 {
+    for _ in 0..9000 {
         if test() {
             return;
         }

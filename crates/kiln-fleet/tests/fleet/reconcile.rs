@@ -329,8 +329,8 @@ async fn jobs_of_an_instance_that_was_shut_off_are_given_back() {
 #[tokio::test]
 async fn a_pause_drains_what_is_off_and_its_end_takes_that_back() {
     let mut lab = lab(true);
-    let soon = jiff::Timestamp::now() + std::time::Duration::from_secs(3);
-    lab.store.pause_group("g", soon, "quota is exceeded").unwrap();
+    let later = jiff::Timestamp::now() + std::time::Duration::from_secs(3600);
+    lab.store.pause_group("g", later, "quota is exceeded").unwrap();
     lab.start();
     until("all are drained", || updates(&lab).len() >= 3).await;
     let drain = updates(&lab).remove(0);
@@ -339,6 +339,7 @@ async fn a_pause_drains_what_is_off_and_its_end_takes_that_back() {
     );
     let reason = drain.split_once("reason=").unwrap().1;
     lab.slurm.node("n-0", "IDLE+CLOUD+DRAIN+POWERED_DOWN", &format!("None Reason={reason} [slurm@1]"));
+    lab.store.pause_group("g", jiff::Timestamp::now(), "quota is exceeded").unwrap();
     let lifted =
         ["n-0 state=resume", "n-0 state=POWER_DOWN_FORCE"].map(|w| format!("scontrol update nodename={w}"));
     until("the drain is lifted", || lifted.iter().all(|line| updates(&lab).contains(line))).await;

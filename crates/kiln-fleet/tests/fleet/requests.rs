@@ -120,6 +120,11 @@ async fn a_rebuild_that_was_put_off_spares_a_node_that_is_at_work_again() {
         open.len() == 2 && open.iter().all(|r| r.operation.is_some() && r.error.is_some())
     })
     .await;
+    // What has begun by then may have read Slurm's old words, and is refused once more.
+    until("nothing is in work", || {
+        lab.store.open_requests().unwrap().iter().all(|r| r.state != RequestState::Working)
+    })
+    .await;
     lab.slurm.node("n-0", "ALLOCATED", "2020-01-01T00:00:00");
     lab.slurm.node("n-1", "MIXED", "2020-01-01T00:00:00");
     lab.cloud.heal("rebuild");

@@ -1,8 +1,8 @@
 //! Slurm's commands as small scripts over files; the test plays slurmctld.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 pub struct PretendSlurm {
     pub dir: PathBuf,
@@ -71,13 +71,18 @@ impl PretendSlurm {
             ("id", "echo 4711"),
             ("sacctmgr", SACCTMGR),
         ];
+        let (texts, to) = (dir.join("scripts"), slurm.dir.display());
+        fs::create_dir(&texts).unwrap();
         for (name, body) in scripts {
-            let path = slurm.dir.join(name);
-            let dir = slurm.dir.display();
-            let log = format!("echo \"{name} $*\" >>'{dir}/calls'");
-            fs::write(&path, format!("#!/bin/sh\nD='{dir}'\n{log}\n{body}\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            let log = format!("echo \"{name} $*\" >>'{to}/calls'");
+            fs::write(texts.join(name), format!("#!/bin/sh\nD='{to}'\n{log}\n{body}\n")).unwrap();
         }
+        // Another process writes what is run: programs that other threads start meanwhile would have a file of this one open
+        // for writing, and it could not be run.
+        let mut install = Command::new("install");
+        install.args(["--mode=755", "--target-directory"]).arg(&slurm.dir);
+        install.args(scripts.map(|(name, _)| texts.join(name)));
+        assert!(install.status().unwrap().success());
         slurm.is_of_release("22.05.8");
         for node in nodes {
             slurm.node(node, "IDLE", "2020-01-01T00:00:00");

@@ -445,7 +445,7 @@ fn commands_are_tried_again_and_explain_themselves() {
     let fixture = Fixture::new();
     let counter = fixture.path("/count");
     let script = format!("echo x >> {0}; test $(wc -l < {0}) -ge 3", counter.display());
-    let retried = Command { retry_seconds: 5, ..command("retried", &["sh", "-c", &script]) };
+    let retried = Command { retry_seconds: 120, ..command("retried", &["sh", "-c", &script]) };
     assert!(fixture.apply(&[Resource::Command(retried)]).ok());
     let report = fixture.apply(&[Resource::Command(command("bad", &["ls", "/no/such/thing"]))]);
     assert!(report.resources[0].summary.contains("No such file"), "{report:?}");

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) fn copy_state(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir(to).map_err(failed("make", to))?;
     let wanted = files_in(from)?;
-    copy_files(from, to, wanted)?;
+    copy_files(from, to, wanted, ATTEMPTS)?;
     for entry in fs::read_dir(from).map_err(failed("read", from))?.flatten() {
         if entry.path().is_dir() {
             copy_scripts(&entry.path(), &to.join(entry.file_name()))?;
@@ -28,8 +28,8 @@ pub(super) fn copy_state(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// A file that stays away was deleted, or only the one before it is left, which slurmctld reads then.
-fn copy_files(from: &Path, to: &Path, mut wanted: BTreeSet<PathBuf>) -> Result<()> {
-    for _ in 0..ATTEMPTS {
+fn copy_files(from: &Path, to: &Path, mut wanted: BTreeSet<PathBuf>, attempts: u32) -> Result<()> {
+    for _ in 0..attempts {
         let mut vanished = BTreeSet::new();
         for name in wanted {
             if !copy_file(&from.join(&name), &to.join(&name))? {
@@ -130,7 +130,8 @@ mod tests {
             fs::write(&new, "newer").unwrap();
             fs::rename(new, target).unwrap();
         });
-        copy_state(&from, &to).unwrap();
+        fs::create_dir(&to).unwrap();
+        copy_files(&from, &to, files_in(&from).unwrap(), 600).unwrap();
         writer.join().unwrap();
         assert_eq!(fs::read_to_string(to.join("job_state")).unwrap(), "newer");
     }
