@@ -33,6 +33,20 @@ fn homes_on_a_file_server() {
     );
 }
 
+/// Jobs would write to root disks where it cannot be mounted.
+#[test]
+fn homes_of_another_kind_are_required() {
+    let required = |more: &str| {
+        let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a1\"\n\
+                    [volumes]\nhome = \"none\"\n[[mount]]\nsource = \"mon:/\"\npath = \"/home\"\ntype = \"ceph\"\n";
+        let spec =
+            kiln_spec::parse(&format!("{text}{more}"), "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+        spec.mounts[0].required
+    };
+    assert!(required(""));
+    assert!(!required("automount = true\n"));
+}
+
 #[test]
 fn a_group_stands_where_its_own_header_is() {
     let text = "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.b.override.b1]\nflavor = \"x\"\n\

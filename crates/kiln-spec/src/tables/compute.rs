@@ -30,7 +30,7 @@ table! {
         "zones" => zones: List<Text>, otherwise "the cloud decides";
         /// Makes the group elastic: Slurm powers its nodes up for jobs and down when they are idle. Not allowed with `image_update = "apply"`.
         "elastic" => elastic: ElasticTable, otherwise "the nodes always exist";
-        /// GPUs that jobs can ask for, where the cloud does not say it or the file knows better. `{}` is what the cloud says of the flavor, and that the image has the driver.
+        /// GPUs that jobs can ask for, where the cloud does not say it or the file knows better. `{}`: as many as the cloud says of the flavor, and the image has the driver.
         "gpus" => gpus: GpusTable, otherwise "what the cloud says of the flavor, if the image has the set of software `nvidia`";
         /// The network switch of the nodes, for Slurm's `topology.conf`. With switches above it, `/` between them, the topmost first: `core/rack-1`.
         "switch" => switch: Text, otherwise "what the cloud says of the instance";
@@ -44,7 +44,7 @@ table! {
 table! {
     /// What makes a compute group elastic.
     ElasticTable {
-        /// A node that has been idle for this long is deleted, 10 s or more.
+        /// A node that has been idle for this long is deleted, 10 s or more. Groups that share a partition have the longest `idle` among them.
         "idle" => idle: Text, default "15m";
         /// How many of the group's nodes are always kept up. These are its first nodes.
         "min" => min: At<i64>, default 0;

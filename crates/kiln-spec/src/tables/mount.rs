@@ -23,7 +23,7 @@ table! {
         "roles" => roles: List<At<Role>>, otherwise "`[\"login\", \"compute\"]`";
         /// Mount it when it is first used, and try again at each use while its server is away.
         "automount" => automount: At<bool>, default false;
-        /// Jobs need it: without it slurmd does not start, and a node that loses it is drained. Other mounts that fail only cost themselves.
+        /// Jobs need it: without it slurmd does not start, and a node that loses it is drained. Other mounts that fail only cost themselves. `/home` is always required, unless it has `automount`.
         "required" => required: At<bool>, default false;
     }
 }
@@ -53,13 +53,15 @@ pub(crate) const HOME: &str = "/home";
 pub(crate) fn validate(merged: &Merged, findings: &mut Findings<'_>) -> Vec<SiteMount> {
     let mut mounts: Vec<SiteMount> = Vec::new();
     for table in &merged.mounts.value {
-        let Some(mount) = mount(table, findings) else { continue };
+        let Some(mut mount) = mount(table, findings) else { continue };
         let Some(path) = &table.path else { continue };
         if mount.path == HOME && merged.home.mode != VolumeMode::None {
             (findings.error("duplicate-mount", path.span.clone(), "`/home` is a volume of the cluster"))
                 .expected("another path")
                 .hint("to have home directories elsewhere, set home = \"none\" in [volumes]");
         }
+        // Without it, jobs would write to the root disk.
+        mount.required |= mount.path == HOME && !mount.automount;
         let shares_role = |other: &&SiteMount| other.roles.iter().any(|role| mount.roles.contains(role));
         if mounts.iter().filter(shares_role).any(|other| other.path == mount.path) {
             let message = format!("`{}` is mounted twice on the same nodes", mount.path);

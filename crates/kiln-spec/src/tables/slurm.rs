@@ -13,7 +13,7 @@ use crate::{ConfigValue, Partition, SlurmSpec};
 table! {
     /// Slurm's own configuration.
     SlurmTable {
-        /// Parameters of slurm.conf. They replace Kiln's own; `false` removes Kiln's line.
+        /// Parameters of slurm.conf. They replace Kiln's own, or are added to it where it is a list (below). `false` removes Kiln's line, but not that of a list.
         "config" => config: Named<At<ConfigValue>>, empty;
         /// Parameters of slurmdbd.conf, such as what is purged and archived: `{ PurgeJobAfter = "12months" }`. How slurmdbd reaches its database is set by Kiln.
         "slurmdbd_config" => slurmdbd_config: Named<Scalar>, empty;

@@ -75,7 +75,12 @@ impl Written for At<i64> {
         if let Shape::Value(Value::Integer(number)) = source.shape {
             return Some(At::new(*number.value(), source.span.clone()));
         }
-        reader.wrong_type(source, "an integer");
+        let unquoted = match source.shape {
+            Shape::Value(Value::String(text)) => text.value().parse::<i64>().ok(),
+            _ => None,
+        };
+        let hint = unquoted.map(|number| format!("write it without quotes: {number}"));
+        reader.wrong_type(source, "an integer").maybe_hint(hint);
         None
     }
 

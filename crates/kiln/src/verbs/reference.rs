@@ -22,7 +22,7 @@ Data goes to standard output, everything else to standard error.
 | 0 | done |
 | 1 | failed |
 | 2 | wrong usage, or an invalid input file |
-| 3 | `kiln plan --detailed-exitcode`: there is something to do. `kiln up`, `kiln apply`: nodes that are to go wait for their jobs |
+| 3 | `kiln plan --detailed-exitcode`: there is something to do. `kiln up`, `kiln apply`: nodes that are to go wait for their jobs. `kiln stop`: the cluster waits for its jobs |
 | 130 | interrupted |
 ";
 
@@ -50,15 +50,14 @@ fn add_verb(sections: &mut Vec<String>, verb: &Command, parent: &str) {
     let about = verb.get_long_about().or_else(|| verb.get_about());
     let about = about.map(ToString::to_string).unwrap_or_default();
     sections.push(format!("## {name}\n\n{}\n", about.trim_end()));
-    if verb.has_subcommands() {
-        visible(verb).for_each(|sub| add_verb(sections, sub, &name));
-        return;
-    }
-    sections.push(format!("```\n{}\n```\n", usage(verb, &name)));
     let own = options(verb.get_arguments().filter(|a| !a.is_global_set()));
+    if !own.is_empty() || !verb.has_subcommands() {
+        sections.push(format!("```\n{}\n```\n", usage(verb, &name)));
+    }
     if !own.is_empty() {
         sections.push(own);
     }
+    visible(verb).for_each(|sub| add_verb(sections, sub, &name));
 }
 
 fn visible(command: &Command) -> impl Iterator<Item = &Command> {
@@ -99,7 +98,9 @@ fn options<'a>(args: impl Iterator<Item = &'a Arg>) -> String {
 fn option(arg: &Arg) -> String {
     let short = arg.get_short().map(|s| format!("`-{s}`, ")).unwrap_or_default();
     let help = arg.get_long_help().or_else(|| arg.get_help());
-    let help = help.map(ToString::to_string).unwrap_or_default().replace("\n\n", " ");
+    let help = help.map(ToString::to_string).unwrap_or_default();
+    // Of several paragraphs the first ends without a full stop.
+    let help = help.replace(".\n\n", "\n\n").replace("\n\n", ". ");
     format!("- {short}`{}`: {help}{}\n", form(arg), details(arg))
 }
 
