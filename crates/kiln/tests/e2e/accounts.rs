@@ -49,7 +49,7 @@ pub fn metadata(lab: &mut Lab) {
                     "exec 3<>/dev/tcp/{address}/{port} && printf \"GET /{path} HTTP/1.0\\r\\n\\r\\n\" >&3 && cat <&3"
                 );
                 if address == "169.254.169.254" {
-                    let seen = lab.on(node, &["timeout", "5", "bash", "-c", &probe]);
+                    let seen = lab.on(node, &["timeout", "60", "bash", "-c", &probe]);
                     assert!(
                         seen.contains("200 OK") && seen.contains("kiln"),
                         "root reads the metadata: {seen}"

@@ -166,7 +166,7 @@ fn service_stopped(lab: &mut Lab, browser: &mut Browser) {
     look_again(lab);
     browser.wait("it works again", "!document.body.innerText.includes('slurmdbd.service is inactive')");
     // Nobody else can read what is handed out there.
-    let handed_out = lab.on("control", &["timeout 5 bash -c 'exec 3<>/dev/tcp/login-0/6832; cat <&3'"]);
+    let handed_out = lab.on("control", &["timeout 60 bash -c 'exec 3<>/dev/tcp/login-0/6832; cat <&3'"]);
     assert!(handed_out.contains("MUNGE:") && !handed_out.contains("sshd"), "{handed_out}");
     let opened = lab.try_on("login-0", &["unmunge < /run/kiln-report/report"]);
     assert!(!opened.status.success(), "root of a login node is not kilnd");

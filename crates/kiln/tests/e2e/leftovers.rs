@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::lab::cloud_root;
 
@@ -56,9 +57,17 @@ fn look_at_host() -> BTreeSet<String> {
     all
 }
 
-pub fn assert_same(before: &BTreeSet<String>, after: &BTreeSet<String>) {
-    let left = difference(before, after);
-    assert!(left.is_empty(), "left behind:\n{left}");
+/// What is about to end may take a moment; a daemon that nobody ended would stay for longer.
+pub fn assert_same(before: &BTreeSet<String>) {
+    let start = Instant::now();
+    loop {
+        let left = difference(before, &look());
+        if left.is_empty() {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "left behind:\n{left}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 /// What was not there before, a line each.

@@ -145,10 +145,13 @@ pub fn figures(lab: &mut Lab) {
 }
 
 fn only_control_may_ask(lab: &Lab) {
-    let connect = "timeout 2 bash -c 'exec 3<>/dev/tcp/standard-0/9100'";
-    assert!(lab.try_on("control", &[connect]).status.success(), "control asks the exporter");
+    let connects = |node: &str, limit: u32| {
+        let connect = format!("timeout {limit} bash -c 'exec 3<>/dev/tcp/standard-0/9100'");
+        lab.try_on(node, &[&connect]).status.success()
+    };
+    assert!(connects("control", 60), "control asks the exporter");
     for node in ["login-0", "standard-0"] {
-        assert!(!lab.try_on(node, &[connect]).status.success(), "{node} asks the exporter");
+        assert!(!connects(node, 2), "{node} asks the exporter");
     }
     let token = lab.on("control", &["stat", "-c", "%U %a", "/etc/prometheus/kiln-token"]);
     assert_eq!(token, "prometheus 400");
@@ -156,7 +159,9 @@ fn only_control_may_ask(lab: &Lab) {
 
 /// A node that comes for a job is asked for its figures, and no longer when it has gone; that is not an alert.
 pub fn elastic_nodes(lab: &mut Lab) {
-    let id = lab.submit("--partition=burst --nodes=1 --output=/dev/null", "sleep 8");
+    lab.as_user("login-0", "rm -f may-go");
+    let until_told = "until test -e may-go; do sleep 0.2; done";
+    let id = lab.submit("--partition=burst --nodes=1 --output=/dev/null", until_told);
     // One of them may still be on its way down.
     let mut node = String::new();
     wait("Slurm has a node for the job", || {
@@ -164,6 +169,7 @@ pub fn elastic_nodes(lab: &mut Lab) {
         node.starts_with("burst-")
     });
     wait(&format!("Prometheus has figures of {node}"), || answers(lab, &node));
+    lab.as_user("login-0", "touch may-go");
     lab.wait_job(&id, "COMPLETED");
     let series = format!("up{{job=\"node\",instance=\"{node}\"}}");
     wait(&format!("Prometheus has given up {node}"), || query(lab, &series).is_empty());

@@ -85,7 +85,7 @@ fn worked(lab: &mut Lab, tag: &str, options: &[&str]) -> BTreeMap<String, (i64, 
     let name = |job: &str| format!("{job}-{tag}");
     let rebuild = format!("rb-{tag}-NODE");
     let of = |node: &str| format!("rb-{tag}-{node}");
-    lab.submit(&format!("--nodes=2 --exclusive --job-name={}", name("A")), "sleep 20");
+    lab.submit(&format!("--nodes=2 --exclusive --job-name={}", name("A")), "sleep 30");
     lab.submit(&format!("--nodes=2 --exclusive --job-name={}", name("B")), "sleep 10");
     wait("job A runs", || queued(lab, &name("A")) == "RUNNING");
     assert_eq!(queued(lab, &name("B")), "PENDING");
@@ -102,7 +102,7 @@ fn worked(lab: &mut Lab, tag: &str, options: &[&str]) -> BTreeMap<String, (i64, 
     }
     lab.submit(
         &format!("--nodes=2 --exclusive --partition=standard,extra --job-name={}", name("C")),
-        "sleep 10",
+        "sleep 1",
     );
     assert_eq!(queued(lab, &name("C")), "PENDING");
     let watched = lab.watch();
@@ -128,7 +128,7 @@ fn worked(lab: &mut Lab, tag: &str, options: &[&str]) -> BTreeMap<String, (i64, 
 
 pub fn worked_without_reboot(lab: &mut Lab) {
     let before = images(lab);
-    let seen = worked(lab, "dry", &["--no-reboot", "--force", "--command", "sleep 30"]);
+    let seen = worked(lab, "dry", &["--no-reboot", "--force", "--command", "sleep 20"]);
     // Job C comes and goes in the other partition while the first is still at it.
     let last = ["standard-0", "standard-1"].map(|node| seen[&format!("rb-dry-{node}")].1);
     assert!(seen["C-dry"].1 <= last[0].max(last[1]), "{seen:?}");

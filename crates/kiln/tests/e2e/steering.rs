@@ -6,15 +6,17 @@ use crate::rollout::{COMPUTE, steps, use_image, which_image};
 /// `scontrol reboot ASAP` in place of jobs: running jobs end, and no new one gets in between.
 pub fn drained(lab: &mut Lab) {
     use_image(lab, "fourth");
+    lab.as_user("login-0", "rm -f may-end");
     let before = lab.submit(
         "--nodes=1 --exclusive --partition=extra --nodelist=extra-0 --output=drain.%j",
-        "sleep 15; hostname",
+        "until test -e may-end; do sleep 0.2; done; hostname",
     );
     lab.wait_job(&before, "RUNNING");
     lab.kiln(&["rebuild", "--detach", "--strategy", "drain", "--check", "test -e /etc/which-image"]);
     wait("the node of the running job drains", || steps(lab)["extra-0"] == "draining");
     let after = lab
         .submit("--nodes=1 --partition=extra --nodelist=extra-0 --output=drain.%j", "cat /etc/which-image");
+    lab.as_user("login-0", "touch may-end");
     let report = lab.watch();
     assert_eq!((&report["done"], &report["failed"]), (&4.into(), &0.into()), "{report}");
     lab.wait_job(&before, "COMPLETED");

@@ -46,9 +46,9 @@ pub struct Row {
 /// does not look. The user has a key that opens every node that lets the user in, at ~demo/.rights/key.
 pub const LIBRARY: &str = r#"
 finds() { grep -rqsF -f "/run/rights/$1" --exclude-dir=rights /etc /var /home /srv /root /run /tmp /opt /mnt /usr/local; }
-ask() { timeout 3 bash -c "exec 3<>/dev/tcp/${1%:*}/${1#*:} && printf 'GET /openstack/latest/$2 HTTP/1.0\r\n\r\n' >&3 && cat <&3" | grep -q '200 OK'; }
+ask() { timeout "${LIMIT:-3}" bash -c "exec 3<>/dev/tcp/${1%:*}/${1#*:} && printf 'GET /openstack/latest/$2 HTTP/1.0\r\n\r\n' >&3 && cat <&3" | grep -q '200 OK'; }
 any_metadata() { for at in $METADATA; do for what in meta_data.json user_data; do ask "$at" "$what" && return 0; done; done; return 1; }
-connects() { timeout 3 bash -c "exec 3<>/dev/tcp/$1/$2"; }
+connects() { timeout "${LIMIT:-3}" bash -c "exec 3<>/dev/tcp/$1/$2"; }
 enters() { ssh -T -i /home/demo/.rights/key -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "$1" true; }
 database() { MYSQL_PWD=$(sed -n 's/^StoragePass=//p' /etc/slurm/slurmdbd.conf) mariadb --user=slurm --execute='select 1' slurm_acct_db; }
 set_trigger() { strigger --set --down --node=standard-1 --program=/bin/true; }
@@ -79,15 +79,17 @@ const NO_KEYS: &[(&str, bool)] = &[("finds keys", false)];
 const NO_CLOUD: &[(&str, bool)] = &[("finds cloud", false)];
 const NO_PASSWORD: &[(&str, bool)] = &[("finds database", false)];
 const NO_DATABASE: &[(&str, bool)] =
-    &[("connects control 3306", false), ("database", false), ("connects control 6817", true)];
+    &[("connects control 3306", false), ("database", false), ("LIMIT=60 connects control 6817", true)];
 const NO_MUNGE_KEY: &[(&str, bool)] = &[("head -c 1 /etc/munge/munge.key", false)];
 const MUNGE_KEY: &[(&str, bool)] = &[("head -c 1 /etc/munge/munge.key", true)];
 const AS_ONESELF: &[(&str, bool)] =
     &[("munge -n | unmunge | grep -q \"^UID: .*($(id -u))\"", true), ("munge -n --uid=0", false)];
 const AS_ANYBODY: &[(&str, bool)] = &[("as demo 'munge -n | unmunge | grep -q \"^UID: .*(2001)\"'", true)];
 const NO_METADATA: &[(&str, bool)] = &[("any_metadata", false), ("ls /mnt/config", false)];
-const METADATA: &[(&str, bool)] =
-    &[("ask 169.254.169.254:80 user_data", true), ("as_another ask 169.254.169.254:80 user_data", false)];
+const METADATA: &[(&str, bool)] = &[
+    ("LIMIT=60 ask 169.254.169.254:80 user_data", true),
+    ("as_another ask 169.254.169.254:80 user_data", false),
+];
 const NO_SHARE: &[(&str, bool)] = &[("ls /srv/kiln/share/bundles", false)];
 const SHARE: &[(&str, bool)] = &[
     ("ls /srv/kiln/share/bundles", true),

@@ -28,7 +28,7 @@ use page::{Piece, Prompt, Step};
 const EDIT: &str = "`cluster.toml`:";
 
 /// Commands that change nothing.
-const LOOKS: &[&str] = &["sacct", "sinfo", "kiln status", "kiln ssh control sinfo"];
+const LOOKS: &[&str] = &["sacct", "sinfo", "kiln status", "kiln doctor", "kiln ssh control sinfo"];
 
 /// README from an empty directory on, to a cluster with all that it shows.
 pub fn readme(lab: &mut Lab) {

@@ -106,10 +106,12 @@ pub fn strays(lab: &mut Lab) {
     wait("kilnd waits for its node", || lab.json(&["status"])["strays"][0]["rule"] == "newcomer");
     healed("the instance whose node never came is gone", || !is_there(&newcomer.id));
 
+    lab.edit("newcomer = \"15s\"", "newcomer = \"10m\"");
+    lab.kiln(&["configure"]);
     let stray = make("ghost-1", &compute("ghost-1"));
     // kilnd knows it from before the next file.
     wait("kilnd sees it", || lab.json(&["status"])["strays"][0]["rule"] == "newcomer");
-    lab.edit("pause = \"20s\"", "pause = \"21s\"");
+    lab.edit("newcomer = \"10m\"", "newcomer = \"15s\"");
     lab.kiln(&["configure"]);
     healed("the stray instance is gone", || !is_there(&stray.id));
     let all = events(lab, "");
