@@ -74,7 +74,9 @@ impl OnControl {
     pub async fn queue(&self) -> Result<Queue> {
         let delimiter = delimiter();
         let format = squeue_format(&FIELDS, &delimiter);
-        Ok(Queue::parse(&self.run(&["squeue", "--all", "--noheader", &format]).await?, &delimiter))
+        // In the order of their numbers.
+        let ask = ["squeue", "--all", "--noheader", "--sort=i", &format];
+        Ok(Queue::parse(&self.run(&ask).await?, &delimiter))
     }
 
     /// Once those that are always there are back: slurmctld has just been restarted.

@@ -155,7 +155,8 @@ impl Room {
                 seen.push(StoodIn { server: server.clone(), disk_gib: volume_of(&server.id) });
                 present = Some((server.id.clone(), self.boot(server).await?));
             }
-            sleep(Duration::from_millis(300)).await;
+            // A look costs the services half a second of a core.
+            sleep(Duration::from_secs(2)).await;
         }
         Ok(seen)
     }
