@@ -26,7 +26,7 @@ impl Deployment<'_> {
         let observed = self.observe().await?;
         self.check_owner(&observed)?;
         let control = self.hosts(&observed, std::iter::once(self.spec.control.node.as_str()))?.remove(0);
-        Ok(Backups { deployment: self, ssh: self.ssh()?, control })
+        Ok(Backups { deployment: self, ssh: self.ssh()?.patient(), control })
     }
 }
 

@@ -107,7 +107,7 @@ impl Deployment<'_> {
         let kiln = self.kiln_bytes()?;
         let kiln_digest = hex::encode(Sha256::digest(&kiln));
         let (mut inventory, secrets) = self.site_inputs(observed, &keys, &kiln_digest, kept).await?;
-        let ssh = self.ssh()?;
+        let ssh = self.ssh()?.patient();
         self.ask_memory(&ssh, observed, &mut inventory).await?;
         self.keep_cores(&ssh, observed, &mut inventory).await?;
         Ok(Inputs { ssh, keys, kiln, kiln_digest, inventory, secrets })

@@ -115,6 +115,7 @@ impl<'a> Deployment<'a> {
         }
         let previous = self.secrets.previous_path(&SSH_KEY);
         let keys = [self.secrets.path(&SSH_KEY), previous];
-        Ok(Ssh { keys: keys.into_iter().filter(|k| k.exists()).collect(), known_hosts })
+        let keys = keys.into_iter().filter(|k| k.exists()).collect();
+        Ok(Ssh { keys, known_hosts, patience: kiln_ssh::BRIEF })
     }
 }

@@ -36,7 +36,7 @@ pub struct OnControl {
 impl Deployment<'_> {
     pub(crate) fn on_control(&self, observed: &Observed) -> Result<OnControl> {
         let host = self.hosts(observed, std::iter::once(self.spec.control.node.as_str()))?.remove(0);
-        Ok(OnControl { ssh: self.ssh()?, host })
+        Ok(OnControl { ssh: self.ssh()?.patient(), host })
     }
 }
 

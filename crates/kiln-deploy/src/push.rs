@@ -11,8 +11,6 @@ use crate::error::{Error, Result};
 
 /// How often it is told what a node is at. Most nodes are done before the first time.
 const TELL_EVERY: Duration = Duration::from_secs(10);
-/// To begin, at a node that is too busy to let somebody in within ten seconds.
-const ATTEMPTS: u32 = 6;
 
 /// What `kiln node apply` is told besides the bundle.
 pub(crate) struct Push<'a> {
@@ -32,20 +30,10 @@ impl Push<'_> {
         argv.extend(self.before.iter().flat_map(|id| ["--before", id]));
         let json = bundle.to_json().map_err(|e| Error::NotReady(e.to_string()))?;
         let at = Mutex::new(String::new());
-        let mut attempts = 0;
-        let output = loop {
-            let applied = self.ssh.telling(host, &argv, &json, |line| *lock(&at) = line.to_string());
-            let outcome = tokio::select! {
-                outcome = applied => outcome,
-                never = self.tell(&host.name, &at) => match never {},
-            };
-            attempts += 1;
-            match outcome {
-                // It has just answered, and is busy. Nothing has begun there.
-                Err(kiln_ssh::Error::Unreachable { message, .. })
-                    if attempts < ATTEMPTS && message.contains("banner exchange") => {}
-                outcome => break outcome?,
-            }
+        let applied = self.ssh.telling(host, &argv, &json, |line| *lock(&at) = line.to_string());
+        let output = tokio::select! {
+            outcome = applied => outcome?,
+            never = self.tell(&host.name, &at) => match never {},
         };
         let report = ApplyReport::from_json(output.stdout.as_bytes()).map_err(|_| {
             let said = output.stderr.lines().last().unwrap_or_default();

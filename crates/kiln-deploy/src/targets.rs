@@ -75,7 +75,7 @@ impl Deployment<'_> {
         if let Some(source) = without_snapshot(recipe) {
             return Err(Error::NoSnapshot(source.to_string()));
         }
-        let ssh = self.ssh()?;
+        let ssh = self.ssh()?.patient();
         let instance = kiln_image::instance_name(&self.spec.name);
         let kiln = self.kiln_bytes()?;
         let builder = Builder {

@@ -23,7 +23,14 @@ pub struct Ssh {
     /// Tried in this order.
     pub keys: Vec<PathBuf>,
     pub known_hosts: PathBuf,
+    /// How long a machine may take to let somebody in.
+    pub patience: Duration,
 }
+
+/// For a look: the machine may be dead, and somebody waits.
+pub const BRIEF: Duration = Duration::from_secs(10);
+/// For work: the machine is known to run, and may be busy.
+const PATIENT: Duration = Duration::from_secs(60);
 
 /// A machine to talk to. Its host key is looked up by `name`, so that an address used again by another node is noticed.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -73,6 +80,12 @@ pub enum Error {
 const SSH_FAILED: i32 = 255;
 
 impl Ssh {
+    /// For work that is not to be given up because a machine is busy.
+    #[must_use]
+    pub fn patient(self) -> Ssh {
+        Ssh { patience: PATIENT, ..self }
+    }
+
     /// Arguments for `ssh` up to and including the destination.
     pub fn arguments(&self, host: &Host) -> Vec<OsString> {
         let mut arguments: Vec<OsString> =
@@ -91,7 +104,7 @@ impl Ssh {
             "GlobalKnownHostsFile=/dev/null".to_string(),
             format!("HostKeyAlias={}", host.name),
             "CheckHostIP=no".to_string(),
-            "ConnectTimeout=10".to_string(),
+            format!("ConnectTimeout={}", self.patience.as_secs()),
             "ServerAliveInterval=15".to_string(),
             "LogLevel=ERROR".to_string(),
             // Whatever the user's own configuration says for all hosts: root of a node could use what is forwarded.
@@ -175,9 +188,11 @@ impl Ssh {
     pub async fn wait_output(&self, host: &Host, argv: &[&str], limit: Duration) -> Result<Output, Error> {
         let start = Instant::now();
         loop {
-            // A plain connection is much cheaper than a login, and fails until sshd listens.
+            // A plain connection is much cheaper than a login, and fails until sshd listens. A login that was begun too
+            // early may get no answer though the machine is there by now: the first ones are short.
             let outcome = if is_open(host.first_hop()).await {
-                self.output(host, argv, b"").await
+                let patience = start.elapsed().clamp(BRIEF, PATIENT);
+                Ssh { patience, ..self.clone() }.output(host, argv, b"").await
             } else {
                 let message = format!("no answer within {} s", limit.as_secs());
                 Err(Error::Unreachable { host: host.name.clone(), message })
@@ -223,7 +238,8 @@ mod tests {
 
     #[test]
     fn a_jump_knows_both_hosts() {
-        let ssh = Ssh { keys: vec!["/k/ssh key".into()], known_hosts: "/k/known_hosts".into() };
+        let keys = vec!["/k/ssh key".into()];
+        let ssh = Ssh { keys, known_hosts: "/k/known_hosts".into(), patience: BRIEF };
         let mut host = Host::new("standard-0", [10, 0, 0, 7].into());
         assert_eq!(host.first_hop(), host.address);
         assert!(!ssh.arguments(&host).iter().any(|a| a.to_string_lossy().contains("ProxyCommand")));
@@ -238,6 +254,9 @@ mod tests {
         );
         assert!(proxy.contains("HostKeyAlias=login-0") && proxy.ends_with("-l root 192.0.2.9"), "{proxy}");
         assert!(arguments.iter().any(|a| a == "HostKeyAlias=standard-0"));
+        // The way there takes no longer than the machine itself.
+        assert!(arguments.iter().any(|a| a == "ConnectTimeout=10") && proxy.contains("ConnectTimeout=10"));
         assert!(arguments.iter().any(|a| a == "ForwardAgent=no") && proxy.contains("ForwardAgent=no"));
+        assert!(ssh.patient().arguments(&host).iter().any(|a| a == "ConnectTimeout=60"));
     }
 }

@@ -27,7 +27,7 @@ impl Ssh {
         let arguments = cluster::with(context, async |deployment| {
             let observed = deployment.observe().await?;
             let hosts = deployment.hosts(&observed, std::iter::once(self.node.as_str()))?;
-            let ssh = deployment.ssh()?;
+            let ssh = deployment.ssh()?.patient();
             Ok(hosts
                 .first()
                 .map(|host| match &self.user {

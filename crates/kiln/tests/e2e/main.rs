@@ -321,6 +321,7 @@ const SUITES: &[Suite] = &[
                 ("commands show the cluster", raise::commands),
                 ("a jump too far for Slurm is refused", control::too_far),
                 ("services that are down are seen", services::down),
+                ("a node that is slow to let anybody in", services::slow),
                 ("a doctor examines the whole cluster", services::examined),
                 ("journals of many nodes are read together", logs::of_many_nodes),
                 ("a health check drains and returns nodes", health::drains_and_returns),

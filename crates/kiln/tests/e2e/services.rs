@@ -1,5 +1,8 @@
 //! Services that are down, and who says so.
 
+use std::process::Stdio;
+use std::time::Duration;
+
 use kiln_wire::labels;
 use serde_json::Value;
 
@@ -46,6 +49,27 @@ pub fn down(lab: &mut Lab) {
     assert_eq!(verdict(lab, "login-0").0.split(';').next(), Some("munge.service is inactive"));
     lab.on("login-0", &["systemctl", "start", "munge.service"]);
     all_well(lab);
+}
+
+/// A node that lets nobody in for a while, as a busy one does: who looks is told soon, who works there waits.
+pub fn slow(lab: &mut Lab) {
+    let sshd = |signal: &str| {
+        lab.on("standard-0", &["systemctl", "kill", "--kill-whom=main", signal, "ssh.service"])
+    };
+    sshd("--signal=STOP");
+    let looked = lab.try_kiln(&["exec", "--nodes", "standard-[0-1]", "hostname"]);
+    let mut works = lab.kiln_command(&["ssh", "standard-0", "hostname"]);
+    let works = works.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    // Longer than who looks.
+    std::thread::sleep(Duration::from_secs(11));
+    sshd("--signal=CONT");
+    let worked = works.and_then(std::process::Child::wait_with_output).expect("kiln runs");
+    let said = printed(&looked);
+    assert!(said.contains("standard-1: standard-1"), "{said}");
+    assert!(said.contains("standard-0 could not be reached over SSH: Connection timed out"), "{said}");
+    assert_eq!(looked.status.code(), Some(1));
+    assert!(worked.status.success(), "{}", printed(&worked));
+    assert_eq!(String::from_utf8_lossy(&worked.stdout), "standard-0\n");
 }
 
 /// The whole cluster is examined: well, and with two faults at once.
