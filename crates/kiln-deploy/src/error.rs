@@ -457,7 +457,7 @@ impl Error {
                 Some("`kiln apply` starts what is stopped and replaces what is broken".into())
             }
             Error::ImageInUse { .. } => Some("--force deletes it anyway; the nodes keep running it".into()),
-            Error::NoInstance(_) => Some("`kiln apply` creates what is missing".into()),
+            Error::NoInstance(_) => Some("`kiln up` creates what is missing".into()),
             Error::UnknownNode(_) => Some("`kiln status` lists the nodes".into()),
             Error::NoComputeNode(node) => {
                 Some(format!("`kiln status` shows its instance, `kiln ssh {node}` logs in to it"))
