@@ -191,7 +191,7 @@ impl Ssh {
             // A plain connection is much cheaper than a login, and fails until sshd listens. A login that was begun too
             // early may get no answer though the machine is there by now: the first ones are short.
             let outcome = if is_open(host.first_hop()).await {
-                let patience = start.elapsed().clamp(BRIEF, PATIENT);
+                let patience = (start.elapsed() / 4).clamp(BRIEF, PATIENT);
                 Ssh { patience, ..self.clone() }.output(host, argv, b"").await
             } else {
                 let message = format!("no answer within {} s", limit.as_secs());
