@@ -90,7 +90,7 @@ pub fn troubled(lab: &mut Lab) {
 
 /// A node whose build fails is drained in words; the next rollout brings it back together with the others.
 pub fn broken_node(lab: &mut Lab) {
-    use_image(lab, "fourth");
+    use_image(lab, "fifth");
     order(r#"{"build": {"fail": 3, "status": 500, "message": "no valid host was found"}}"#);
     let failed = lab.try_kiln(&["rebuild", "--nodes", "extra-0"]);
     no_more_faults();
@@ -102,7 +102,7 @@ pub fn broken_node(lab: &mut Lab) {
     let all = lab.json(&["rebuild"]);
     assert_eq!((&all["done"], &all["failed"], &all["skipped"]), (&4.into(), &0.into(), &0.into()), "{all}");
     for node in COMPUTE {
-        assert_eq!(which_image(lab, node), "fourth");
+        assert_eq!(which_image(lab, node), "fifth");
     }
     assert_eq!(out_of_service(lab), "");
     let id = lab.submit("--nodes=2 --partition=extra", "srun hostname");
