@@ -32,7 +32,7 @@ impl Push<'_> {
         let at = Mutex::new(String::new());
         let applied = self.ssh.telling(host, &argv, &json, |line| *lock(&at) = line.to_string());
         let output = tokio::select! {
-            outcome = applied => outcome?,
+            output = applied => output?,
             never = self.tell(&host.name, &at) => match never {},
         };
         let report = ApplyReport::from_json(output.stdout.as_bytes()).map_err(|_| {
