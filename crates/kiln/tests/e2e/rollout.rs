@@ -97,7 +97,9 @@ fn worked(lab: &mut Lab, tag: &str, options: &[&str]) -> BTreeMap<String, (i64, 
             matches!(queued(lab, &of(node)).as_str(), "RUNNING" | "CONFIGURING")
         });
     }
+    // They are submitted one after the other, some of them behind the first ones' start.
     for node in ["standard-0", "standard-1"] {
+        wait("the other rebuild jobs are submitted", || !queued(lab, &of(node)).is_empty());
         assert_eq!(queued(lab, &of(node)), "PENDING", "{node} waits for job A");
     }
     lab.submit(
