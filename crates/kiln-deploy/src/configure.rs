@@ -198,7 +198,7 @@ impl Deployment<'_> {
 
     /// What reaches the cloud from here may not do so from there.
     async fn cloud_from_control(&self, observed: &Observed) -> Result<()> {
-        match self.control(observed)?.ask::<CloudReached>(&["reach"], b"").await {
+        match self.control(observed)?.patient().ask::<CloudReached>(&["reach"], b"").await {
             Err(Error::Fleet(problem)) => {
                 Err(Error::CloudFromControl { control: self.spec.control.node.clone(), problem })
             }

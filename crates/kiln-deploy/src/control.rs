@@ -33,6 +33,12 @@ impl Deployment<'_> {
 }
 
 impl Control {
+    /// For work that is worth waiting for.
+    #[must_use]
+    pub fn patient(&self) -> Control {
+        Control { ssh: self.ssh.clone().patient(), host: self.host.clone() }
+    }
+
     /// `words`: a verb of `kiln fleet` and its arguments.
     pub async fn ask<T: Format>(&self, words: &[&str], stdin: &[u8]) -> Result<T> {
         let argv: Vec<&str> = FLEET.into_iter().chain(words.iter().copied()).collect();

@@ -31,14 +31,14 @@ impl Deployment<'_> {
         }
         let control = self.hosts(observed, std::iter::once(self.spec.control.node.as_str()))?.remove(0);
         // A Slurm that was never configured, or is away, has nothing to keep.
-        let slurm = slurm_nodes(ssh, &control).await.unwrap_or_default();
+        let slurm = async { slurm_nodes(ssh, &control).await.unwrap_or_default() };
         let asked = self.hosts(observed, self.samples(observed, inventory).into_iter())?;
         let answers = bounded(asked, self.spec.concurrency, async |host: Host| {
             // A node that does not answer has its like, and `configure` tells of it later.
             let output = self.ask_when_up(ssh, &host, &["slurmd", "-C"]).await.ok()?;
             Some((host.name, reported(&output.stdout)?))
-        })
-        .await;
+        });
+        let (slurm, answers) = tokio::join!(slurm, answers);
         let reported: BTreeMap<String, u64> = answers.into_iter().flatten().collect();
         let facts = inventory.nodes.clone();
         for (name, node) in &mut inventory.nodes {

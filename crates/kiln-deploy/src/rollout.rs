@@ -61,7 +61,7 @@ impl Rollouts<'_> {
         // Its jobs would wait for the cluster to wake up.
         self.sleep.check_awake(&self.deployment.spec.name)?;
         let json = options.to_json().map_err(|e| Error::NotReady(e.to_string()))?;
-        self.control.ask(&["start"], &json).await
+        self.control.patient().ask(&["start"], &json).await
     }
 
     pub async fn list(&self) -> Result<Vec<RolloutReport>> {
@@ -74,7 +74,7 @@ impl Rollouts<'_> {
 
     /// `pause`, `resume` or `abort`.
     pub async fn change(&self, verb: &str, id: RolloutId) -> Result<RolloutReport> {
-        self.control.ask(&[verb, &id.to_string()], b"").await
+        self.control.patient().ask(&[verb, &id.to_string()], b"").await
     }
 
     /// The one named, or the newest.

@@ -31,6 +31,8 @@ pub struct Ssh {
 pub const BRIEF: Duration = Duration::from_secs(10);
 /// For work: the machine is known to run, and may be busy.
 const PATIENT: Duration = Duration::from_secs(60);
+/// The longest pause between two logins to a machine that is not there yet.
+const RARELY: Duration = Duration::from_secs(3);
 
 /// A machine to talk to. Its host key is looked up by `name`, so that an address used again by another node is noticed.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -201,7 +203,10 @@ impl Ssh {
                 Err(Error::Unreachable { .. }) if start.elapsed() < limit => {}
                 outcome => return outcome,
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            // Whether a machine behind another one listens, only a login to the other one tells: that is not done all the time.
+            let often = Duration::from_millis(100);
+            let pause = if host.jump.is_some() { (start.elapsed() / 8).clamp(often, RARELY) } else { often };
+            tokio::time::sleep(pause).await;
         }
     }
 }

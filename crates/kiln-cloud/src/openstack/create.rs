@@ -21,7 +21,7 @@ use crate::retry::{Policy, retry};
 use crate::{Class, Error, Instance, InstanceStatus, NewInstance, Result};
 
 /// How long a server may take to show up whose request got no proper answer.
-const LATE: Duration = Duration::from_secs(10);
+const LATE: Duration = Duration::from_secs(30);
 
 impl Driver {
     pub async fn create(&self, new: Vec<NewInstance>) -> Vec<Result<Instance>> {

@@ -194,8 +194,20 @@ async fn what_is_not_kilns_is_left_alone() {
     let new = NewVolume { name: "polite-home".into(), size_gib: 1, labels: site.labels() };
     assert!(matches!(cloud.create_volume(new).await, Err(Error { class: Class::Conflict, .. })));
     assert!(matches!(cloud.delete_volume(&volume).await, Err(Error { class: Class::Conflict, .. })));
+    // Cinder deletes none that is on its way, and takes its time.
+    let volumes = || openstack(&["volume", "list"]).to_string();
+    until("the volume is made", || !volumes().contains("creating")).await;
     openstack(&["volume", "delete", &volume]);
+    until("the volume is gone", || !volumes().contains("polite-home")).await;
     site.end().await;
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let start = std::time::Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(300), "timed out waiting until {what}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 #[tokio::test]

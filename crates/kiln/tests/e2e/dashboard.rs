@@ -11,7 +11,11 @@ use serde_json::{Value, json};
 use crate::behind::{cloud, only};
 use crate::browser::Browser;
 use crate::lab::{Lab, wait};
+use crate::rollout::COMPUTE;
 use crate::tmux::Tmux;
+
+/// What rebuild jobs do here: the rollout is to last as long as somebody looks at it.
+const UNTIL_LET: &str = "until test -e /run/may-pass; do sleep 0.2; done";
 
 /// Logs in, sees the nodes, reads why a job waits, pauses and resumes a rollout, which leaves events, and finds a node that is
 /// killed meanwhile. Others may do less.
@@ -36,7 +40,7 @@ pub fn in_a_browser(lab: &mut Lab) {
     about_jobs(lab, &mut browser, &busy, &holds);
 
     let rebuild =
-        ["rebuild", "--detach", "--no-reboot", "--force", "--max-unavailable", "1", "--command", "sleep 12"];
+        ["rebuild", "--detach", "--no-reboot", "--force", "--max-unavailable", "1", "--command", UNTIL_LET];
     lab.kiln(&rebuild);
     let id = lab.json(&["rebuild", "status"])["id"].clone();
     turn(&mut browser, "#/jobs?state=PENDING&text=patient");
@@ -59,6 +63,9 @@ pub fn in_a_browser(lab: &mut Lab) {
         assert!(events.as_array().expect("events").iter().any(|e| told(&e)), "{outcome}: {events}");
     }
     in_a_terminal(lab);
+    for node in COMPUTE {
+        lab.on(node, &["touch", "/run/may-pass"]);
+    }
     let killed = node_killed(lab, &mut browser, &id);
     turn(&mut browser, "#/images");
     let runs =

@@ -235,7 +235,14 @@ pub fn read(path: &Path) -> String {
 
 /// What the local cloud is to do wrong from now on.
 pub fn order(faults: &str) {
-    std::fs::write(cloud_root().join("faults.json"), faults).expect("faults on order");
+    with_faults(|file| std::fs::write(file, faults)).expect("faults on order");
+}
+
+/// The cloud's daemon counts what has happened in the same file.
+fn with_faults(change: impl FnOnce(&Path) -> std::io::Result<()>) -> std::io::Result<()> {
+    let gate = std::fs::File::create(cloud_root().join("faults.lock"))?;
+    gate.lock()?;
+    change(&cloud_root().join("faults.json"))
 }
 
 /// Those that were ordered and have not all happened.
@@ -246,5 +253,6 @@ pub fn faults_left() -> Vec<String> {
 }
 
 pub fn no_more_faults() {
-    let _ = std::fs::remove_file(cloud_root().join("faults.json"));
+    // There is no cloud yet before the first suite.
+    let _ = with_faults(|file| std::fs::remove_file(file));
 }

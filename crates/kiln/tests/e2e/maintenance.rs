@@ -129,8 +129,10 @@ pub fn upgraded(lab: &mut Lab) {
         assert!(lab.on(node, &["sinfo --version"]).contains(" 24.11."), "{node}");
     }
     assert_eq!(accounts_before, accounts(lab));
-    let state = lab.on("control", &["sinfo", "--noheader", "--node=standard-1", "--format=%T %E"]);
-    assert!(state.starts_with("drained bad memory"), "{state}");
+    wait("the drained node is back as it was", || {
+        let state = lab.on("control", &["sinfo", "--noheader", "--node=standard-1", "--format=%T %E"]);
+        state.starts_with("drained bad memory")
+    });
     assert!(reservation(lab).contains("No reservations"), "{}", reservation(lab));
     assert_eq!(finished["tested"], Value::from(vec!["standard"]), "{finished}");
     assert_eq!(finished["warnings"], Value::Array(vec![]), "{finished}");

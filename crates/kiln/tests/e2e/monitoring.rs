@@ -101,11 +101,17 @@ impl LogServer {
 
 /// What Prometheus answers, a line for each series.
 pub fn query(lab: &Lab, expression: &str) -> String {
-    lab.on("control", &["promtool", "query", "instant", "http://127.0.0.1:9090", expression])
+    lab.on("control", &promtool(expression))
+}
+
+fn promtool(expression: &str) -> [&str; 5] {
+    ["promtool", "query", "instant", "http://127.0.0.1:9090", expression]
 }
 
 pub fn value(lab: &Lab, expression: &str) -> Option<f64> {
-    let line = query(lab, expression);
+    // It may have been started just now.
+    let asked = lab.try_on("control", &promtool(expression));
+    let line = String::from_utf8_lossy(&asked.stdout).into_owned();
     line.split(" => ").nth(1)?.split(' ').next()?.parse().ok()
 }
 

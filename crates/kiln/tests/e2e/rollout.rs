@@ -85,7 +85,9 @@ fn worked(lab: &mut Lab, tag: &str, options: &[&str]) -> BTreeMap<String, (i64, 
     let name = |job: &str| format!("{job}-{tag}");
     let rebuild = format!("rb-{tag}-NODE");
     let of = |node: &str| format!("rb-{tag}-{node}");
-    lab.submit(&format!("--nodes=2 --exclusive --job-name={}", name("A")), "sleep 30");
+    lab.as_user("login-0", "rm -f a-may-end");
+    let until_all_wait = "until test -e a-may-end; do sleep 0.2; done; sleep 10";
+    lab.submit(&format!("--nodes=2 --exclusive --job-name={}", name("A")), until_all_wait);
     lab.submit(&format!("--nodes=2 --exclusive --job-name={}", name("B")), "sleep 10");
     wait("job A runs", || queued(lab, &name("A")) == "RUNNING");
     assert_eq!(queued(lab, &name("B")), "PENDING");
@@ -106,7 +108,7 @@ fn worked(lab: &mut Lab, tag: &str, options: &[&str]) -> BTreeMap<String, (i64, 
         &format!("--nodes=2 --exclusive --partition=standard,extra --job-name={}", name("C")),
         "sleep 1",
     );
-    assert_eq!(queued(lab, &name("C")), "PENDING");
+    lab.as_user("login-0", "touch a-may-end");
     let watched = lab.watch();
     assert_eq!((&watched["done"], &watched["failed"]), (&4.into(), &0.into()), "{watched}");
     let all = [name("A"), name("B"), name("C")].into_iter().chain(COMPUTE.map(of)).collect::<Vec<_>>();

@@ -104,7 +104,7 @@ pub fn of_the_site(lab: &mut Lab) {
     }
     assert!(Guest::on(&["ls", "/var/lib/state"]).lines().all(|name| name != "mysql"));
     Guest::run_job();
-    let both = "sacct --allclusters --allusers -nXP -o cluster,state | sort -u";
+    let both = "sacct --allclusters --allusers -nXP -S now-2hours -o cluster,state | sort -u";
     // Slurm leaves out what began in the second in which it is asked.
     wait("the accounts have jobs of both clusters", || {
         let accounts = lab.on("control", &[both]);

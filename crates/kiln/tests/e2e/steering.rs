@@ -107,7 +107,15 @@ pub fn as_a_user(lab: &mut Lab) {
     let records = |lab: &mut Lab| {
         lab.on(
             "control",
-            &["sacct", "-aXnP", "--name=dry-standard-0,dry-standard-1", "-o", "user,partition,state"],
+            &[
+                "sacct",
+                "-aXnP",
+                "-S",
+                "now-2hours",
+                "--name=dry-standard-0,dry-standard-1",
+                "-o",
+                "user,partition,state",
+            ],
         )
     };
     wait("the jobs are in the records", || {

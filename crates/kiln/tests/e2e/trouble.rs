@@ -54,7 +54,7 @@ pub fn troubled(lab: &mut Lab) {
             break;
         }
         assert_eq!(report["state"], "running", "{report}");
-        assert!(start.elapsed().as_secs() < 300, "{report}");
+        assert!(start.elapsed().as_secs() < 900, "{report}");
         // At every new step, and every few seconds between.
         if kills < 10 && (steps != last || killed.elapsed().as_secs() >= 3) {
             killed = Instant::now();
@@ -96,8 +96,11 @@ pub fn broken_node(lab: &mut Lab) {
     no_more_faults();
     let words = String::from_utf8_lossy(&failed.stderr).into_owned();
     assert_eq!(failed.status.code(), Some(1), "{words}");
-    let why = reason(lab, "extra-0");
-    assert!(why.starts_with("kiln: ") && why.contains("no valid host was found"), "{why}\n{words}");
+    // The rollout is over a moment before Slurm is told.
+    wait("Slurm has the reason", || {
+        let why = reason(lab, "extra-0");
+        why.starts_with("kiln: ") && why.contains("no valid host was found")
+    });
 
     let all = lab.json(&["rebuild"]);
     assert_eq!((&all["done"], &all["failed"], &all["skipped"]), (&4.into(), &0.into(), &0.into()), "{all}");
@@ -112,7 +115,7 @@ pub fn broken_node(lab: &mut Lab) {
 /// A node that is built but whose system never comes up: Slurm gives it up, Kiln says so and goes on with the
 /// others; when what was wrong is mended, the next rollout brings it back.
 pub fn never_boots(lab: &mut Lab) {
-    lab.edit("KillWait = 30\n", "KillWait = 30\nResumeTimeout = 75\n");
+    lab.edit("KillWait = 30\n", "KillWait = 30\nResumeTimeout = 120\n");
     use_image(lab, "second");
     let mark = cloud_log().len();
     order(r#"{"boot extra-0": {"fail": 99}}"#);
@@ -120,7 +123,7 @@ pub fn never_boots(lab: &mut Lab) {
     let report = lab.watch();
     assert_eq!((&report["done"], &report["failed"]), (&3.into(), &1.into()), "{report}");
     let why = reason(lab, "extra-0");
-    assert!(why.starts_with("kiln: ") && why.contains("did not come back to Slurm within 75 s"), "{why}");
+    assert!(why.starts_with("kiln: ") && why.contains("did not come back to Slurm within 120 s"), "{why}");
     for node in COMPUTE {
         assert_eq!(rebuilds(lab, node, mark), 1, "{node}");
     }

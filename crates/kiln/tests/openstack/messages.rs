@@ -1,6 +1,7 @@
 //! What an administrator reads when something is wrong.
 
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use crate::lab::{Lab, openstack, own_project, services, tell};
 
@@ -60,6 +61,12 @@ fn what_is_wrong_is_said_in_one_line() {
 
     lab.undo_with("demo", &["volume snapshot delete words-backup"]);
     openstack(&["volume snapshot create --volume words-home --force words-backup"]);
+    let is_made = || openstack(&["volume snapshot show words-backup"])[0]["status"] == "available";
+    let start = Instant::now();
+    while !is_made() {
+        assert!(start.elapsed() < Duration::from_secs(300), "Cinder does not make a snapshot");
+        std::thread::sleep(Duration::from_millis(200));
+    }
     note("somebody's snapshot of a volume", lab.refused(&["destroy", "--yes"]));
     tell("demo", &["volume snapshot delete words-backup"]);
     lab.kiln(&["destroy", "--yes"]);

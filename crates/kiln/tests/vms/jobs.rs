@@ -34,9 +34,11 @@ pub fn adopted(lab: &Lab) {
         "{said}"
     );
     let id = lab.as_user(
-        "id=$(sbatch --parsable --nodelist=standard-0 --mem=100 --output=/dev/null --wrap 'sleep 3600'); \
-         until [ \"$(squeue -ho %T -j $id)\" = RUNNING ]; do sleep 1; done; echo $id",
+        ": >started; sbatch --parsable --nodelist=standard-0 --mem=100 --output=/dev/null \
+         --wrap 'echo x >started; sleep 3600'",
     );
+    // Slurm calls a job running before a login finds anything of it there.
+    wait("the job has begun", || lab.as_user("cat started") == "x");
     let seen =
         lab.ssh_through_login("standard-0", "cat /proc/self/cgroup; nproc").output().expect("ssh runs");
     assert!(seen.status.success() && printed(&seen).contains(&format!("job_{id}/")), "{}", printed(&seen));
@@ -60,7 +62,10 @@ pub fn homes(lab: &Lab) {
         "standard-0",
         "findmnt -no FSTYPE,OPTIONS /home; touch /home/demo/by-root || echo squashed; \
          stat -c %U /home/demo; slurmd -C | grep -o 'CPUs=[0-9]*'; scontrol show config | grep -E 'ProctrackType|TaskPlugin '; \
-         { slurmd -C; scontrol show node standard-0; } | grep -o 'RealMemory=[0-9]*'",
+         { slurmd -C; scontrol show node standard-0; } | grep -o 'RealMemory=[0-9]*'; \
+         findmnt -no TARGET,FSTYPE,OPTIONS SHARE"
+            .replace("SHARE", SHARE)
+            .as_str(),
     );
     assert!(seen.starts_with("nfs4") && seen.contains("nosuid,nodev") && seen.contains("vers=4.2"), "{seen}");
     assert!(seen.contains("squashed\ndemo\nCPUs=2\n"), "{seen}");
@@ -68,8 +73,8 @@ pub fn homes(lab: &Lab) {
     let memory = seen.lines().filter_map(|line| line.strip_prefix("RealMemory=")?.parse::<u32>().ok());
     let [has, promised] = memory.collect::<Vec<_>>()[..] else { panic!("{seen}") };
     assert!(promised <= has && promised * 100 >= has * 95 && has <= 1536, "{seen}");
-    let share = lab.on("standard-0", &format!("findmnt -no FSTYPE,OPTIONS {SHARE}"));
-    assert!(share.starts_with("nfs4") && share.contains("nosuid,nodev"), "{share}");
+    let share = seen.lines().last().unwrap_or_default();
+    assert!(share.starts_with(SHARE) && share.contains("nfs4") && share.contains("nosuid,nodev"), "{share}");
 }
 
 /// Control has no volume for them, no node's root can write there, and a job outlives that the server is away.

@@ -133,7 +133,7 @@ impl Lab {
              [compute.standard]\nnodes = \"standard-[0-1]\"\nflavor = \"vm.1536.2\"\nimage = \"default\"\n\n\
              [compute.burst]\nnodes = \"burst-0\"\nflavor = \"vm.1536\"\nimage = \"default\"\n\
              elastic = {{ idle = \"30s\" }}\n\n\
-             [slurm.config]\nResumeTimeout = 1800\n\n[time]\nservers = [\"{TIME_SERVER}\"]\n\n{4}{6}\
+             [slurm.config]\nResumeTimeout = 1800\nMessageTimeout = 60\nTCPTimeout = 30\n\n[time]\nservers = [\"{TIME_SERVER}\"]\n\n{4}{6}\
              [user.{USER}]\nuid = {USER_ID}\nssh_keys = [\"{3}\"]\n",
             DISKS[0],
             self.site.debian,
@@ -231,7 +231,9 @@ impl Lab {
     pub fn end_of(&self, job: &str) -> String {
         let mut state = String::new();
         wait("the account of a job is complete", || {
-            state = self.as_user(&format!("sacct -nXP -j {job} -o state"));
+            // A machine with much to do answers late, which Slurm's commands do not wait for.
+            let output = self.try_as_user(&format!("sacct -nXP -j {job} -o state"));
+            state = String::from_utf8_lossy(&output.stdout).trim_end().to_string();
             !matches!(state.as_str(), "" | "RUNNING" | "PENDING" | "COMPLETING")
         });
         state

@@ -53,6 +53,12 @@ impl Daemon {
     pub fn fault(&self, operation: &str) -> Result<()> {
         let _one_at_a_time = lock(&self.faults);
         let path = self.root.join("faults.json");
+        if !path.exists() {
+            return Ok(());
+        }
+        // Whoever orders faults holds it, too: what is written here is not to bring back what was called off.
+        let gate = std::fs::File::create(self.root.join("faults.lock"));
+        let _held = gate.and_then(|gate| gate.lock().map(|()| gate));
         let Ok(text) = std::fs::read(&path) else {
             return Ok(());
         };

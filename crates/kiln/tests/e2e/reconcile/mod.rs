@@ -32,7 +32,7 @@ pub fn raise(lab: &mut Lab) {
             "[compute.burst]\nnodes = \"burst-[0-3]\"\nimage = \"default\"\nelastic = { idle = \"1h\" }\n\n\
              [compute.kept]\nnodes = \"kept-[0-1]\"\nimage = \"default\"\nelastic = { idle = \"1h\", min = 1 }\n",
         )
-        .replace("KillWait = 30\n", "KillWait = 30\nResumeTimeout = 120\nSuspendTimeout = 5\nSlurmdTimeout = 60\nReturnToService = 1\n")
+        .replace("KillWait = 30\n", "KillWait = 30\nMinJobAge = 3600\nResumeTimeout = 120\nSuspendTimeout = 5\nSlurmdTimeout = 60\nReturnToService = 1\n")
         + "\n[reconcile]\nevery = \"2s\"\ngrace = \"5s\"\nnewcomer = \"15s\"\npause = \"40s\"\n\
            failures = 2\n";
     lab.write_file(&file);
