@@ -1,6 +1,6 @@
 //! Compares hostlists with the real Slurm's. Needs `scontrol` (Debian: slurm-client) in PATH.
 
-use std::io::Write as _;
+use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
@@ -9,17 +9,17 @@ use proptest::prelude::*;
 use proptest::test_runner::Config;
 
 /// `scontrol` wants a configuration even for work that needs none.
-static SLURM_CONF: LazyLock<tempfile::NamedTempFile> = LazyLock::new(|| {
-    let mut file = tempfile::NamedTempFile::new().expect("temporary file");
-    file.write_all(b"ClusterName=t\nSlurmctldHost=localhost\nNodeName=n1\nPartitionName=p Nodes=n1\n")
-        .expect("write");
+static SLURM_CONF: LazyLock<&Path> = LazyLock::new(|| {
+    let file = Path::new(concat!(env!("CARGO_TARGET_TMPDIR"), "/hostlists-slurm.conf"));
+    let text = "ClusterName=t\nSlurmctldHost=localhost\nNodeName=n1\nPartitionName=p Nodes=n1\n";
+    std::fs::write(file, text).expect("a file");
     file
 });
 
 fn scontrol(what: &str, list: &str) -> String {
     let output = Command::new("scontrol")
         .args(["show", what, list])
-        .env("SLURM_CONF", SLURM_CONF.path())
+        .env("SLURM_CONF", *SLURM_CONF)
         .output()
         .expect("scontrol must be installed for these tests");
     assert!(output.status.success(), "{list}: {}", String::from_utf8_lossy(&output.stderr));

@@ -45,6 +45,8 @@ impl Browser {
         let mut chromium = Command::new("sh")
             .args(["-c", &line])
             .arg(profile.path())
+            // It leaves directories there.
+            .env("TMPDIR", profile.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -200,6 +202,13 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
+        // Its many processes would go on writing into the profile for a while if only the first one were ended.
+        let message = json!({ "id": self.last + 1, "method": "Browser.close" });
+        let _ = self.orders.write_all(format!("{message}\0").as_bytes());
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(10) && matches!(self.chromium.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let _ = self.chromium.kill();
         let _ = self.chromium.wait();
     }

@@ -396,7 +396,7 @@ const SUITES: &[Suite] = &[
             ],
         ],
     },
-    Suite { name: "image-life", debian: "trixie", lane: "elastic", scenarios: &[IMAGE_LIFE] },
+    Suite { name: "image-life", debian: "trixie", lane: "newer", scenarios: &[IMAGE_LIFE] },
     Suite {
         name: "forky",
         debian: "forky",
@@ -409,7 +409,7 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "cut",
         debian: "bookworm",
-        lane: "site",
+        lane: "bookworm",
         scenarios: &[&[
             ("up is killed at ten moments", cut::ten_moments),
             ("Ctrl-C ends up cleanly", cut::interrupted),
@@ -433,7 +433,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "pulp", debian: "trixie", lane: "mixed", scenarios: &[PULP] },
     Suite { name: "el", debian: "bookworm", lane: "mixed", scenarios: &[EL] },
     // Machines that boot on OpenStack show the rest.
-    Suite { name: "disk", debian: "bookworm", lane: "site", scenarios: &[DISK.split_at(2).0] },
+    Suite { name: "disk", debian: "bookworm", lane: "mixed", scenarios: &[DISK.split_at(2).0] },
 ];
 
 /// What takes long: runs only when it is named, or all of it as `long`.
