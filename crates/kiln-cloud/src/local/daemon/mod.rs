@@ -14,7 +14,7 @@
 //! | `instances/ID/` | boot plan, config drive, console log |
 //! | `tmp/` | work in progress, emptied at start |
 //! | `exports/` | trees of images that are being exported |
-//! | `faults.json` | failures ordered by a test |
+//! | `faults.json`, `faults.lock` | failures ordered by a test, and who changes them just now |
 //!
 //! The core is synchronous code over [`Daemon`]; [`server`] is the thin asynchronous shell around it.
 
