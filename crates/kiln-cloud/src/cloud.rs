@@ -198,7 +198,7 @@ calls! {
     fn create_network(new: NewNetwork) -> Result<Network>;
 
     /// From now on, addresses that nobody asks for are taken from `range` alone. What was taken before stays.
-    fn set_automatic(network: &str, range: AddressRange) -> Result<()>;
+    fn set_automatic(network: &str, ranges: Vec<AddressRange>) -> Result<()>;
 
     /// Addresses of a network that are taken by what is not the cluster's, each with who has it.
     fn foreign_addresses(network: &str, cluster: &str) -> Result<BTreeMap<IpAddr, String>>;

@@ -167,8 +167,12 @@ pub(crate) trait Driver: Clone + Debug + Send + Sync + Sized {
 
     fn create_network(&self, new: NewNetwork) -> impl Future<Output = Result<Network>> + Send;
 
-    /// By default nobody but the cluster takes addresses from its network, and they are given from the bottom up.
-    fn set_automatic(&self, _network: &str, _range: AddressRange) -> impl Future<Output = Result<()>> + Send {
+    /// By default the cloud cannot be told where to take addresses from.
+    fn set_automatic(
+        &self,
+        _network: &str,
+        _ranges: Vec<AddressRange>,
+    ) -> impl Future<Output = Result<()>> + Send {
         ready(Ok(()))
     }
 

@@ -298,9 +298,9 @@ pub struct NewNetwork {
     /// `None`: the cloud picks a free one.
     pub cidr: Option<ipnet::Ipv4Net>,
     pub labels: Labels,
-    /// Where to take addresses from that nobody asks for, on a cloud where others might; `None`: anywhere.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub automatic: Option<AddressRange>,
+    /// Where to take addresses from that nobody asks for, on a cloud that can be told; empty: anywhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub automatic: Vec<AddressRange>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

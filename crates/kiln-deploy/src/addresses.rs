@@ -67,20 +67,44 @@ const OTHERS: u32 = 8;
 /// The range grows in these steps, so that not every added node changes it.
 const STEP: u32 = 16;
 
-/// The range from which the cloud may assign addresses in the cluster's own network: the lowest quarter, or as much as
-/// the fixed nodes need. `None`: there are no elastic nodes, so the cloud may assign any address.
-pub fn automatic(spec: &Spec, cidr: Ipv4Net) -> Option<AddressRange> {
+/// Where the cloud may take addresses from in the cluster's own network: all of it, or with elastic nodes the lowest
+/// quarter, or as much as the fixed nodes need. Never what the file gives to a node, which may come later than others
+/// or be powered down. Empty: the nodes do not fit.
+pub fn automatic(spec: &Spec, cidr: Ipv4Net) -> Vec<AddressRange> {
+    let named: BTreeSet<u32> = spec.nodes().filter_map(|node| v4(node.address?)).collect();
+    let Some((first, size)) = assigned(spec, cidr) else { return Vec::new() };
+    let mut ranges = Vec::new();
+    let mut next = first;
+    for end in named.range(first..first + size).copied().chain([first + size]) {
+        if next < end {
+            ranges.push(AddressRange { first: next.into(), last: (end - 1).into() });
+        }
+        next = end + 1;
+    }
+    ranges
+}
+
+/// The first address that the cloud may assign, and how many from there on.
+fn assigned(spec: &Spec, cidr: Ipv4Net) -> Option<(u32, u32)> {
     let elastic = u32::try_from(spec.nodes().filter(|node| node.elastic).count()).ok()?;
     let fixed = u32::try_from(spec.nodes().count()).ok()? - elastic;
     let hosts = Pool::hosts(cidr)?;
-    if elastic == 0 || elastic + fixed > hosts {
+    if elastic + fixed > hosts {
         return None;
     }
-    let wanted = (hosts / 4).max((fixed + OTHERS).next_multiple_of(STEP));
+    let wanted = match elastic {
+        0 => hosts,
+        _ => (hosts / 4).max((fixed + OTHERS).next_multiple_of(STEP)),
+    };
     // Those that are kept go first: the file promises them.
-    let size = wanted.min(hosts - elastic);
-    let first = u32::from(cidr.network()) + 2;
-    (size > 0).then(|| AddressRange { first: first.into(), last: (first + size - 1).into() })
+    Some((u32::from(cidr.network()) + 2, wanted.min(hosts - elastic)))
+}
+
+fn v4(address: IpAddr) -> Option<u32> {
+    match address {
+        IpAddr::V4(address) => Some(address.into()),
+        IpAddr::V6(_) => None,
+    }
 }
 
 /// The upper part of a network: clouds assign addresses from the bottom up, so they reach it last.
@@ -175,7 +199,7 @@ mod tests {
     fn the_cloud_gives_away_only_what_is_not_kept() {
         for (nodes, last) in [("e-[0-9]", "10.1.2.64"), ("e-[1-240]", "10.1.2.14")] {
             let spec = spec(nodes);
-            let range = automatic(&spec, "10.1.2.0/24".parse().unwrap()).unwrap();
+            let range = only(&spec);
             assert_eq!((range.first.to_string(), range.last.to_string()), ("10.1.2.2".into(), last.into()));
             let observed = Observed { networks: vec![network(true, Some(range))], ..Observed::default() };
             let kept = reserved_addresses(&spec, &observed).unwrap();
@@ -186,6 +210,37 @@ mod tests {
         let observed = Observed { networks: vec![network(false, Some(pool))], ..Observed::default() };
         let kept = reserved_addresses(&spec("e-[0-9]"), &observed).unwrap();
         assert!(kept.values().all(|address| pool.contains(*address)), "{kept:?}");
+    }
+
+    /// The one range from which the cloud assigns.
+    fn only(spec: &Spec) -> AddressRange {
+        match automatic(spec, "10.1.2.0/24".parse().unwrap()).as_slice() {
+            [range] => *range,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_address_of_the_file_is_given_to_nobody_else() {
+        let file = |group: &str| {
+            let cloud = "[cloud]\nkind = \"local\"\nsubnet = \"10.1.2.0/24\"\n";
+            let text = format!("[cluster]\nname = \"c\"\n{cloud}[compute.n]\nnodes = \"n-[0-3]\"\n{group}");
+            kiln_spec::parse(&text, "f").unwrap()
+        };
+        let ranges = |group: &str| {
+            let ranges = automatic(&file(group), "10.1.2.0/24".parse().unwrap());
+            ranges.iter().map(|range| format!("{}-{}", range.first, range.last)).collect::<Vec<_>>()
+        };
+        assert_eq!(ranges(""), ["10.1.2.2-10.1.2.254"]);
+        let of = |node: &str, address: &str| format!("override.{node}.address = \"10.1.2.{address}\"\n");
+        assert_eq!(ranges(&of("n-1", "203")), ["10.1.2.2-10.1.2.202", "10.1.2.204-10.1.2.254"]);
+        // At the ends, and side by side.
+        let four = ["2", "9", "10", "254"].iter().enumerate();
+        let four: String = four.map(|(n, address)| of(&format!("n-{n}"), address)).collect();
+        assert_eq!(ranges(&four), ["10.1.2.3-10.1.2.8", "10.1.2.11-10.1.2.253"]);
+        // Of nodes that come and go as well, in the part that the cloud assigns.
+        let elastic = format!("elastic = {{}}\n{}{}", of("n-0", "30"), of("n-1", "203"));
+        assert_eq!(ranges(&elastic), ["10.1.2.2-10.1.2.29", "10.1.2.31-10.1.2.64"]);
     }
 
     #[test]

@@ -522,7 +522,7 @@ impl Error {
             Error::Inspect(error) => error.hint(),
             Error::Node { hint, .. } | Error::Operations { hint, .. } => hint.clone(),
             Error::AddressTaken { .. } => {
-                Some("give the node another `address` in its override, or none, or remove the port".into())
+                Some("give the node another `address` in its override, or none, or remove what has it".into())
             }
             Error::ControlAddressTaken { .. } => Some(
                 "the other nodes mount their volumes from this address: remove the port that has taken it, then run this again"

@@ -244,7 +244,7 @@ impl Builder<'_> {
         let name = instance_name(self.cluster);
         Ok(self
             .cloud
-            .create_network(NewNetwork { name, cidr: None, labels: self.labels(), automatic: None })
+            .create_network(NewNetwork { name, cidr: None, labels: self.labels(), automatic: vec![] })
             .await?)
     }
 

@@ -14,8 +14,8 @@ use super::wire::{GrantRequest, LabelRequest, Outcome, PowerRequest, Retired, So
 use super::{default_root, executable, launch, names, needs};
 use crate::driver::Driver as _;
 use crate::{
-    Class, Error, Flavor, Image, Instance, Kind, Labels, Layers, Network, NewImage, NewInstance, NewNetwork,
-    NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume,
+    AddressRange, Class, Error, Flavor, Image, Instance, Kind, Labels, Layers, Network, NewImage,
+    NewInstance, NewNetwork, NewSecurityGroup, NewVolume, Rebuild, Result, SecurityGroup, Volume,
 };
 use kiln_wire::{SecretText, labels};
 
@@ -273,6 +273,11 @@ impl crate::driver::Driver for Driver {
 
     async fn create_network(&self, new: NewNetwork) -> Result<Network> {
         self.make_network(new).await
+    }
+
+    async fn set_automatic(&self, network: &str, ranges: Vec<AddressRange>) -> Result<()> {
+        let path = format!("{}/automatic", item("networks", "network", network)?);
+        self.client.call(Method::PUT, &path, &ranges).await
     }
 
     async fn delete_network(&self, id: &str) -> Result<()> {

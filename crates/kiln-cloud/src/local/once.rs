@@ -82,7 +82,7 @@ mod tests {
             name: "n".into(),
             cidr: cidr.map(|c| c.parse().unwrap()),
             labels: labels.clone(),
-            automatic: None,
+            automatic: vec![],
         };
         assert!(is_network(&made, &new(None, &labels)));
         assert!(is_network(&made, &new(Some("10.1.0.0/24"), &labels)));

@@ -46,7 +46,7 @@ impl Site {
             name: "demo".into(),
             cidr: Some("10.31.0.0/24".parse().unwrap()),
             labels: of_cluster(),
-            automatic: None,
+            automatic: vec![],
         };
         let network = cloud.create_network(network).await.unwrap();
         let rules = vec![Rule { from: Peers::Members, tcp_port: None }];
@@ -447,7 +447,7 @@ async fn a_network_whose_making_was_cut_off_is_completed() {
             name: "demo".into(),
             cidr: Some("10.31.0.0/24".parse().unwrap()),
             labels: of_cluster(),
-            automatic: None,
+            automatic: vec![],
         };
         fake.order(Fault::refuse(&format!("POST /20160918/{step}"), 400, "InvalidParameter", "no"));
         cloud.create_network(new()).await.unwrap_err();

@@ -44,8 +44,8 @@ impl crate::driver::Driver for Driver {
         self.download_image(image, to).await
     }
 
-    async fn set_automatic(&self, network: &str, range: AddressRange) -> Result<()> {
-        self.set_automatic(network, range).await
+    async fn set_automatic(&self, network: &str, ranges: Vec<AddressRange>) -> Result<()> {
+        self.set_automatic(network, &ranges).await
     }
 
     async fn quotas(&self) -> Result<Vec<Quota>> {

@@ -51,7 +51,10 @@ impl Subnet {
     /// IPv4, that is.
     fn usable(self) -> Option<Subnet4> {
         let cidr = self.cidr.parse().ok().filter(|_| self.ip_version == 4)?;
-        Some(Subnet4 { id: self.id, cidr, pools: self.pools.into_iter().filter_map(Pool::range).collect() })
+        let mut pools: Vec<AddressRange> = self.pools.into_iter().filter_map(Pool::range).collect();
+        // Neutron has no order for them.
+        pools.sort_unstable_by_key(|pool| pool.first);
+        Some(Subnet4 { id: self.id, cidr, pools })
     }
 }
 
@@ -125,7 +128,7 @@ impl Driver {
     }
 
     /// Somebody else's network stays as it is.
-    pub async fn set_automatic(&self, network: &str, range: AddressRange) -> Result<()> {
+    pub async fn set_automatic(&self, network: &str, ranges: &[AddressRange]) -> Result<()> {
         let path = format!("/networks/{}", checked("network", network)?);
         let found: Described = missing(self.client.get(Neutron, &path, "network").await, "network", network)?;
         if cluster_of(&found.labels()).is_none() {
@@ -133,7 +136,7 @@ impl Driver {
         }
         let subnet = self.subnet_of(network).await?;
         let subnet = subnet.ok_or_else(|| Error::failed(format!("network {} has no subnet", found.name)))?;
-        let body = json!({ "subnet": { "allocation_pools": [pool(range)] } });
+        let body = json!({ "subnet": { "allocation_pools": pools(ranges) } });
         let path = format!("/subnets/{}", subnet.id);
         self.client.request(Neutron, Method::PUT, &path, Some(&body)).retried().await.map(drop)
     }
@@ -168,8 +171,8 @@ impl Driver {
         self.tag("networks", &network.id, &new.labels).await?;
         let mut body = json!({ "name": new.name, "description": description, "network_id": network.id,
                                "ip_version": 4, "cidr": cidr.to_string() });
-        if let Some(range) = new.automatic {
-            body["allocation_pools"] = json!([pool(range)]);
+        if !new.automatic.is_empty() {
+            body["allocation_pools"] = pools(&new.automatic);
         }
         let subnet: Id = self.ensure("subnets", "subnet", &new, body).await?;
         if let Some(external) = external {
@@ -328,6 +331,6 @@ fn as_network(network: &Described, subnet: &Subnet4) -> Network {
     }
 }
 
-fn pool(range: AddressRange) -> Value {
-    json!({ "start": range.first, "end": range.last })
+fn pools(ranges: &[AddressRange]) -> Value {
+    ranges.iter().map(|range| json!({ "start": range.first, "end": range.last })).collect()
 }

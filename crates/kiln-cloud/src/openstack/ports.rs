@@ -89,12 +89,11 @@ impl Driver {
         let filter = encode(&format!("ip_address={address}"));
         let path = format!("/ports?network_id={}&fixed_ips={filter}", encode(network));
         let there: Vec<Port> = self.client.list(Network, &path, "ports").await?;
-        if there.iter().any(|port| cluster_of(&port.labels()) == Some(cluster)) {
-            return Ok(conflict);
-        }
         // A port of another project cannot be seen.
         let whose = there.first().map_or("somebody else's port".into(), Port::words);
-        Ok(Error::failed(format!("{name}: its address {address} is taken by {whose}")))
+        let taken = format!("{name}: its address {address} is taken by {whose}");
+        let is_own = there.iter().any(|port| cluster_of(&port.labels()) == Some(cluster));
+        Ok(if is_own { Error::conflict(taken) } else { Error::failed(taken) })
     }
 
     /// Addresses that ports of others have, each with whose it is, as far as the project may see it.

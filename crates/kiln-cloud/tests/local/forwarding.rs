@@ -96,8 +96,12 @@ async fn forwarding_ends_with_the_last_network_unless_others_use_it() {
     let apart = Apart::start().await;
     let cloud = Cloud::local_with(apart.root.path().to_path_buf(), program());
     let make = async || {
-        let new =
-            NewNetwork { name: "t-forward".into(), cidr: None, labels: labels("t-forward"), automatic: None };
+        let new = NewNetwork {
+            name: "t-forward".into(),
+            cidr: None,
+            labels: labels("t-forward"),
+            automatic: vec![],
+        };
         cloud.create_network(new).await.unwrap().id
     };
     assert_eq!(apart.forwards(), "0");

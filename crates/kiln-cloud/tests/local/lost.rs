@@ -22,7 +22,8 @@ async fn what_was_made_before_the_answer_was_lost_is_ones_own() {
     let cloud = &site.cloud;
     let labels = || labels("t-lost");
 
-    let network = || NewNetwork { name: "t-lost-more".into(), cidr: None, labels: labels(), automatic: None };
+    let network =
+        || NewNetwork { name: "t-lost-more".into(), cidr: None, labels: labels(), automatic: vec![] };
     lose("POST /v1/networks");
     let made = cloud.create_network(network()).await.unwrap();
     assert!(cloud.networks("t-lost").await.unwrap().contains(&made));

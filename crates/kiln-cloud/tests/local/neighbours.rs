@@ -1,9 +1,10 @@
 //! Who has which address, as the others on the network see it.
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use kiln_cloud::NewInstance;
+use kiln_cloud::{AddressRange, Class, NewInstance};
 use tokio::time::{Instant, sleep};
 
 use super::support::{Site, inside, mac, try_inside};
@@ -31,6 +32,24 @@ async fn an_address_can_change_hands() {
         sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(bridge(), bridge_before);
+    site.finish().await;
+}
+
+/// What a node is to get later is given to nobody before.
+#[tokio::test]
+async fn an_address_outside_the_ranges_is_given_only_to_who_asks() {
+    let site = Site::new("t-ranges").await;
+    let first = |n: u32| Ipv4Addr::from(u32::from(site.network.cidr.network()) + n);
+    let range = |from, to| AddressRange { first: first(from), last: first(to) };
+    site.cloud.set_automatic(&site.network.id, vec![range(2, 2), range(4, 4)]).await.unwrap();
+    let made = site.boot(vec![site.wanted("n1"), site.wanted("n2")]).await;
+    let mut given: Vec<_> = made.iter().filter_map(|instance| instance.address).collect();
+    given.sort_unstable();
+    assert_eq!(given, [IpAddr::from(first(2)), first(4).into()]);
+    let full = site.cloud.create(vec![site.wanted("n3")]).await.remove(0).unwrap_err();
+    assert_eq!(full.class, Class::NoRoom, "{full}");
+    let asked = NewInstance { address: Some(first(3).into()), ..site.wanted("n3") };
+    assert_eq!(site.boot(vec![asked]).await[0].address, Some(first(3).into()));
     site.finish().await;
 }
 

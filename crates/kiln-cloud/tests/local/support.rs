@@ -88,7 +88,7 @@ impl Site {
                 name: cluster.into(),
                 cidr: None,
                 labels: labels(cluster),
-                automatic: None,
+                automatic: vec![],
             })
             .await
             .unwrap();

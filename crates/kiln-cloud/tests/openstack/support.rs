@@ -31,7 +31,7 @@ impl Site {
         clear(&cloud, cluster).await;
         let labels = Labels::from([(labels::CLUSTER.to_string(), cluster.to_string())]);
         let cidr = Some("10.31.0.0/24".parse().unwrap());
-        let network = NewNetwork { name: cluster.into(), cidr, labels: labels.clone(), automatic: None };
+        let network = NewNetwork { name: cluster.into(), cidr, labels: labels.clone(), automatic: vec![] };
         let network = cloud.create_network(network).await.unwrap();
         let rules = vec![Rule { from: Peers::Members, tcp_port: None }];
         let group = NewSecurityGroup { name: format!("{cluster}-nodes"), labels, rules, without: vec![] };

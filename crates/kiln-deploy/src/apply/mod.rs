@@ -80,14 +80,14 @@ impl Deployment<'_> {
         match action {
             Action::BuildImage { image } => return Err(Error::ImageNotBuilt(image.clone())),
             Action::CreateNetwork { name, cidr, lacks, automatic } => {
-                let (labels, automatic) = (self.labels()?, *automatic);
+                let (labels, automatic) = (self.labels()?, automatic.clone());
                 let new = NewNetwork { name: name.clone(), cidr: *cidr, labels, automatic };
                 let network = self.cloud.create_network(new).await?;
                 done(format!("network {name}"), if lacks.is_some() { "completed" } else { "created" });
                 return Ok(Made::network(network));
             }
             Action::KeepAddresses { network, id, automatic } => {
-                self.cloud.set_automatic(id, *automatic).await?;
+                self.cloud.set_automatic(id, automatic.clone()).await?;
                 done(format!("network {network}"), "addresses reserved");
             }
             Action::CreateSecurityGroup { name, unfinished, rules, closed, .. } => {

@@ -27,11 +27,11 @@ pub enum Action {
         #[serde(skip_serializing_if = "Option::is_none")]
         lacks: Option<NetworkPart>,
         /// The only range from which the cloud assigns addresses by itself.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        automatic: Option<AddressRange>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        automatic: Vec<AddressRange>,
     },
     /// Restricts the range from which the cloud assigns addresses by itself: the others are reserved for elastic nodes.
-    KeepAddresses { network: String, id: String, automatic: AddressRange },
+    KeepAddresses { network: String, id: String, automatic: Vec<AddressRange> },
     CreateSecurityGroup {
         name: String,
         login: bool,

@@ -1,5 +1,7 @@
 //! What must hold before anything is planned.
 
+use std::net::IpAddr;
+
 use kiln_cloud::VolumeStatus;
 use kiln_image::{Recipe, Source};
 use kiln_site::{Purpose, on_file_storage, volume_name};
@@ -112,7 +114,14 @@ fn check_images(spec: &Spec, observed: &Observed, targets: &Targets) -> Result<(
 /// An address that the file gives to a node without an instance must be free, and so must the one that the control node had.
 fn check_addresses(spec: &Spec, observed: &Observed) -> Result<()> {
     let there = observed.nodes();
+    // What goes away gives its address away.
+    let staying: Vec<(IpAddr, &str)> =
+        spec.nodes().filter_map(|node| Some((there.get(node.name)?.address?, node.name))).collect();
     for node in spec.nodes().filter(|node| !there.contains_key(node.name)) {
+        if let Some((address, by)) = staying.iter().find(|(address, _)| node.address == Some(*address)) {
+            let (node, by) = (node.name.to_string(), format!("the node {by}"));
+            return Err(Error::AddressTaken { node, address: *address, by });
+        }
         let is_control = node.role == Role::Control && node.address.is_none();
         let kept = is_control.then(|| control_address(spec, observed)).flatten();
         if let Some((address, by)) = node.address.or(kept).and_then(|a| observed.foreign.get_key_value(&a)) {

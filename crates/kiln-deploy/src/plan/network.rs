@@ -27,15 +27,15 @@ pub fn network(spec: &Spec, observed: &Observed) -> Option<Action> {
         // Its subnet stays, even if the file names another one by now.
         Some((own, lacks)) => (Some(own.cidr), lacks),
     };
-    let automatic = cidr.and_then(|cidr| automatic(spec, cidr));
+    let automatic = cidr.map(|cidr| automatic(spec, cidr)).unwrap_or_default();
     Some(Action::CreateNetwork { name: spec.name.clone(), cidr, lacks, automatic })
 }
 
 /// In a network of the cluster's own, on a cloud that says from which range it assigns addresses.
 pub fn keep_addresses(spec: &Spec, observed: &Observed) -> Option<Action> {
     let network = observed.networks.first().filter(|n| is_own(n) && !n.automatic.is_empty())?;
-    let automatic = automatic(spec, network.cidr)?;
-    let differs = network.automatic != [automatic];
+    let automatic = automatic(spec, network.cidr);
+    let differs = !automatic.is_empty() && network.automatic != automatic;
     let (name, id) = (network.name.clone(), network.id.clone());
     differs.then_some(Action::KeepAddresses { network: name, id, automatic })
 }

@@ -20,11 +20,15 @@ impl fmt::Display for Action {
                 let subnet = cidr.map_or_else(|| "a free subnet".to_string(), |cidr| cidr.to_string());
                 write!(f, "+ network {name} ({subnet})")
             }
-            Action::KeepAddresses { network, automatic, .. } => write!(
-                f,
-                "~ network {network}: addresses from {} to {} are assigned by the cloud, the others are reserved for nodes",
-                automatic.first, automatic.last
-            ),
+            Action::KeepAddresses { network, automatic, .. } => {
+                let ranges: Vec<String> =
+                    automatic.iter().map(|range| format!("from {} to {}", range.first, range.last)).collect();
+                let ranges = ranges.join(", ");
+                write!(
+                    f,
+                    "~ network {network}: addresses {ranges} are assigned by the cloud, the others are reserved for nodes"
+                )
+            }
             Action::CreateSecurityGroup { name, login, unfinished, rules, closed } => {
                 let purpose = match login {
                     true => format!("SSH from {}", from(rules.iter().filter_map(|r| r.from.clone().known()))),

@@ -17,7 +17,7 @@ async fn region() -> (Fake, Lab) {
     let cloud: Cloud = fake.cloud().unwrap();
     let own = Labels::from([(labels::CLUSTER.to_string(), "c".to_string())]);
     let cidr = "10.31.0.0/24".parse().ok();
-    let network = NewNetwork { name: "c".into(), cidr, labels: own.clone(), automatic: None };
+    let network = NewNetwork { name: "c".into(), cidr, labels: own.clone(), automatic: vec![] };
     let network = cloud.create_network(network).await.unwrap().id;
     let image = cloud.find_image("image-a").await.unwrap().id;
     cloud.rights("c", true).await.unwrap();

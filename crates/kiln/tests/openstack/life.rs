@@ -21,6 +21,10 @@ fn servers() -> BTreeMap<String, (String, String)> {
     rows.iter().map(|row| (text(row, "Name"), (text(row, "ID"), text(row, "Image ID")))).collect()
 }
 
+fn pool(pool: &Value) -> String {
+    format!("{}-{}", pool["start"].as_str().unwrap(), pool["end"].as_str().unwrap())
+}
+
 #[test]
 fn a_clusters_life() {
     let lab = Lab::new("life", GROUPS);
@@ -29,6 +33,11 @@ fn a_clusters_life() {
 
     lab.kiln(&["apply"]);
     assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
+    // Neutron chooses addresses by chance, but none that the file gives to a node.
+    let subnet = openstack(&["subnet show life"]).remove(0);
+    let mut pools: Vec<String> = subnet["allocation_pools"].as_array().unwrap().iter().map(pool).collect();
+    pools.sort();
+    assert_eq!(pools, ["10.41.0.2-10.41.0.202", "10.41.0.204-10.41.0.254"]);
     let made = servers();
     assert_eq!(made.len(), 11);
     assert!(made.values().all(|(_, image)| *image == a));

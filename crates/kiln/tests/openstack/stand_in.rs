@@ -103,7 +103,7 @@ impl Room {
         let image =
             local.source_image("bookworm", &|step| eprintln!("source image: {step}")).await.unwrap().id;
         let network =
-            NewNetwork { name: cluster.into(), cidr: None, labels: labels.clone(), automatic: None };
+            NewNetwork { name: cluster.into(), cidr: None, labels: labels.clone(), automatic: vec![] };
         let network = local.create_network(network).await.unwrap().id;
         let ssh = Rule { from: kiln_cloud::Peers::Net("0.0.0.0/0".parse().unwrap()), tcp_port: Some(22) };
         let group = NewSecurityGroup {

@@ -10,7 +10,7 @@ use super::access::Caller;
 use super::records::Labelled as _;
 use super::{Daemon, World};
 use crate::local::{exec, names};
-use crate::{Error, Network, NewNetwork, NewSecurityGroup, Result, SecurityGroup};
+use crate::{AddressRange, Error, Network, NewNetwork, NewSecurityGroup, Result, SecurityGroup};
 
 const LINKS: &str = "/sys/class/net";
 
@@ -56,7 +56,7 @@ impl Daemon {
                 labels: new.labels,
                 lacks: None,
                 api_url: Some(format!("http://{}:{}", gateway(cidr), self.port)),
-                automatic: Vec::new(),
+                automatic: new.automatic,
             };
             world.networks.put(network.clone())?;
             network
@@ -67,6 +67,12 @@ impl Daemon {
             return Err(error);
         }
         Ok(network)
+    }
+
+    pub fn set_automatic(&self, caller: &Caller, id: &str, ranges: Vec<AddressRange>) -> Result<()> {
+        let mut world = self.world();
+        let network = caller.check(world.networks.get(id)?)?.clone();
+        world.networks.put(Network { automatic: ranges, ..network })
     }
 
     pub fn delete_network(&self, caller: &Caller, id: &str) -> Result<()> {
@@ -152,7 +158,7 @@ impl Daemon {
 }
 
 impl World {
-    /// An address nobody has: the one asked for, or the lowest.
+    /// An address nobody has: the one asked for, or the lowest that may be given away.
     pub fn free_address(&self, network: &Network, wanted: Option<IpAddr>) -> Result<Ipv4Addr> {
         let taken = |a: Ipv4Addr| {
             a == gateway(network.cidr)
@@ -168,10 +174,15 @@ impl World {
             None => network
                 .cidr
                 .hosts()
-                .find(|a| !taken(*a))
+                .find(|a| is_for_all(network, *a) && !taken(*a))
                 .ok_or_else(|| Error::no_room(format!("no address left in {}", network.cidr))),
         }
     }
+}
+
+/// Whether an instance may get it without asking for it.
+fn is_for_all(network: &Network, address: Ipv4Addr) -> bool {
+    network.automatic.is_empty() || network.automatic.iter().any(|range| range.contains(address.into()))
 }
 
 fn remove_bridge(bridge: &str) {

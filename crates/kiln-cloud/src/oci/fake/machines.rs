@@ -300,7 +300,7 @@ mod tests {
         let oracle = fake.cloud().unwrap();
         let local = Memory::new("the fake's machines");
         let cidr = "10.31.0.0/24".parse().ok();
-        let network = NewNetwork { name: "demo".into(), cidr, labels: of_cluster(), automatic: None };
+        let network = NewNetwork { name: "demo".into(), cidr, labels: of_cluster(), automatic: vec![] };
         let network = oracle.create_network(network).await.unwrap();
         let volume = NewVolume { name: "demo-state".into(), size_gib: 50, labels: of_cluster() };
         let volume = oracle.create_volume(volume).await.unwrap().id;

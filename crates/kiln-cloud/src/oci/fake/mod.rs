@@ -97,7 +97,7 @@ impl Fake {
         let port = free.local_addr().map_err(failed)?.port();
         let mut labels = labels;
         labels.insert(METADATA_PORT.into(), port.to_string());
-        let new = NewNetwork { name: "oracle".into(), cidr: None, labels, automatic: None };
+        let new = NewNetwork { name: "oracle".into(), cidr: None, labels, automatic: vec![] };
         let network = cloud.create_network(new).await?;
         let gateway = network.cidr.hosts().next().unwrap_or(network.cidr.network());
         let api = TcpListener::bind((gateway, 0)).await.map_err(failed)?;

@@ -38,6 +38,23 @@ fn addresses_are_kept_for_nodes_that_come_and_go() {
 }
 
 #[test]
+fn an_address_that_a_node_has_goes_to_no_other() {
+    let subnet = FILE.replace("kind = \"local\"", "kind = \"local\"\nsubnet = \"10.8.0.0/24\"");
+    let group = |nodes: &str| format!("{subnet}[compute.extra]\nnodes = \"{nodes}\"\n");
+    let mut observed = whole(&spec(&group("extra-0")));
+    let address = "10.8.0.9".parse().unwrap();
+    observed.instances.iter_mut().find(|i| i.name == "extra-0").unwrap().address = Some(address);
+    let with = |nodes: &str| spec(&format!("{}override.extra-1.address = \"10.8.0.9\"\n", group(nodes)));
+    let refused = plan(&with("extra-[0-1]"), &observed, &built("old")).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "extra-1 should have the address 10.8.0.9, which is taken by the node extra-0"
+    );
+    // One that leaves the file gives it up.
+    plan(&with("extra-1"), &observed, &built("old")).unwrap();
+}
+
+#[test]
 fn the_dashboard_is_opened_to_whom_the_file_names_and_closed_again() {
     let file = |dashboard: &str| spec(&format!("{OPENSTACK}{dashboard}"));
     let groups = |spec: &Spec, observed: &Observed| {

@@ -54,6 +54,7 @@ pub fn api(server: Arc<Server>) -> Router {
         .route("/v1/volumes/{id}/size", put(resources::grow_volume))
         .route("/v1/networks", get(resources::networks).post(resources::create_network))
         .route("/v1/networks/{id}", delete(resources::delete_network))
+        .route("/v1/networks/{id}/automatic", put(resources::set_automatic))
         .route("/v1/security-groups", get(resources::groups).post(resources::create_group))
         .route("/v1/security-groups/{id}", delete(resources::delete_group))
         .route("/v1/labels/{id}", post(resources::label))

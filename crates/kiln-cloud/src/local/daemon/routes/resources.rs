@@ -13,7 +13,8 @@ use super::{App, Failure, Reply};
 use crate::local::flavor;
 use crate::local::wire::{LabelRequest, SourceRequest, SourceStatus};
 use crate::{
-    Error, Flavor, Image, Layers, Network, NewNetwork, NewSecurityGroup, NewVolume, SecurityGroup, Volume,
+    AddressRange, Error, Flavor, Image, Layers, Network, NewNetwork, NewSecurityGroup, NewVolume,
+    SecurityGroup, Volume,
 };
 
 #[derive(Deserialize)]
@@ -122,6 +123,15 @@ pub async fn create_network(
         return Err(Failure(error));
     }
     Ok(reply)
+}
+
+pub async fn set_automatic(
+    State(server): App,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(ranges): Json<Vec<AddressRange>>,
+) -> Reply<()> {
+    server.perform("set_automatic", move |d| d.set_automatic(&caller, &id, ranges)).await
 }
 
 pub async fn delete_network(State(server): App, caller: Caller, Path(id): Path<String>) -> Reply<()> {
