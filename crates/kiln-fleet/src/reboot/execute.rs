@@ -75,17 +75,21 @@ impl Executor {
             }
             Outcome::CalledOff(why) => self.call_off(request, &why),
             Outcome::Retry { wait, problem } => {
-                let waited = now().duration_since(request.received).unsigned_abs();
-                if waited > OUTAGE && request.attempts >= LEAST_ATTEMPTS {
+                if is_overdue(request) {
                     return self.give_up(request, &problem).await;
                 }
-                let wait = retry::delay(backoff(request.attempts), wait);
-                tracing::warn!(node, problem, ?wait, "request postponed");
-                self.store.log(node, what, &problem, "postponed")?;
-                self.store.postpone(request.id, wait, &problem)
+                self.postpone(request, wait, &problem)
             }
             Outcome::Failed(problem) => self.give_up(request, &problem).await,
         }
+    }
+
+    fn postpone(&self, request: &Request, wait: Option<Duration>, problem: &str) -> Result<()> {
+        let node = request.node.as_str();
+        let wait = retry::delay(backoff(request.attempts), wait);
+        tracing::warn!(node, problem, ?wait, "request postponed");
+        self.store.log(node, request.kind.word(), problem, "postponed")?;
+        self.store.postpone(request.id, wait, problem)
     }
 
     fn call_off(&self, request: &Request, why: &str) -> Result<()> {
@@ -101,15 +105,20 @@ impl Executor {
         if let Ok(Some(why)) = observe::objection(&self.slurm, request).await {
             return self.call_off(request, &format!("{why} ({problem})"));
         }
-        tracing::error!(node, problem, "request failed");
-        self.store.log(node, request.kind.word(), problem, "failed")?;
-        self.store.fail(request.id, problem)?;
+        // Drained before the request has ended, so that a daemon that is killed in between does it again: no job may start on
+        // a node that failed.
         let reason = format!("{FAILED}{problem}");
         if let Err(error) = self.slurm.drain(node, &reason).await {
-            tracing::error!(node, error = chain(&error), "cannot drain");
-            self.store.log(node, "drain", &reason, &chain(&error))?;
+            let error = chain(&error);
+            if !is_overdue(request) {
+                return self.postpone(request, None, &format!("{problem}; cannot drain the node: {error}"));
+            }
+            tracing::error!(node, error, "cannot drain");
+            self.store.log(node, "drain", &reason, &error)?;
         }
-        Ok(())
+        tracing::error!(node, problem, "request failed");
+        self.store.log(node, request.kind.word(), problem, "failed")?;
+        self.store.fail(request.id, problem)
     }
 
     /// Ends the drain of an earlier failure.
@@ -214,6 +223,12 @@ fn triage(error: &Error) -> Outcome {
         Failure::Temporary { wait, problem } => Outcome::Retry { wait, problem },
         Failure::NoRoom(problem) | Failure::Final(problem) => Outcome::Failed(problem),
     }
+}
+
+/// Whether it has been tried for long enough.
+fn is_overdue(request: &Request) -> bool {
+    let waited = now().duration_since(request.received).unsigned_abs();
+    waited > OUTAGE && request.attempts >= LEAST_ATTEMPTS
 }
 
 fn backoff(attempts: u32) -> Duration {

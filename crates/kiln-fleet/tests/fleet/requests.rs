@@ -72,6 +72,22 @@ async fn a_refusal_drains_the_node() {
     lab.stop().await;
 }
 
+/// slurmctld is away just then: no job may start on the node when it is back.
+#[tokio::test]
+async fn a_refusal_that_slurm_did_not_hear_of_is_told_again() {
+    let mut lab = Lab::new();
+    lab.cloud.refuse("rebuild", Error::refused("image new is gone"));
+    lab.slurm.deaf(true);
+    lab.start();
+    lab.hook("n-2");
+    let error = || lab.store.open_requests().unwrap().first().and_then(|request| request.error.clone());
+    until("Slurm could not be told", || error().is_some_and(|e| e.contains("cannot drain the node"))).await;
+    lab.slurm.deaf(false);
+    assert_eq!(lab.settled("n-2").await.state, RequestState::Failed);
+    assert!(lab.slurm.calls("scontrol update nodename=n-2 state=drain").len() > 1);
+    lab.stop().await;
+}
+
 #[tokio::test]
 async fn an_administrators_drain_is_left_alone() {
     let mut lab = Lab::new();

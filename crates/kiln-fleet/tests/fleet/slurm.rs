@@ -14,6 +14,7 @@ case "$1 $2" in
     "show partition")
         case $3 in rebuild) only=YES ;; *) only=NO ;; esac
         echo "PartitionName=$3 Nodes=n-[0-2] RootOnly=$only MaxTime=00:20:00 State=UP" ;;
+    "update "*) [ ! -e "$D/deaf" ] ;;
     "show node") if [ "$3" = --oneliner ]; then cat "$D"/nodes/*; else cat "$D/nodes/$3"; fi ;;
 esac"#;
 const SBATCH: &str = r#"
@@ -158,6 +159,12 @@ impl PretendSlurm {
         let text = fs::read_to_string(&path).unwrap();
         let (_, rest) = text.split_once('|').unwrap();
         replace(&path, &format!("{state}|{rest}"));
+    }
+
+    /// Changes nothing that it is asked to.
+    pub fn deaf(&self, is_deaf: bool) {
+        let mark = self.dir.join("deaf");
+        if is_deaf { fs::write(mark, "") } else { fs::remove_file(mark) }.unwrap();
     }
 
     pub fn calls(&self, start: &str) -> Vec<String> {
