@@ -58,6 +58,13 @@ struct Inputs {
     secrets: Secrets,
 }
 
+/// What a maintenance upgrade has put aside of Slurm's data, and not put back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aside {
+    Refused,
+    Known,
+}
+
 /// What every step of one configuration needs.
 struct Task<'a> {
     site: &'a Site<'a>,
@@ -70,6 +77,15 @@ struct Task<'a> {
 
 impl Deployment<'_> {
     pub async fn configure(&self, dry_run: bool) -> Result<Configured> {
+        self.configure_if(dry_run, Aside::Refused).await
+    }
+
+    /// Whatever a maintenance upgrade has put aside.
+    pub(crate) async fn configure_in_upgrade(&self) -> Result<Configured> {
+        self.configure_if(false, Aside::Known).await
+    }
+
+    async fn configure_if(&self, dry_run: bool, aside: Aside) -> Result<Configured> {
         self.secrets.ensure()?;
         let mut observed = self.observe().await?;
         self.check_owner(&observed)?;
@@ -77,7 +93,8 @@ impl Deployment<'_> {
         self.check_awake(&observed)?;
         self.complete(&mut observed).await?;
         let leaving = self.leaving(&observed).await;
-        self.with_spec(&leaving.spec).configure_with(self.spec, leaving.nodes, &observed, dry_run).await
+        let cluster = self.with_spec(&leaving.spec);
+        cluster.configure_with(self.spec, leaving.nodes, &observed, dry_run, aside).await
     }
 
     /// The control node alone, or the beginning of its bundle: all resources before one. With `kept`, compute nodes keep the
@@ -120,11 +137,16 @@ impl Deployment<'_> {
         leaving: Vec<String>,
         observed: &Observed,
         dry_run: bool,
+        aside: Aside,
     ) -> Result<Configured> {
         let leaves = |node: &str| leaving.iter().any(|name| name == node);
         let mut not_running = self.not_running(observed)?;
         not_running.retain(|(node, _)| !leaves(node));
         let inputs = self.inputs(observed, None).await?;
+        let looked = match aside {
+            Aside::Refused => self.check_nothing_aside(observed).await?,
+            Aside::Known => true,
+        };
         self.check_accounts(&self.on_control(observed)?).await?;
         let site = site(self.spec, &inputs.inventory, &inputs.secrets);
         let (ssh, task) =
@@ -167,12 +189,20 @@ impl Deployment<'_> {
         }
         let mut reached = Ok(());
         if failures.is_empty() && !dry_run {
-            self.return_to_service(file, observed).await?;
+            let unasked = self.return_to_service(file, observed).await?;
             let staying: Vec<Host> = hosts.iter().filter(|host| !leaves(&host.name)).cloned().collect();
             let in_service;
             (in_service, reached) =
                 tokio::join!(self.wait_for_slurm(ssh, &staying), self.cloud_from_control(observed));
             in_service?;
+            // slurmctld was about to start: it answers by now.
+            if unasked.is_some()
+                && let Some(why) = self.return_to_service(file, observed).await?
+            {
+                return Err(Error::NotReady(format!(
+                    "Slurm cannot be asked which nodes to put back into service: {why}"
+                )));
+            }
         }
         for (node, status) in not_running {
             (self.progress)(Event::failed(&node, format!("skipped: it is {status}")));
@@ -187,6 +217,10 @@ impl Deployment<'_> {
             });
         }
         if !dry_run {
+            // The volume of a control node that was rebuilt is mounted only now.
+            if !looked {
+                self.check_nothing_aside(observed).await?;
+            }
             configured.left_behind = left_behind(ssh, &hosts).await;
             // Every node has the new secrets by now, unless the cloud's list was wrong about one.
             if !passed_over {

@@ -165,6 +165,8 @@ pub enum Error {
     RolloutOpen(i64),
     #[error("stopped while jobs end; no job starts meanwhile")]
     UpgradeWaits,
+    #[error("a maintenance upgrade was cut off: Slurm's data is aside in {0} on the control node")]
+    UpgradeCutOff(String),
     #[error("Slurm's data is aside in {0}: the upgrade cannot be given up any more")]
     DataAside(String),
     #[error("the data in {directory} is not of the Slurm that the file wants{}", wanted.map(|r| format!(", {r}")).unwrap_or_default())]
@@ -378,7 +380,7 @@ impl Error {
             Error::UpgradeWaits => Some(
                 "run the same command again to continue; `kiln upgrade --abort` gives it up and lets jobs start again".into(),
             ),
-            Error::DataAside(_) | Error::UpgradeFailed { .. } => Some(BACK.into()),
+            Error::DataAside(_) | Error::UpgradeCutOff(_) | Error::UpgradeFailed { .. } => Some(BACK.into()),
             Error::UpgradeNotBegun(source) => source.hint(),
             Error::UpgradeUndone { .. } => Some(
                 "mend the cause and run `kiln up` again; until then put the old source of the image back in the file".into(),

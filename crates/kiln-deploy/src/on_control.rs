@@ -15,7 +15,10 @@ use crate::queue::{FIELDS, Queue};
 /// kilnd leaves them alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reservation {
+    /// While all is rebuilt together.
     Upgrade,
+    /// While the control node alone is.
+    Step,
     Sleep,
 }
 
@@ -23,6 +26,7 @@ impl Reservation {
     pub fn name(self) -> &'static str {
         match self {
             Reservation::Upgrade => "kiln-upgrade",
+            Reservation::Step => "kiln-upgrade-step",
             Reservation::Sleep => "kiln-sleep",
         }
     }

@@ -92,20 +92,24 @@ impl Deployment<'_> {
     }
 
     /// Puts nodes back into service that Kiln has drained to remove them, and that stay. `file`: what the file says now.
-    pub(crate) async fn return_to_service(&self, file: &Spec, observed: &Observed) -> Result<()> {
+    /// Returns why Slurm could not be asked about them.
+    pub(crate) async fn return_to_service(&self, file: &Spec, observed: &Observed) -> Result<Option<String>> {
         // One that was replaced is there with its new instance by now.
         let slurm = self.ask_slurm_view(observed, |_| false).await;
-        self.end_old_sleep(observed, &slurm).await?;
+        if let SlurmView::Unreachable(why) = slurm {
+            return Ok(Some(why));
+        }
+        self.end_old_reservations(observed, &slurm).await?;
         let back = slurm.nodes().filter(|node| node.state.is_drained() && node.has_reason(LEAVES));
         let back: Vec<&str> =
             back.map(|node| node.name.as_str()).filter(|n| stays(file, observed, n)).collect();
         if back.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let names = hostlist::fold(back);
         self.update_nodes(observed, &names, "state=resume", None).await?;
         (self.progress)(Event::done(names, "put back into service"));
-        Ok(())
+        Ok(None)
     }
 
     /// Waits until no job holds the nodes that go. Being asked to stop ends the waiting; the nodes stay drained.

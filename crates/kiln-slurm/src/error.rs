@@ -52,6 +52,11 @@ pub(crate) fn is_unreachable(said: &str) -> bool {
 }
 
 impl Error {
+    /// slurmctld or slurmdbd did not answer: it can be asked again later.
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Error::Unreachable { .. })
+    }
+
     /// Of a command that ended with something else than success.
     pub(crate) fn from_exit(program: &str, status: ExitStatus, stderr: &[u8]) -> Error {
         let stderr = String::from_utf8_lossy(stderr);

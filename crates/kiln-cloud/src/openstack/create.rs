@@ -25,10 +25,15 @@ const LATE: Duration = Duration::from_secs(30);
 
 impl Driver {
     pub async fn create(&self, new: Vec<NewInstance>) -> Vec<Result<Instance>> {
-        match self.try_create(&new).await {
+        let made = match self.try_create(&new).await {
             Ok(results) => results,
             Err(error) => new.iter().map(|_| Err(error.clone())).collect(),
+        };
+        // A flavor, a key pair or a group may have been made anew since it was looked up.
+        if made.iter().filter_map(|result| result.as_ref().err()).any(|error| error.class == Class::Refused) {
+            self.known.forget().await;
         }
+        made
     }
 
     async fn try_create(&self, new: &[NewInstance]) -> Result<Vec<Result<Instance>>> {

@@ -17,8 +17,16 @@ use super::*;
 /// What the services were asked, in order.
 type Asked = Arc<Mutex<Vec<String>>>;
 
-/// One server, whose cell does not answer from its deletion on until somebody has asked for the server itself.
-async fn answer(State((asked, url)): State<(Asked, String)>, request: Request) -> Response {
+/// What becomes of the server when it is deleted.
+#[derive(Clone, Copy)]
+enum Fate {
+    /// Its cell does not answer until somebody has asked for the server itself.
+    OutOfReach,
+    /// The cloud keeps it for a while.
+    Kept,
+}
+
+async fn answer(State((asked, url, fate)): State<(Asked, String, Fate)>, request: Request) -> Response {
     let call = format!("{} {}", request.method(), request.uri().path());
     let before: Vec<String> = {
         let mut asked = asked.lock().unwrap();
@@ -46,6 +54,12 @@ async fn answer(State((asked, url)): State<(Asked, String)>, request: Request) -
         "GET /compute/" => json!({"version": {"version": "2.90"}}),
         "GET /compute/servers/s1" => match (deleted_at, looks.count()) {
             (None, _) => json!({"server": whole}),
+            (Some(_), _) if matches!(fate, Fate::Kept) => {
+                if before.iter().any(|call| call == "POST /compute/servers/s1/action") {
+                    return StatusCode::NOT_FOUND.into_response();
+                }
+                json!({"server": server("SOFT_DELETED", json!({labels::CLUSTER: "c"}))})
+            }
             // All that Nova knows of it at the moment.
             (Some(_), 0) => json!({"server": server("UNKNOWN", json!({}))}),
             _ => return StatusCode::NOT_FOUND.into_response(),
@@ -61,21 +75,37 @@ async fn answer(State((asked, url)): State<(Asked, String)>, request: Request) -
     Json(body).into_response()
 }
 
-#[tokio::test]
-async fn a_server_is_gone_when_the_cloud_says_so_of_it_and_not_before() {
+/// Deletes the server, and returns what the services were asked.
+async fn deletion(fate: Fate) -> Vec<String> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let asked = Asked::default();
-    let router = Router::new().fallback(answer).with_state((asked.clone(), url.clone()));
+    let router = Router::new().fallback(answer).with_state((asked.clone(), url.clone(), fate));
     let serving = tokio::spawn(async move { axum::serve(listener, router).await });
     let login = Login::test(&format!("{url}/v3"));
     let driver = Driver::with_login(login, Settings::default(), Caller::Person).unwrap();
     driver.delete("s1").await.unwrap();
     serving.abort();
-    let asked = asked.lock().unwrap().clone();
-    let last = |call: &str| {
-        asked.iter().rposition(|other| other == call).unwrap_or_else(|| panic!("{call}: {asked:?}"))
-    };
+    asked.lock().unwrap().clone()
+}
+
+fn last(asked: &[String], call: &str) -> usize {
+    asked.iter().rposition(|other| other == call).unwrap_or_else(|| panic!("{call}: {asked:?}"))
+}
+
+/// It has its volumes and its port until then.
+#[tokio::test]
+async fn a_server_that_the_cloud_keeps_is_deleted_for_good() {
+    let asked = deletion(Fate::Kept).await;
+    let for_good = last(&asked, "POST /compute/servers/s1/action");
+    assert!(last(&asked, "DELETE /compute/servers/s1") < for_good, "{asked:?}");
+    assert!(for_good < last(&asked, "DELETE /network/v2.0/ports/p1"), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_server_is_gone_when_the_cloud_says_so_of_it_and_not_before() {
+    let asked = deletion(Fate::OutOfReach).await;
+    let last = |call: &str| last(&asked, call);
     assert!(last("GET /compute/servers/s1") < last("DELETE /network/v2.0/ports/p1"), "{asked:?}");
     let looks =
         asked[last("DELETE /compute/servers/s1")..].iter().filter(|call| *call == "GET /compute/servers/s1");

@@ -27,7 +27,7 @@ pub struct Driver {
     pub(super) known: Arc<Known>,
 }
 
-/// What does not change while a cluster is worked on.
+/// What hardly ever changes while a cluster is worked on. kilnd has it for months.
 #[derive(Default)]
 pub(super) struct Known {
     pub flavors: Mutex<Vec<WireFlavor>>,
@@ -37,9 +37,19 @@ pub(super) struct Known {
     pub server_groups: Mutex<BTreeMap<String, String>>,
     pub external_network: OnceCell<String>,
     /// Ids of the security groups that the settings name.
-    pub security_groups: OnceCell<Vec<String>>,
+    pub security_groups: Mutex<Option<Vec<String>>>,
     /// Of the network it was last asked for.
     pub subnet: Mutex<Option<(String, String)>>,
+}
+
+impl Known {
+    /// Where something of these is gone, or was made anew under the same name, the next attempt looks again.
+    pub async fn forget(&self) {
+        self.flavors.lock().await.clear();
+        self.key_pairs.lock().await.clear();
+        self.server_groups.lock().await.clear();
+        *self.security_groups.lock().await = None;
+    }
 }
 
 impl fmt::Debug for Driver {

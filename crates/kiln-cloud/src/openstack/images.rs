@@ -16,7 +16,7 @@ use super::driver::{Driver, PACE, checked, missing};
 use super::labels::cluster_of;
 use super::parts;
 use super::session::Service::{Compute, Image as Glance, Volume as Cinder};
-use super::wire::Id;
+use super::wire::{Id, Port};
 use crate::remote::{encode, until};
 use crate::retry::{Policy, retry};
 use crate::{Class, Error, Image, Instance, Labels, NewImage, Result};
@@ -147,11 +147,16 @@ impl Driver {
         }
     }
 
-    /// What builds of the cluster that were cut off have left: images, snapshots of root disks and copies of them.
+    /// What builds of the cluster that were cut off have left: images, ports, snapshots of root disks and copies of them.
     pub async fn clear_build(&self, cluster: &str) -> Result<()> {
         let images: Vec<WireImage> = self.client.list(Glance, "/images?visibility=private", "images").await?;
         for image in images.iter().filter(|image| image.is_unfinished_of(cluster)) {
             self.client.delete(Glance, &format!("/images/{}", image.id)).await?;
+        }
+        // Of a server that was not made, or could not be built: Nova takes it back from that.
+        let unused = |port: &Port| port.device_id.is_empty() && port.name == format!("{cluster}-build");
+        for port in self.ports(cluster).await?.iter().filter(|port| unused(port)) {
+            self.delete_port(port).await?;
         }
         self.clear_build_volumes(cluster).await
     }

@@ -156,20 +156,21 @@ impl Driver {
 
     /// The ids of the security groups that the cluster file names.
     pub(super) async fn named_security_groups(&self) -> Result<Vec<String>> {
-        let find = || async {
-            let mut ids = Vec::new();
-            for name in &self.settings.security_groups {
-                let path = format!("/security-groups?name={}", encode(name));
-                let found: Vec<Described> = self.client.list(Network, &path, "security_groups").await?;
-                match found.as_slice() {
-                    [only] => ids.push(only.id.clone()),
-                    [] => return Err(Error::not_found("security group", name.clone())),
-                    _ => return Err(Error::conflict(format!("several security groups are named {name}"))),
-                }
+        let mut known = self.known.security_groups.lock().await;
+        if let Some(ids) = known.as_ref() {
+            return Ok(ids.clone());
+        }
+        let mut ids = Vec::new();
+        for name in &self.settings.security_groups {
+            let path = format!("/security-groups?name={}", encode(name));
+            let found: Vec<Described> = self.client.list(Network, &path, "security_groups").await?;
+            match found.as_slice() {
+                [only] => ids.push(only.id.clone()),
+                [] => return Err(Error::not_found("security group", name.clone())),
+                _ => return Err(Error::conflict(format!("several security groups are named {name}"))),
             }
-            Ok(ids)
-        };
-        self.known.security_groups.get_or_try_init(find).await.cloned()
+        }
+        Ok(known.insert(ids).clone())
     }
 
     /// Where the cluster file names one of several subnets of a network.

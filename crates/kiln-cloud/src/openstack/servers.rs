@@ -156,6 +156,11 @@ impl Driver {
         Ok(server)
     }
 
+    /// What the cloud keeps for a while after it was deleted.
+    pub(super) async fn delete_for_good(&self, id: &str) -> Result<()> {
+        self.act(id, json!({ "forceDelete": null })).await
+    }
+
     async fn act(&self, id: &str, action: Value) -> Result<()> {
         let path = format!("/servers/{}/action", checked("instance", id)?);
         missing(

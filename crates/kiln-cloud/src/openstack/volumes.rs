@@ -196,14 +196,15 @@ impl Driver {
         if there.size < size_gib && there.status != "extending" {
             let path = format!("/volumes/{}/action", checked("volume", id)?);
             let body = json!({ "os-extend": { "new_size": size_gib } });
-            let asked = self.client.request(Cinder, Method::POST, &path, Some(&body)).retried().await;
-            match asked {
-                // The answer to an earlier attempt may have got lost.
-                Err(mut error) if !error.is_conflict() || self.volume(id).await?.size < size_gib => {
+            if let Err(mut error) =
+                self.client.request(Cinder, Method::POST, &path, Some(&body)).retried().await
+            {
+                // The answer to an earlier attempt may have got lost. Cinder refuses another one in several ways.
+                let now = self.volume(id).await?;
+                if now.size < size_gib && now.status != "extending" {
                     error.message = format!("volume {name}: {}", error.message);
                     return Err(error);
                 }
-                _ => {}
             }
         }
         until(

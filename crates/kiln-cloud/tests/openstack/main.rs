@@ -245,6 +245,10 @@ async fn a_failed_build_is_told_in_novas_words() {
     let made = site.cloud.create(vec![new]).await.remove(0).unwrap();
     let error = site.cloud.wait_active(std::slice::from_ref(&made.id), deadline(), |_| {}).await.unwrap_err();
     assert!(error.to_string().contains("the disk is on fire"), "{error}");
+    // Nova has taken its port from it.
+    site.cloud.delete(&made.id).await.unwrap();
+    let ports = openstack(&["port", "list", "--name", "b-0"]);
+    assert_eq!(ports.as_array().map(Vec::len), Some(0), "{ports}");
     let mut slow = site.wanted("b-1");
     slow.labels.insert("fake:spawn_seconds".into(), "10".into());
     let made = site.cloud.create(vec![slow]).await.remove(0).unwrap();

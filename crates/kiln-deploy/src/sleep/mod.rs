@@ -103,15 +103,18 @@ impl Deployment<'_> {
     }
 
     /// The state of a cluster that is awake may be one that was kept while it was about to sleep: from a backup, or from
-    /// volumes that outlived a cluster. Its jobs would wait for ever.
-    pub(crate) async fn end_old_sleep(&self, observed: &Observed, slurm: &SlurmView) -> Result<()> {
+    /// volumes that outlived a cluster. And a run may have been cut off just before a step to another Slurm began. Jobs would
+    /// wait for ever.
+    pub(crate) async fn end_old_reservations(&self, observed: &Observed, slurm: &SlurmView) -> Result<()> {
         if !slurm.nodes().any(|node| node.state.flags.has(&Flag::Maintenance)) {
             return Ok(());
         }
         let control = self.on_control(observed)?;
-        if control.reservation_begun(Reservation::Sleep).await?.is_some() {
-            control.unreserve(Reservation::Sleep).await?;
-            (self.progress)(Event::done("slurm", "jobs may start again"));
+        for old in [Reservation::Sleep, Reservation::Step] {
+            if control.reservation_begun(old).await?.is_some() {
+                control.unreserve(old).await?;
+                (self.progress)(Event::done("slurm", "jobs may start again"));
+            }
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ impl Deployment<'_> {
         let mut seen = Seen::parse(&control.script(LOOK, &[]).await?);
         if !seen.mounted {
             // Whether its daemons start does not matter.
-            let configured = self.configure(false).await;
+            let configured = self.configure_in_upgrade().await;
             seen = Seen::parse(&control.script(LOOK, &[]).await?);
             if !seen.mounted {
                 return Err(configured.err().unwrap_or_else(|| Error::NotReady("no state volume".into())));
@@ -87,7 +87,7 @@ impl Deployment<'_> {
         let id = self.secrets.cluster_id()?;
         let plan = plan_together(self.spec, id.as_deref(), &observed, &targets(self.spec, &observed))?;
         self.apply(&plan).await?;
-        self.configure(false).await?;
+        self.configure_in_upgrade().await?;
         if control.reservation_begun(Reservation::Upgrade).await?.is_some() {
             control.unreserve(Reservation::Upgrade).await?;
         }

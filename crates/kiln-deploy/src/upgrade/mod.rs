@@ -23,6 +23,7 @@ pub use steps::{Begin, Upgraded};
 
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
+use crate::observe::Observed;
 use crate::on_control::Reservation;
 use crate::plan::{Plan, plan_together, releases};
 use crate::queue::Queue;
@@ -120,8 +121,9 @@ impl Deployment<'_> {
             let text = control.run(&["scontrol", "show", "reservation", "--oneliner"]).await?;
             let names = text.lines().filter_map(|line| line.strip_prefix("ReservationName="));
             let names = names.filter_map(|rest| rest.split_whitespace().next());
-            outlook.reservations =
-                names.filter(|name| *name != Reservation::Upgrade.name()).map(String::from).collect();
+            let is_own =
+                |name: &&str| [Reservation::Upgrade, Reservation::Step].iter().any(|r| r.name() == *name);
+            outlook.reservations = names.filter(|name| !is_own(name)).map(String::from).collect();
             self.check_no_rollout().await?;
         }
         Ok(outlook)
@@ -136,6 +138,15 @@ impl Deployment<'_> {
         }
     }
 
+    /// For verbs that would start Slurm without its data. Returns whether the volume is there on which it would be.
+    pub(crate) async fn check_nothing_aside(&self, observed: &Observed) -> Result<bool> {
+        let seen = Seen::parse(&self.on_control(observed)?.script(LOOK, &[]).await?);
+        match seen.open {
+            Some(directory) => Err(Error::UpgradeCutOff(directory)),
+            None => Ok(seen.mounted),
+        }
+    }
+
     /// Gives up an upgrade for which no data was put aside yet. Returns whether there was one.
     pub async fn abort_upgrade(&self) -> Result<bool> {
         let observed = self.observe().await?;
@@ -144,9 +155,12 @@ impl Deployment<'_> {
         if let Some(directory) = Seen::parse(&control.script(LOOK, &[]).await?).open {
             return Err(Error::DataAside(directory));
         }
-        let there = control.reservation_begun(Reservation::Upgrade).await?.is_some();
-        if there {
-            control.unreserve(Reservation::Upgrade).await?;
+        let mut there = false;
+        for reservation in [Reservation::Upgrade, Reservation::Step] {
+            if control.reservation_begun(reservation).await?.is_some() {
+                control.unreserve(reservation).await?;
+                there = true;
+            }
         }
         Ok(there)
     }

@@ -128,7 +128,7 @@ impl Deployment<'_> {
             self.set_aside(&self.on_control(&observed)?, directory).await?;
         }
         self.apply(&plan).await?;
-        self.configure(false).await?;
+        self.configure_in_upgrade().await?;
         let control = self.on_control(&self.observe().await?)?;
         let directory = if let Some(directory) = directory {
             directory

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_cloud::retry::once;
-use kiln_cloud::{Instance, Rebuild};
+use kiln_cloud::{Class, Instance, Rebuild};
 use kiln_slurm::{BOOT_TIME_ROUNDING, Slurm};
 use kiln_wire::labels;
 use tokio_util::sync::CancellationToken;
@@ -67,11 +67,13 @@ impl Executor {
         match outcome {
             Outcome::Stopped => Ok(()),
             Outcome::Done(outcome) => {
+                // Before the request has ended: nobody would come back to it.
+                if !self.undrain(node).await {
+                    return Ok(());
+                }
                 tracing::info!(node, outcome, "request done");
                 self.store.log(node, what, "request", outcome)?;
-                self.store.finish(request.id)?;
-                self.undrain(node).await;
-                Ok(())
+                self.store.finish(request.id)
             }
             Outcome::CalledOff(why) => self.call_off(request, &why),
             Outcome::Retry { wait, problem } => {
@@ -121,13 +123,23 @@ impl Executor {
         self.store.fail(request.id, problem)
     }
 
-    /// Ends the drain of an earlier failure.
-    async fn undrain(&self, node: &str) {
-        match self.slurm.undrain(node, FAILED).await {
-            Ok(true) => tracing::info!(node, "back in service after an earlier failure"),
-            Ok(false) => {}
-            Err(error) => tracing::warn!(node, error = chain(&error), "cannot end an earlier drain"),
+    /// Ends the drain of an earlier failure. `false`: the daemon stops before Slurm could be asked.
+    async fn undrain(&self, node: &str) -> bool {
+        while !self.stop.is_cancelled() {
+            match self.slurm.undrain(node, FAILED).await {
+                Ok(true) => tracing::info!(node, "back in service after an earlier failure"),
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(node, error = chain(&error), "cannot end an earlier drain");
+                    if error.is_unreachable() {
+                        self.pause(FIRST_WAIT).await;
+                        continue;
+                    }
+                }
+            }
+            return true;
         }
+        false
     }
 
     async fn attempt(&self, fleet: &Fleet, node: &FleetNode, request: &Request) -> Result<Outcome> {
@@ -219,6 +231,10 @@ fn triage(error: &Error) -> Outcome {
         // The store, the disk or Slurm: not the node's fault.
         return Outcome::Retry { wait: None, problem: error.chain() };
     };
+    if error.class == Class::NoRights {
+        // The credential may be about to be replaced, and the node is well.
+        return Outcome::Retry { wait: None, problem: error.chain() };
+    }
     match Failure::from(error) {
         Failure::Temporary { wait, problem } => Outcome::Retry { wait, problem },
         Failure::NoRoom(problem) | Failure::Final(problem) => Outcome::Failed(problem),

@@ -46,23 +46,29 @@ impl<'a> Executor<'a> {
                 self.apply(&node, Transition::Remark(Some(CANCELLED.into())))?;
                 Ok(self.slurm.cancel_pending(job).await?)
             }
-            Action::Cancel { node, job } => {
+            Action::Cancel { node, job } => match self.slurm.cancel(job).await {
+                // The next round begins with it again.
+                Err(error) if error.is_unreachable() => Err(error.into()),
                 // Most often it is over already, which scancel calls an error.
-                if let Err(error) = self.slurm.cancel(job).await {
+                Err(error) => {
                     tracing::debug!(node, job, error = chain(&error), "cannot cancel");
+                    Ok(())
                 }
-                Ok(())
-            }
+                Ok(()) => Ok(()),
+            },
             Action::CancelReboot { node, reason } => match self.slurm.cancel_reboot(&node).await {
                 Ok(()) => self.apply(&node, Transition::Skip { reason }),
                 // Too late: it is followed to its end.
                 Err(_) => Ok(()),
             },
-            Action::Drain { node, reason } => {
-                let outcome = self.slurm.drain(&node, &reason).await;
-                let word = outcome.as_ref().map_or_else(|error| chain(error), |()| "drained".into());
-                self.store.log(&node, "drain", &reason, &word)
-            }
+            Action::Drain { node, reason } => match self.slurm.drain(&node, &reason).await {
+                // The next round drains it. What is recorded as failed without it would get jobs.
+                Err(error) if error.is_unreachable() => Err(error.into()),
+                outcome => {
+                    let word = outcome.as_ref().map_or_else(|error| chain(error), |()| "drained".into());
+                    self.store.log(&node, "drain", &reason, &word)
+                }
+            },
             Action::Undrain { node } => {
                 if self.slurm.undrain(&node, REASON).await? {
                     self.store.log(&node, "resume", "rebuilt; the drain was Kiln's own", "in service")?;

@@ -115,6 +115,27 @@ async fn a_failed_check_halts_it_and_takes_the_node_back() {
     lab.stop().await;
 }
 
+/// slurmctld is away when the node is to be drained.
+#[tokio::test]
+async fn a_node_has_failed_when_it_is_out_of_service() {
+    let mut lab = Lab::new();
+    lab.start();
+    let options = Options { canary: 1, check: Some("false".into()), ..Options::default() };
+    let id = begin(&lab, options).await;
+    let job = jobs(&lab, 1).await[0].0;
+    lab.slurm.deaf(true);
+    play(&lab, job, "n-0", "FAILED").await;
+    let drains = || lab.slurm.calls("scontrol update nodename=n-0 state=drain").len();
+    until("Slurm is asked again", || drains() > 1).await;
+    let failed = |report: &RolloutReport| {
+        report.rollout.nodes.iter().any(|node| matches!(node.step, NodeStep::Failed { .. }))
+    };
+    assert!(!failed(&report(&lab.store, id).unwrap()));
+    lab.slurm.deaf(false);
+    assert!(failed(&ended(&lab, id).await));
+    lab.stop().await;
+}
+
 #[tokio::test]
 async fn a_job_that_ran_without_a_rebuild_is_submitted_again() {
     let mut lab = Lab::new();

@@ -14,7 +14,10 @@ case "$1 $2" in
     "show partition")
         case $3 in rebuild) only=YES ;; *) only=NO ;; esac
         echo "PartitionName=$3 Nodes=n-[0-2] RootOnly=$only MaxTime=00:20:00 State=UP" ;;
-    "update "*) [ ! -e "$D/deaf" ] ;;
+    "update "*) if [ -e "$D/deaf" ]; then
+        echo "slurm_update error: Unable to contact slurm controller (connect failure)" >&2
+        exit 1
+    fi ;;
     "show node") if [ "$3" = --oneliner ]; then cat "$D"/nodes/*; else cat "$D/nodes/$3"; fi ;;
 esac"#;
 const SBATCH: &str = r#"
@@ -161,7 +164,7 @@ impl PretendSlurm {
         replace(&path, &format!("{state}|{rest}"));
     }
 
-    /// Changes nothing that it is asked to.
+    /// slurmctld does not answer those who want something changed.
     pub fn deaf(&self, is_deaf: bool) {
         let mark = self.dir.join("deaf");
         if is_deaf { fs::write(mark, "") } else { fs::remove_file(mark) }.unwrap();

@@ -122,6 +122,11 @@ pub fn upgraded(lab: &mut Lab) {
     let (code, said) = interrupt(lab, &words, "Slurm's data is aside");
     assert_eq!(code, Some(130), "{said}");
     assert!(said.contains(&format!("lost: job {waiting} of demo (tomorrow)")), "{said}");
+    // Slurm would start without its data.
+    let refused = lab.try_kiln(&["configure"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("Slurm's data is aside in /var/lib/state/"), "{said}");
+    assert!(said.contains("`kiln upgrade --maintenance` continues"), "{said}");
     let finished = lab.json(&words);
     let directory = finished["directory"].as_str().expect("a directory").to_string();
 

@@ -41,8 +41,8 @@ impl Deployment<'_> {
         self.install_kiln(&control.ssh, &control.host, &kiln, &digest, false).await?;
         control.script(ANSWERS, &self.slurms_units_to_start()).await?;
         // What starts now would not be in the backup.
-        if !self.spec.compute.is_empty() && control.reservation_begun(Reservation::Upgrade).await?.is_none() {
-            control.reserve(Reservation::Upgrade, "now").await?;
+        if !self.spec.compute.is_empty() && control.reservation_begun(Reservation::Step).await?.is_none() {
+            control.reserve(Reservation::Step, "now").await?;
         }
         let prepared = self.prepare(control, upgrade).await;
         if prepared.is_err() {
@@ -68,8 +68,8 @@ impl Deployment<'_> {
     /// Slurm goes on with what it had.
     async fn as_before(&self, control: &OnControl) -> Result<()> {
         control.script(ANSWERS, &self.slurms_units_to_start()).await?;
-        if control.reservation_begun(Reservation::Upgrade).await?.is_some() {
-            control.unreserve(Reservation::Upgrade).await?;
+        if control.reservation_begun(Reservation::Step).await?.is_some() {
+            control.unreserve(Reservation::Step).await?;
         }
         Ok(())
     }

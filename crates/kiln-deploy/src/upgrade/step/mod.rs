@@ -50,6 +50,9 @@ impl Deployment<'_> {
             (Begins::FailedBefore | Begins::OldWanted, Some(open)) => {
                 return self.finish_going_back(upgrade, node, open, made).await;
             }
+            (Begins::HalfDone, Some(open)) if self.is_closed(open).await => {
+                return self.finish_closed(open).await;
+            }
             (Begins::HalfDone, Some(open)) => {
                 (self.progress)(Event::done(
                     "upgrade",
@@ -60,7 +63,8 @@ impl Deployment<'_> {
             _ => self.begin_step(upgrade).await?,
         };
         match self.take_over(upgrade, node, &open, made).await {
-            Ok(()) => Ok(()),
+            // Jobs start from here on: nothing may go back any more.
+            Ok(control) => self.close_step(&control, &open).await,
             Err(Error::Stopped) => Err(Error::Stopped),
             Err(error) if self.is_untouched(node, &open).await => {
                 self.abandon(&open).await.map_err(|source| back_failed(&open, source))?;
@@ -86,7 +90,14 @@ impl Deployment<'_> {
         if open.phase == Phase::Going && !upgrade.lost && self.is_untouched(node, open).await {
             return self.abandon(open).await;
         }
-        self.step_back(node, open, made).await.map_err(|source| back_failed(open, source))?;
+        if !upgrade.lost && self.is_closed(open).await {
+            self.finish_closed(open).await?;
+            if open.phase == Phase::Going {
+                return Err(Error::NotReady(format!("the upgrade to Slurm {} is complete", to(upgrade))));
+            }
+        } else {
+            self.step_back(node, open, made).await.map_err(|source| back_failed(open, source))?;
+        }
         match upgrade.begins {
             Begins::OldWanted => Ok(()),
             _ if upgrade.lost => {
@@ -109,7 +120,7 @@ impl Deployment<'_> {
         node: &RebuiltNode,
         open: &Open,
         made: &Made,
-    ) -> Result<()> {
+    ) -> Result<OnControl> {
         let image = made.id(&node.image_id)?;
         self.rebuild_control(node, &image, made).await?;
         if self.spec.accounting.is_none() {
@@ -133,7 +144,7 @@ impl Deployment<'_> {
                 to(upgrade)
             ),
         ));
-        self.close_step(&control, open).await
+        Ok(control)
     }
 
     /// Everything of the control node's bundle but Slurm's daemons is applied before this resource.
@@ -264,13 +275,29 @@ impl Deployment<'_> {
         Ok(ended)
     }
 
-    /// Jobs start again, and nothing is open any more.
+    /// Jobs start again, and nothing is open any more. Noted before jobs start, so that a run that is cut off in between does
+    /// not go back behind them.
     async fn close_step(&self, control: &OnControl, open: &Open) -> Result<()> {
-        if control.reservation_begun(Reservation::Upgrade).await?.is_some() {
-            control.unreserve(Reservation::Upgrade).await?;
+        control.script("touch \"$1\" && sync", &[&done(open)]).await?;
+        if control.reservation_begun(Reservation::Step).await?.is_some() {
+            control.unreserve(Reservation::Step).await?;
         }
-        control.run(&["touch", &format!("{}/done", open.directory)]).await?;
         self.mark_step(Open::none()).await
+    }
+
+    /// An earlier run was cut off when all that was left to do was to let jobs start again. A control node that does not
+    /// answer has not come that far.
+    async fn is_closed(&self, open: &Open) -> bool {
+        let ask = async {
+            let control = self.on_control(&self.observe().await?)?;
+            control.run(&["test", "-e", &done(open)]).await
+        };
+        ask.await.is_ok()
+    }
+
+    async fn finish_closed(&self, open: &Open) -> Result<()> {
+        let control = self.on_control(&self.observe().await?)?;
+        self.close_step(&control, open).await
     }
 
     /// A new control node, which replaces one that was lost, goes back, and does so after a run that is cut off here, too.
@@ -303,6 +330,11 @@ impl Deployment<'_> {
 
 fn to(upgrade: &ControlUpgrade) -> String {
     upgrade.to.map_or_else(|| "of the file".to_string(), |to| to.to_string())
+}
+
+/// On the state volume: whether all but the end of a step is done.
+fn done(open: &Open) -> String {
+    format!("{}/done", open.directory)
 }
 
 fn undone(upgrade: &ControlUpgrade, error: Error) -> Error {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kiln_slurm::{BOOT_TIME_ROUNDING, JobState, Node};
+use kiln_slurm::{BOOT_TIME_ROUNDING, JobState, Node, UNHEALTHY};
 use kiln_wire::rollout::{NodeStep, RolloutNode};
 
 use super::super::observe::{GONE, JobObservation, NodeObservation};
@@ -208,7 +208,8 @@ fn job_failed(job: u64, what: &str, state: &JobState) -> NodePlan {
 
 fn without_job(node: &RolloutNode, facts: &Facts<'_>, terms: Terms, waited: Duration) -> NodePlan {
     let reboot_is_due = facts.slurm.is_some_and(|n| n.state.is_waiting_for_reboot());
-    let drained_by_kiln = facts.slurm.is_some_and(Node::is_drained_by_kiln);
+    // A node that is not well is put back by its own health check.
+    let drained_by_kiln = facts.slurm.is_some_and(|n| n.is_drained_by_kiln() && !n.is_drained_for_health());
     if facts.at_work {
         return to(Transition::Rebuild { job: None });
     }
@@ -245,6 +246,12 @@ fn is_overdue(facts: &Facts<'_>, terms: Terms, waited: Duration) -> bool {
 
 /// In words that fit a reason in Slurm.
 fn did_not_return(facts: &Facts<'_>, terms: Terms) -> NodePlan {
+    if let Some(node) = facts.slurm.filter(|node| facts.rebuilt && node.is_drained_for_health()) {
+        // It is drained already, until its health check finds it well.
+        let why =
+            node.reason.as_deref().and_then(|reason| reason.strip_prefix(UNHEALTHY)).unwrap_or_default();
+        return NodePlan::Fail { reason: format!("it was rebuilt and is not well: {why}"), drain: false };
+    }
     let seconds = terms.slurm_waits.as_secs();
     let what = if facts.rebuilt { "it was rebuilt but did" } else { "it was not rebuilt and did" };
     NodePlan::Fail {

@@ -476,6 +476,22 @@ fn a_node_that_was_brought_back_past_slurm_is_checked_too() {
     assert!(matches!(&act(&rollout, from_ref(&back))[0], Action::SubmitCheck { .. }));
 }
 
+/// Its health check has drained it, and is the one to put it back.
+#[test]
+fn a_node_that_is_not_well_stays_out_of_service() {
+    let mut rollout = rollout(Options::default(), vec![NodeStep::Booting { job: None }]);
+    rollout.nodes[0].direct = true;
+    let mut ill = slurm("IDLE+DRAIN", START + 20).unwrap();
+    ill.reason = Some("kiln: health: /home is not mounted".into());
+    let seen = NodeObservation { slurm: Some(ill), job: None, ..new(JobState::Completed) };
+    assert_eq!(act(&rollout, from_ref(&seen)), [], "it may become well");
+    let actions = act_at(&rollout, from_ref(&seen), second(START + 5000));
+    let reason = "it was rebuilt and is not well: /home is not mounted".to_string();
+    assert!(actions.contains(&change("n-0", Transition::Fail { reason })), "{actions:?}");
+    let touched = |a: &Action| matches!(a, Action::Undrain { .. } | Action::Drain { .. });
+    assert!(!actions.iter().any(touched), "{actions:?}");
+}
+
 #[test]
 fn a_node_of_an_elastic_group_is_done_when_what_it_had_is_gone() {
     let seen = |created: Option<i64>, state: &str| NodeObservation {
