@@ -29,7 +29,7 @@ impl Driver {
             Ok(results) => results,
             Err(error) => new.iter().map(|_| Err(error.clone())).collect(),
         };
-        // A flavor, a key pair or a group may have been made anew since it was looked up.
+        // A flavor, a key pair or a group may have been replaced since it was looked up.
         if made.iter().filter_map(|result| result.as_ref().err()).any(|error| error.class == Class::Refused) {
             self.known.forget().await;
         }

@@ -43,7 +43,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Where something of these is gone, or was made anew under the same name, the next attempt looks again.
+    /// Where something of these is gone, or was replaced by another of the same name, the next attempt looks again.
     pub async fn forget(&self) {
         self.flavors.lock().await.clear();
         self.key_pairs.lock().await.clear();
