@@ -12,7 +12,8 @@ use crate::process;
 /// Less than this does not even hold the backup of an empty cluster.
 const LEAST: u64 = 16 << 20;
 
-const UNIT: &str = "kiln-backup.service";
+/// What the timer starts.
+pub(super) const UNIT: &str = "kiln-backup.service";
 
 /// What is wrong with the backups, the worst first.
 pub fn problem() -> Option<String> {

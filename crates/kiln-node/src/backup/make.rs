@@ -11,6 +11,7 @@ use kiln_wire::backup::{ACCOUNTS, BackupFile, BackupMade, DATABASE, DIRECTORY, M
 use kiln_wire::{BackupManifest, Format as _, Version, paths};
 use rusqlite::{Connection, OpenFlags};
 
+use super::check::UNIT;
 use super::shelf::{self, Shelf};
 use super::{
     BackupError, Result, check_whole, cluster, copy, database, directory, failed, release, settings, state_id,
@@ -33,8 +34,20 @@ pub enum Occasion {
 
 /// Makes a backup and deletes those that are too many.
 pub fn now(occasion: &Occasion) -> Result<BackupMade> {
-    let _lock = lock::acquire_for_backup(Path::new("/"))?;
-    make(occasion)
+    let root = Path::new("/");
+    let _lock = lock::acquire_for_backup(root)?;
+    let made = match make(occasion) {
+        // A bundle that is applied may have restarted what is read here: once more, when that is over.
+        Err(error) if error.is_of_a_program() => {
+            lock::acquire(root).map(drop).map_or(Err(error), |()| make(occasion))
+        }
+        made => made,
+    }?;
+    if *occasion != Occasion::Scheduled {
+        // The timer's last one may have failed. What it says of the backups is no longer so.
+        let _ = process::call(&["systemctl", "reset-failed", UNIT]);
+    }
+    Ok(made)
 }
 
 /// The caller has the lock.
@@ -122,6 +135,10 @@ fn check_room(shelf: &Shelf, backups: &[BackupManifest]) -> Result<()> {
 
 fn write(manifest: &mut BackupManifest, partial: &Path, has_directory: bool) -> Result<()> {
     fs::DirBuilder::new().mode(0o700).create(partial).map_err(failed("make", partial))?;
+    // What takes least time, and may fail, comes first: a database may take hours.
+    if has_directory {
+        directory::dump(&partial.join(DIRECTORY))?;
+    }
     if process::call(&["systemctl", "is-active", "--quiet", "slurmctld.service"]).is_ok() {
         std::thread::sleep(UNWRITTEN);
     }
@@ -132,9 +149,6 @@ fn write(manifest: &mut BackupManifest, partial: &Path, has_directory: bool) -> 
     }
     dump_accounts(&manifest.cluster, &partial.join(ACCOUNTS))?;
     copy_store(Path::new(paths::STORE), &partial.join(STORE))?;
-    if has_directory {
-        directory::dump(&partial.join(DIRECTORY))?;
-    }
     for entry in fs::read_dir(partial).map_err(failed("read", partial))?.flatten() {
         let file = BackupFile::of(&entry.path()).map_err(failed("read", &entry.path()))?;
         manifest.files.insert(entry.file_name().to_string_lossy().into_owned(), file);

@@ -84,6 +84,11 @@ pub enum BackupError {
 pub type Result<T> = std::result::Result<T, BackupError>;
 
 impl BackupError {
+    /// A program that was asked, such as that of the database, did not do it.
+    fn is_of_a_program(&self) -> bool {
+        matches!(self, BackupError::Process(_) | BackupError::Directory(_))
+    }
+
     /// What to do about it, where that is known.
     pub fn hint(&self) -> Option<&'static str> {
         match self {

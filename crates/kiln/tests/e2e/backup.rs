@@ -1,16 +1,22 @@
 //! Backups: made, refused, put back. What counts is what Slurm's accounts say before and after.
 
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use kiln_site::Purpose;
 use serde_json::Value;
 
 use crate::behind::cloud;
+use crate::cluster_dir::printed;
 use crate::lab::{Lab, cloud_root, read, wait};
 
 /// One compute node, a job that ended well and one that failed, and an account that the file does not have.
 pub fn raise(lab: &mut Lab) {
     let text = lab.example().replace("[compute.extra]\nnodes = \"extra-[0-1]\"\nimage = \"default\"\n\n", "");
+    // The timer makes none while these tests count them.
+    let far_away = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(12);
+    let at = far_away.strftime("%H:%M");
+    let text = format!("{text}\n[backup]\nat = \"{at}\"\n");
     lab.write_file(&text.replace("standard-[0-1]", "standard-0"));
     lab.kiln(&["-v", "up"]);
     lab.on("control", &["sacctmgr", "--immediate", "add", "account", "physics"]);
@@ -164,6 +170,29 @@ pub fn damaged(lab: &mut Lab) {
     );
     std::fs::write(&manifest, own).expect("the manifest");
     assert_eq!(before, seen(lab));
+}
+
+/// Applying a bundle may restart the database: a backup that fails on it is made when that is over. One that is made ends the report of one
+/// that failed.
+pub fn configured_meanwhile(lab: &mut Lab) {
+    let made = names(lab).len();
+    lab.on("control", &["systemctl", "stop", "mariadb.service"]);
+    assert!(!lab.try_on("control", &["systemctl", "start", "kiln-backup.service"]).status.success());
+    let check = || lab.try_on("control", &["kiln", "node", "backup", "check"]);
+    assert!(printed(&check()).contains("the last backup failed"), "{}", printed(&check()));
+
+    let lock = "/run/kiln-apply.lock";
+    let held = "until test -e /run/go-on; do sleep 0.1; done; systemctl start mariadb.service";
+    lab.on("control", &["systemd-run", "--collect", "flock", "--close", lock, "sh", "-c", held]);
+    let users =
+        || lab.on("control", &[&format!("ls -l /proc/[0-9]*/fd 2>/dev/null | grep -c {lock} || true")]);
+    wait("a bundle is being applied", || users() == "1");
+    let mut backup = lab.kiln_command(&["backup", "now"]).stdout(Stdio::null()).spawn().expect("kiln runs");
+    wait("the backup has failed once, and waits", || users() == "2");
+    lab.on("control", &["touch", "/run/go-on"]);
+    assert!(backup.wait().expect("it ends").success());
+    assert_eq!(names(lab).len(), made + 1);
+    assert!(check().status.success(), "{}", printed(&check()));
 }
 
 /// The root disk is gone, the volumes are not.

@@ -206,6 +206,7 @@ const BACKUP: &[Scenario] = &[
     ("a cluster with a past", backup::raise),
     ("a mistake is undone", backup::mistake),
     ("a damaged backup is refused", backup::damaged),
+    ("a backup is made while control is configured", backup::configured_meanwhile),
     ("control is lost with its root disk", backup::root_disk_lost),
     ("control is lost with its state volume", backup::state_volume_lost),
     ("two clusters with one slurmdbd", slurmdbd::of_the_site),
