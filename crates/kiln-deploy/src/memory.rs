@@ -2,7 +2,9 @@
 //! reports less than slurm.conf says. So nodes are asked themselves; one that is not there gets what its like reports.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use kiln_cloud::InstanceStatus;
 use kiln_site::{Inventory, NodeFacts};
 use kiln_slurm::parse_nodes;
@@ -17,6 +19,8 @@ use crate::observe::Observed;
 
 /// How many nodes of one size are asked. They differ by a few megabytes, if at all.
 const ASKED: usize = 2;
+/// For how long a node is waited for that Slurm knows: it may hang, and must not keep the others from being configured.
+const KNOWN_LIMIT: Duration = Duration::from_secs(30);
 
 impl Deployment<'_> {
     /// Sets the memory of each compute node.
@@ -31,14 +35,23 @@ impl Deployment<'_> {
         }
         let control = self.hosts(observed, std::iter::once(self.spec.control.node.as_str()))?.remove(0);
         // A Slurm that was never configured, or is away, has nothing to keep.
-        let slurm = async { slurm_nodes(ssh, &control).await.unwrap_or_default() };
+        let slurm = async { slurm_nodes(ssh, &control).await.unwrap_or_default() }.shared();
         let asked = self.hosts(observed, self.samples(observed, inventory).into_iter())?;
         let answers = bounded(asked, self.spec.concurrency, async |host: Host| {
+            let is_known = async {
+                if slurm.clone().await.get(&host.name).is_none_or(|node| node.real_memory.is_none()) {
+                    std::future::pending::<()>().await;
+                }
+                tokio::time::sleep(KNOWN_LIMIT).await;
+            };
             // A node that does not answer has its like, and `configure` tells of it later.
-            let output = self.ask_when_up(ssh, &host, &["slurmd", "-C"]).await.ok()?;
+            let output = tokio::select! {
+                answer = self.ask_when_up(ssh, &host, &["slurmd", "-C"]) => answer.ok()?,
+                () = is_known => return None,
+            };
             Some((host.name, reported(&output.stdout)?))
         });
-        let (slurm, answers) = tokio::join!(slurm, answers);
+        let (slurm, answers) = tokio::join!(slurm.clone(), answers);
         let reported: BTreeMap<String, u64> = answers.into_iter().flatten().collect();
         let facts = inventory.nodes.clone();
         for (name, node) in &mut inventory.nodes {

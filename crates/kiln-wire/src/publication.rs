@@ -79,10 +79,11 @@ pub fn bundles(share: &Path) -> Option<(BTreeMap<String, String>, jiff::Timestam
     Some((digests, changed.try_into().ok()?))
 }
 
-/// Writes what was sent, then the index, then removes what is no longer wanted: at every moment a booting node finds
-/// a whole bundle.
+/// Writes the binary that new bundles name, then what was sent, then the index, then removes what is no longer wanted: at
+/// every moment a booting node finds a whole bundle, and a kiln that understands it.
 pub fn publish(share: &Path, publication: &Publication, kiln: &Path) -> Result<(), ShareError> {
     let before = index(share);
+    let kiln = publish_kiln(share, kiln)?;
     for (node, sealed) in &publication.sealed {
         let bytes = STANDARD.decode(sealed).map_err(|_| ShareError::Encoding(node.clone()))?;
         write(&bundle_path(share, node)?, &bytes, 0o644)?;
@@ -104,20 +105,24 @@ pub fn publish(share: &Path, publication: &Publication, kiln: &Path) -> Result<(
         let path = bundle_path(share, node)?;
         fs::remove_file(&path).map_err(|source| ShareError::Write { path, source })?;
     }
-    publish_kiln(share, kiln)
+    // Last: all bundles are this binary's now.
+    let sum = share.join(KILN_SUM);
+    if is_text(&sum, &kiln) { Ok(()) } else { write(&sum, kiln.as_bytes(), 0o644) }
 }
 
-/// A node that was just rebuilt has its image's binary; it takes this one instead.
-fn publish_kiln(share: &Path, kiln: &Path) -> Result<(), ShareError> {
+fn is_text(path: &Path, text: &str) -> bool {
+    fs::read_to_string(path).is_ok_and(|there| there.trim() == text)
+}
+
+/// A node that was just rebuilt has its image's binary; it takes this one instead. Returns its digest.
+fn publish_kiln(share: &Path, kiln: &Path) -> Result<String, ShareError> {
     let failed = |source| ShareError::Write { path: kiln.to_path_buf(), source };
     let bytes = fs::read(kiln).map_err(failed)?;
     let digest = hex::encode(Sha256::digest(&bytes));
-    let sum = share.join(KILN_SUM);
-    if fs::read_to_string(&sum).is_ok_and(|text| text.trim() == digest) {
-        return Ok(());
+    if !is_text(&share.join(KILN_SUM), &digest) {
+        write(&share.join(KILN), &bytes, 0o755)?;
     }
-    write(&share.join(KILN), &bytes, 0o755)?;
-    write(&sum, digest.as_bytes(), 0o644)
+    Ok(digest)
 }
 
 /// Where a node finds its sealed bundle. The name is older than the way of sealing, and stays: the kiln in an image that
@@ -195,7 +200,29 @@ mod tests {
     #[test]
     fn a_name_cannot_leave_the_share() {
         let dir = tempfile::tempdir().unwrap();
-        let error = publish(dir.path(), &publication(&[("../x", "1")]), dir.path()).unwrap_err();
+        let kiln = dir.path().join("kiln");
+        fs::write(&kiln, "binary").unwrap();
+        let error = publish(dir.path(), &publication(&[("../x", "1")]), &kiln).unwrap_err();
         assert!(matches!(error, ShareError::Name(_)));
+    }
+
+    /// A node that boots meanwhile finds the binary that its new bundle names; a run that was cut off sends everything again.
+    #[test]
+    fn the_binary_is_there_before_the_bundles_that_name_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let share = dir.path().join("share");
+        let [old, new] = ["old", "new"].map(|text| {
+            let path = dir.path().join(text);
+            fs::write(&path, text).unwrap();
+            path
+        });
+        publish(&share, &publication(&[("a", "1")]), &old).unwrap();
+        let mut cut_off = publication(&[("a", "2"), ("b", "2")]);
+        cut_off.sealed.clear();
+        assert!(matches!(publish(&share, &cut_off, &new), Err(ShareError::Missing(_))));
+        assert_eq!(fs::read_to_string(kiln_file(&share)).unwrap(), "new");
+        assert!(published(&share, &new).is_empty());
+        publish(&share, &publication(&[("a", "2"), ("b", "2")]), &new).unwrap();
+        assert_eq!(published(&share, &new).len(), 2);
     }
 }

@@ -91,7 +91,8 @@ menuentry Linux {
 END
 sed -i "s|quiet\$|quiet $parameters|" /boot/grub/grub.cfg
 
-# The name comes from Kiln; networkd would start a service of its own to set it.
+# The name comes from Kiln; networkd would start a service of its own to set it. The address is the instance's for good:
+# jobs and mounts outlive that nobody renews its lease.
 cat >/etc/systemd/network/50-kiln.network <<'END'
 [Match]
 Type=ether
@@ -99,6 +100,7 @@ Kind=!*
 
 [Network]
 DHCP=ipv4
+KeepConfiguration=dhcp
 
 [DHCPv4]
 ClientIdentifier=mac

@@ -10,7 +10,8 @@ use super::session::Session;
 use crate::process::{self, Output, ProcessError};
 use crate::verdict::Verdict;
 
-const POLL: Duration = Duration::from_millis(50);
+/// Between two attempts: as long as the last one took, within these. What is waited for needs the processor, too.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// No command of a bundle takes this long, unless it hangs.
 const LIMIT: Duration = Duration::from_secs(900);
 /// Shorter words of the input are too common to hide.
@@ -28,8 +29,8 @@ pub(super) fn apply(session: &mut Session, command: &Command, id: &str) -> Resul
     let deadline = Instant::now() + Duration::from_secs(command.retry_seconds);
     let mut attempts = 1;
     loop {
-        let result = process::run(&command.argv, command.stdin.as_deref(), LIMIT);
-        match result {
+        let begun = Instant::now();
+        match process::run(&command.argv, command.stdin.as_deref(), LIMIT) {
             Ok(output) if output.success() => {
                 return Ok(Verdict::changed(format!("ran: {reason}")));
             }
@@ -44,7 +45,7 @@ pub(super) fn apply(session: &mut Session, command: &Command, id: &str) -> Resul
             _ => {}
         }
         attempts += 1;
-        std::thread::sleep(POLL);
+        std::thread::sleep(begun.elapsed().clamp(PAUSES.0, PAUSES.1));
     }
 }
 

@@ -34,8 +34,10 @@ pub struct BootOptions {
     pub sources: Sources,
     /// Where the share is mounted.
     pub share: PathBuf,
-    /// For how long the share may be unreachable.
+    /// For how long the share may be unreachable: control comes back, be it after hours.
     pub share_patience: Duration,
+    /// For how long it may have no bundle for this node, while it has some for others.
+    pub bundle_patience: Duration,
     /// Take over the share's own `kiln` binary.
     pub update: bool,
 }
@@ -46,7 +48,8 @@ impl Default for BootOptions {
             root: "/".into(),
             sources: Sources::default(),
             share: paths::SHARE.into(),
-            share_patience: Duration::from_secs(600),
+            share_patience: Duration::MAX,
+            bundle_patience: Duration::from_secs(600),
             update: true,
         }
     }
@@ -182,9 +185,18 @@ fn from_disk(options: &BootOptions, identity: &Identity) -> BootOutcome {
 /// has mended it here or there.
 fn from_share(options: &BootOptions, tree: &Tree, identity: &Identity) -> Result<BootOutcome, BootError> {
     loop {
-        let (bundle, report) = match apply_from_share(options, tree, identity)? {
-            Applied::Report(bundle, report) => (bundle, report),
-            Applied::Other(outcome) => return Ok(outcome),
+        let (bundle, report) = match apply_from_share(options, tree, identity) {
+            Ok(Applied::Report(bundle, report)) => (bundle, report),
+            Ok(Applied::Other(outcome)) => return Ok(outcome),
+            // The server went away again.
+            Err(BootError::ReadBundle(error)) if host::is_live(&options.root) => {
+                let seconds = try_again::PAUSE.as_secs();
+                say(&format!("cannot read the bundle, next attempt in {seconds} s: {}", explain(&error)));
+                share::let_go(options);
+                std::thread::sleep(try_again::PAUSE);
+                continue;
+            }
+            Err(error) => return Err(error),
         };
         if report.ok() {
             return Ok(BootOutcome::Configured(report));

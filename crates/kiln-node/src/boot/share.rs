@@ -1,9 +1,11 @@
-//! Reaching the share, and this node's bundle on it: mounted read-only, retried with growing pauses until
-//! the limit.
+//! Reaching the share, and this node's bundle on it: mounted read-only, retried with growing pauses, and as soon as its
+//! server takes connections again.
 
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use kiln_wire::bundle::MountSource;
 use kiln_wire::{Applied, AppliedResult, Identity, publication};
 
 use super::{BootError, BootOptions, host, say};
@@ -15,6 +17,9 @@ use crate::state;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 const MOUNT_LIMIT: Duration = Duration::from_secs(60);
+/// An outage of hours should not fill the journal.
+const TELL_EVERY: Duration = Duration::from_secs(300);
+const NFS_PORT: u16 = 2049;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reached {
@@ -29,6 +34,7 @@ pub(super) fn reach(options: &BootOptions, identity: &Identity) -> Result<Reache
     let start = Instant::now();
     let before = state::applied(&options.root);
     let mut pause = FIRST_PAUSE;
+    let mut told: Option<Instant> = None;
     loop {
         let path = publication::bundle_file(&options.share, &identity.node);
         let mounted = mount(options, identity);
@@ -37,28 +43,54 @@ pub(super) fn reach(options: &BootOptions, identity: &Identity) -> Result<Reache
         }
         // A share that was never written to is a cluster's first boot, and `configure` is on its way.
         let first = mounted.is_ok() && !publication::is_begun(&options.share);
-        if first || start.elapsed() + pause > options.share_patience {
+        let patience = if mounted.is_ok() { options.bundle_patience } else { options.share_patience };
+        if first || start.elapsed() + pause > patience {
             return match mounted {
                 Ok(()) => Ok(Reached::NoBundle),
                 Err(reason) => Err(BootError::Share { seconds: start.elapsed().as_secs(), reason }),
             };
         }
-        let next = format!("next attempt in {} s", pause.as_secs());
-        say(&match mounted {
-            Ok(()) => {
-                format!("the share has no bundle for this node, {next}; `kiln configure` puts it there")
-            }
-            Err(reason) => format!("the share is not reachable, {next}: {reason}"),
-        });
+        if pause < LONGEST_PAUSE || told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+            told = Some(Instant::now());
+            let next = format!("next attempt in {} s", pause.as_secs());
+            say(&match &mounted {
+                Ok(()) => {
+                    format!("the share has no bundle for this node, {next}; `kiln configure` puts it there")
+                }
+                Err(reason) => format!("the share is not reachable, {next}: {reason}"),
+            });
+        }
+        let server = identity.share.as_ref().and_then(server).filter(|_| mounted.is_err());
+        let was_open = server.is_some_and(is_open);
         let resume = Instant::now() + pause;
         while Instant::now() < resume {
             if was_configured(&options.root, identity, before.as_ref()) {
                 return Ok(Reached::ConfiguredMeanwhile);
             }
             std::thread::sleep(Duration::from_millis(500));
+            if !was_open && server.is_some_and(is_open) {
+                break;
+            }
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// Where the server of the share takes connections, if it has an address.
+fn server(share: &MountSource) -> Option<SocketAddr> {
+    let MountSource::Nfs(export) = share else { return None };
+    let (host, _) = export.rsplit_once(":/")?;
+    let address: IpAddr = host.trim_matches(['[', ']']).parse().ok()?;
+    Some((address, NFS_PORT).into())
+}
+
+fn is_open(server: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&server, Duration::from_secs(1)).is_ok()
+}
+
+/// A mount that fails to read may do so for good.
+pub(super) fn let_go(options: &BootOptions) {
+    let _ = process::call(&["umount", "--lazy", &options.share.to_string_lossy()]);
 }
 
 fn was_configured(root: &Path, identity: &Identity, before: Option<&Applied>) -> bool {
@@ -94,4 +126,19 @@ fn mount(options: &BootOptions, identity: &Identity) -> Result<(), String> {
     let argv = ["mount", "--types", kind, "--options", how, "--", &*from, &target];
     let output = process::run(&argv, None, MOUNT_LIMIT).and_then(process::Output::checked);
     output.map(|_| ()).map_err(|error| explain(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_with_an_address_can_be_tried() {
+        let tried = |export: &str| server(&MountSource::Nfs(export.into())).map(|at| at.to_string());
+        assert_eq!(tried("10.0.0.2:/srv/kiln/share").as_deref(), Some("10.0.0.2:2049"));
+        assert_eq!(tried("[fd00::2]:/srv/kiln/share").as_deref(), Some("[fd00::2]:2049"));
+        // A name might take its time to be looked up; a volume has no server.
+        assert_eq!(tried("control:/srv/kiln/share"), None);
+        assert_eq!(server(&MountSource::Volume("demo-share".into())), None);
+    }
 }

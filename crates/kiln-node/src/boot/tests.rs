@@ -53,6 +53,7 @@ impl Fixture {
             },
             share: self.path("share"),
             share_patience,
+            bundle_patience: share_patience,
             update: false,
         })
     }

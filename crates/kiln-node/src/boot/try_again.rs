@@ -13,10 +13,14 @@ pub(super) const PAUSE: Duration = Duration::from_secs(10);
 const BOOT: &str = "kiln-node.service";
 const SLURMD: &str = "slurmd.service";
 
-/// The required mounts of the site that could not be mounted. None, if anything else has failed as well.
+/// The required mounts of the site, and those of control, that could not be mounted. None, if anything else has failed as well.
 pub(super) fn missing_mounts(bundle: &Bundle, report: &ApplyReport) -> Vec<String> {
     let is_required = |resource: &&Resource| match resource {
-        Resource::Mount(mount) => matches!(&mount.source, MountSource::Site(site) if site.required),
+        Resource::Mount(mount) => match &mount.source {
+            MountSource::Site(site) => site.required,
+            MountSource::Nfs(_) | MountSource::Nfs3(_) => true,
+            MountSource::Volume(_) => false,
+        },
         _ => false,
     };
     let required: Vec<String> = bundle.resources.iter().filter(is_required).map(Resource::id).collect();
@@ -69,7 +73,11 @@ mod tests {
 
     #[test]
     fn only_mounts_that_are_required_are_waited_for() {
-        let resources = vec![mount("/a", true), mount("/b", false), Resource::File(file("/etc/x", ""))];
+        let mut home = mount("/home", false);
+        if let Resource::Mount(mount) = &mut home {
+            mount.source = MountSource::Nfs("10.0.0.2:/home".into());
+        }
+        let resources = vec![mount("/a", true), mount("/b", false), home, Resource::File(file("/etc/x", ""))];
         let bundle = Bundle {
             format: Version,
             cluster: "demo".into(),
@@ -97,6 +105,7 @@ mod tests {
             missing_mounts(&bundle, &report)
         };
         assert_eq!(waits_for(&["mount:/a"]), ["/a"]);
+        assert_eq!(waits_for(&["mount:/home", "mount:/a"]), ["/home", "/a"]);
         for failed in [&["mount:/b"][..], &["mount:/a", "file:/etc/x"], &[]] {
             assert_eq!(waits_for(failed), [""; 0], "{failed:?}");
         }

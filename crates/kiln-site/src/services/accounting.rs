@@ -181,6 +181,8 @@ fn resources(context: &Context<'_>) -> Vec<Resource> {
     ];
     let mut slurmdbd_waits = only_when_mounted(SLURMDBD);
     slurmdbd_waits.content += &not_half_restored();
+    // It ends itself where the database has kept it waiting for too long, and leaves it to others to start it again.
+    slurmdbd_waits.content += "StartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=2\n";
     let address = context.inventory.nodes.get(control).map(|facts| facts.address);
     slurmdbd_waits.content += &address.map(acknowledged_at_once).unwrap_or_default();
     let mut dbd = service(SLURMDBD, &["file:/etc/slurm/slurmdbd.conf", munge::KEY_ID]);

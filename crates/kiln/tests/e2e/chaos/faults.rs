@@ -100,9 +100,8 @@ fn slurmctld_restarted(campaign: &mut Campaign) -> String {
 }
 
 fn slurmdbd_killed(campaign: &mut Campaign) -> String {
+    // systemd starts it again.
     unit(campaign, &["kill", "--signal=KILL", "slurmdbd"]);
-    pause(campaign, 1, 4);
-    unit(campaign, &["start", "slurmdbd"]);
     String::new()
 }
 
@@ -110,7 +109,6 @@ fn database_killed(campaign: &mut Campaign) -> String {
     unit(campaign, &["kill", "--signal=KILL", "mariadb"]);
     pause(campaign, 1, 4);
     unit(campaign, &["start", "mariadb"]);
-    unit(campaign, &["start", "slurmdbd"]);
     String::new()
 }
 
