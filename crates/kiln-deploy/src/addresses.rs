@@ -40,7 +40,7 @@ pub fn reserved_addresses(spec: &Spec, observed: &Observed) -> Result<BTreeMap<S
     away.sort_unstable();
     for name in away {
         let free = |address: IpAddr| !taken.contains(&address);
-        let address = pool.pick(name, |address| free(address) && is_fit(network, address));
+        let address = pool.pick(name, |address| free(address) && is_fit(spec, network, address));
         // An address that the cloud might assign is better than none.
         let address = address.or_else(|| pool.pick(name, free)).ok_or_else(|| {
             Error::NotReady(format!("the network {} has no address left for {name}", network.cidr))
@@ -53,13 +53,14 @@ pub fn reserved_addresses(spec: &Spec, observed: &Observed) -> Result<BTreeMap<S
 
 /// In its own network a cluster reserves addresses that the cloud does not assign. In a network of others it takes them
 /// from the range that the cloud assigns, because the rest has other uses.
-fn is_fit(network: &Network, address: IpAddr) -> bool {
+fn is_fit(spec: &Spec, network: &Network, address: IpAddr) -> bool {
     let automatic = network.automatic.iter().any(|range| range.contains(address));
-    network.automatic.is_empty() || automatic != is_own(network)
+    network.automatic.is_empty() || automatic != is_own(spec, network)
 }
 
-pub fn is_own(network: &Network) -> bool {
-    network.labels.contains_key(labels::CLUSTER)
+/// The network may be one of another cluster, which this one only uses.
+pub fn is_own(spec: &Spec, network: &Network) -> bool {
+    spec.cloud.existing_network().is_none() && network.labels.get(labels::CLUSTER) == Some(&spec.name)
 }
 
 /// Addresses in the assigned range besides those of fixed nodes: the cloud's own ports, and a margin.
@@ -210,6 +211,19 @@ mod tests {
         let observed = Observed { networks: vec![network(false, Some(pool))], ..Observed::default() };
         let kept = reserved_addresses(&spec("e-[0-9]"), &observed).unwrap();
         assert!(kept.values().all(|address| pool.contains(*address)), "{kept:?}");
+    }
+
+    #[test]
+    fn the_network_of_another_cluster_is_not_ones_own() {
+        let own = network(true, None);
+        assert!(is_own(&spec("e-0"), &own));
+        let labels = [(labels::CLUSTER.to_string(), "other".to_string())].into();
+        assert!(!is_own(&spec("e-0"), &Network { labels, ..own.clone() }));
+        // That the other one has the same name, in another project say, does not make it this one's.
+        let text = "[cluster]\nname = \"c\"\n[cloud]\nkind = \"openstack\"\nnetwork = \"c\"\n\
+            [image.default]\nprebuilt = \"x\"\n[control]\nflavor = \"f\"\n\
+            [compute.e]\nnodes = \"e-0\"\nflavor = \"f\"\n";
+        assert!(!is_own(&kiln_spec::parse(text, "f").unwrap(), &own));
     }
 
     /// The one range from which the cloud assigns.

@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 
 use kiln_cloud::{InstanceStatus, Kind, Labels};
+use kiln_spec::Spec;
 use kiln_wire::labels;
 use serde::Serialize;
 
+use crate::addresses::is_own;
 use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::observe::Observed;
@@ -61,10 +63,10 @@ impl Observed {
     }
 
     /// Those that stay and have no id yet.
-    pub(crate) fn unmarked(&self) -> Vec<Unmarked> {
+    pub(crate) fn unmarked(&self, spec: &Spec) -> Vec<Unmarked> {
         let without = |labels: &Labels| !labels.contains_key(labels::ID);
         let of = |kind, id: &str, name: &str| Unmarked { kind, id: id.to_string(), name: name.to_string() };
-        let own = self.networks.iter().filter(|n| n.labels.contains_key(labels::CLUSTER));
+        let own = self.networks.iter().filter(|n| is_own(spec, n));
         let networks = own.filter(|n| without(&n.labels)).map(|n| of(Kind::Network, &n.id, &n.name));
         let groups = self.security_groups.iter().filter(|g| without(&g.labels));
         let groups = groups.map(|g| of(Kind::SecurityGroup, &g.id, &g.name));

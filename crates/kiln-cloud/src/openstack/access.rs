@@ -79,6 +79,8 @@ struct Credential {
     description: Option<String>,
     #[serde(default)]
     access_rules: Option<Vec<super::wire::Id>>,
+    #[serde(default)]
+    project_id: Option<String>,
 }
 
 impl Driver {
@@ -110,8 +112,11 @@ impl Driver {
         if let Some(own) = self.control_login()? {
             return own.access(&self.settings).await;
         }
+        // The control node acts as this user from now on.
+        self.check_key_pair().await?;
         let user = self.client.session.token().await?.user_id.clone();
-        Ok(access(&self.client.session.login, Some(user), name(cluster), token.into(), &self.settings))
+        let name = self.credential_name(cluster).await?;
+        Ok(access(&self.client.session.login, Some(user), name, token.into(), &self.settings))
     }
 
     pub async fn grant(&self, cluster: &str, token: &str) -> Result<()> {
@@ -125,14 +130,15 @@ impl Driver {
         let digest = Sha256::digest(format!("{token} {ROLE} {}", Value::Array(rules.clone())));
         let description =
             format!("{} kiln_grant={}", describe(&of_cluster(cluster)), &hex::encode(digest)[..16]);
-        let there = self.credentials(cluster).await?;
-        if there.iter().any(|c| c.description.as_deref() == Some(&description)) {
+        let name = self.credential_name(cluster).await?;
+        let is_it = |c: &Credential| c.name == name && c.description.as_deref() == Some(&description);
+        if self.credentials(cluster).await?.iter().any(is_it) {
             return Ok(());
         }
         self.revoke(cluster).await?;
         let path = format!("/users/{}/application_credentials", session.user_id);
         let body = json!({ "application_credential": {
-            "name": name(cluster),
+            "name": name,
             "description": description,
             "secret": token,
             "unrestricted": false,
@@ -142,13 +148,10 @@ impl Driver {
         match self.client.request(Service::Identity, Method::POST, &path, Some(&body)).retried().await {
             Ok(_) => Ok(()),
             Err(error) if error.is_conflict() => {
-                let there = self.credentials(cluster).await?;
                 // An earlier attempt made it, though its answer got lost.
-                let own = there.iter().any(|c| c.description.as_deref() == Some(&description));
-                own.then_some(()).ok_or_else(|| {
-                    let name = name(cluster);
-                    taken(&format!("application credential {name}"), "this cluster's")
-                })
+                let own = self.credentials(cluster).await?.iter().any(is_it);
+                own.then_some(())
+                    .ok_or_else(|| taken(&format!("application credential {name}"), "this cluster's"))
             }
             Err(error) if error.class == Class::NoRights => Err(no_rights(format!(
                 "no application credential can be made for the control node; one that logs in itself must be \
@@ -183,17 +186,31 @@ impl Driver {
         Ok(())
     }
 
-    /// The cluster's own: by name, and by what the description says.
+    /// The cluster's own: by name, by what the description says, and by the project. Those of earlier releases have a shorter name.
     async fn credentials(&self, cluster: &str) -> Result<Vec<Credential>> {
-        let user = self.client.session.token().await?.user_id.clone();
-        let path = format!("/users/{user}/application_credentials?name={}", encode(&name(cluster)));
-        let mut all: Vec<Credential> =
-            self.client.get(Service::Identity, &path, "application_credentials").await?;
+        let token = self.client.session.token().await?;
         let label = describe(&of_cluster(cluster));
-        all.retain(|c| {
-            c.name == name(cluster) && c.description.as_deref().is_some_and(|d| d.starts_with(&label))
-        });
-        Ok(all)
+        let project = self.client.project().await?;
+        let mut own = Vec::new();
+        for name in [self.credential_name(cluster).await?, base(cluster)] {
+            let path = format!("/users/{}/application_credentials?name={}", token.user_id, encode(&name));
+            let all: Vec<Credential> =
+                self.client.get(Service::Identity, &path, "application_credentials").await?;
+            own.extend(all.into_iter().filter(|c| {
+                let is_here = c.project_id.as_ref().is_none_or(|of| *of == project);
+                c.name == name && is_here && c.description.as_deref().is_some_and(|d| d.starts_with(&label))
+            }));
+        }
+        Ok(own)
+    }
+
+    /// A person's credentials for all projects and regions are in one list, and have different names there. Another project of
+    /// the same person may have a cluster of the same name.
+    pub(super) async fn credential_name(&self, cluster: &str) -> Result<String> {
+        let token = self.client.session.token().await?;
+        let region = self.client.session.region(&token, Service::Compute)?;
+        let place = format!("{} {region}", self.client.project().await?);
+        Ok(format!("{}_{}", base(cluster), &hex::encode(Sha256::digest(place))[..8]))
     }
 
     /// Access rules for every path that these services may see: with the prefix they are published under and without.
@@ -235,7 +252,7 @@ fn least_role<'r>(roles: &'r [Role], login: &Login) -> Result<&'r Role> {
 }
 
 /// No cluster's name has an underscore.
-pub(super) fn name(cluster: &str) -> String {
+fn base(cluster: &str) -> String {
     format!("kiln_{cluster}")
 }
 
@@ -264,6 +281,7 @@ const NEEDED: &[(Service, &[(&str, &str)])] = &[
         Service::Network,
         &[
             ("GET", "/ports"),
+            ("GET", "/ports/*"),
             ("POST", "/ports"),
             ("DELETE", "/ports/*"),
             ("GET", "/networks"),
@@ -273,7 +291,7 @@ const NEEDED: &[(Service, &[(&str, &str)])] = &[
             ("DELETE", "/floatingips/*"),
         ],
     ),
-    (Service::Image, &[("GET", "/images"), ("GET", "/images/*")]),
+    (Service::Image, &[("GET", "/images"), ("GET", "/images/*"), ("GET", "/images/*/file")]),
     (Service::Volume, &[("GET", "/volumes/detail"), ("GET", "/volumes/*")]),
 ];
 

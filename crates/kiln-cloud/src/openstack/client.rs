@@ -184,6 +184,29 @@ impl Client {
         }
     }
 
+    /// What is this project's of them. An administrator of the cloud is shown those of every project, and another project may have
+    /// a cluster of the same name.
+    pub async fn list_own<T: DeserializeOwned>(
+        &self,
+        service: Service,
+        path: &str,
+        key: &str,
+    ) -> Result<Vec<T>> {
+        let project = self.project().await?;
+        let filter = if service == Service::Image { "owner" } else { "project_id" };
+        let separator = if path.contains('?') { '&' } else { '?' };
+        self.list(service, &format!("{path}{separator}{filter}={}", encode(&project)), key).await
+    }
+
+    /// The id of the project in which all is done.
+    pub async fn project(&self) -> Result<String> {
+        let token = self.session.token().await?;
+        let origin = &self.session.login.origin;
+        token.project.as_ref().map(|project| project.id.clone()).ok_or_else(|| {
+            Error::unsupported(format!("{origin}: the cloud's answer to the login names no project"))
+        })
+    }
+
     async fn version(&self, service: Service) -> Result<Option<String>> {
         match service {
             Service::Compute => {

@@ -25,7 +25,9 @@ impl Driver {
     /// That it works, and for the right project.
     pub(super) async fn check_control_credential(&self) -> Result<()> {
         let Some(own) = self.control_login()? else { return Ok(()) };
-        let theirs = own.driver(&self.settings)?.client.session.token().await?.project.clone();
+        let at_control = own.driver(&self.settings)?;
+        at_control.check_key_pair().await?;
+        let theirs = at_control.client.session.token().await?.project.clone();
         let ours = self.client.session.token().await?.project.clone();
         let id = |project: &Option<Project>| project.as_ref().map(|p| p.id.clone());
         if id(&theirs) == id(&ours) {

@@ -48,7 +48,7 @@ async fn answer(State((asked, url, fate)): State<(Asked, String, Fate)>, request
         "POST /v3/auth/tokens" => {
             let service = |kind: &str, path: &str| json!({"type": kind, "endpoints": [{"interface": "public", "region": "r", "url": format!("{url}{path}")}]});
             let catalog = [service("compute", "/compute"), service("network", "/network")];
-            let token = json!({"token": {"expires_at": "2999-01-01T00:00:00.000000Z", "user": {"id": "u"}, "catalog": catalog}});
+            let token = json!({"token": {"expires_at": "2999-01-01T00:00:00.000000Z", "user": {"id": "u"}, "project": {"id": "p", "name": "p"}, "catalog": catalog}});
             return (StatusCode::CREATED, [("x-subject-token", "t")], Json(token)).into_response();
         }
         "GET /compute/" => json!({"version": {"version": "2.90"}}),

@@ -96,6 +96,9 @@ impl Driver {
     pub async fn check(&self) -> Result<()> {
         self.check_control_credential().await?;
         self.external_network().await?;
+        if let Some(network) = &self.settings.network {
+            self.check_subnet(network).await?;
+        }
         self.named_security_groups().await?;
         self.check_key_pair().await
     }

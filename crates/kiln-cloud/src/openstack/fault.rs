@@ -18,6 +18,8 @@ pub fn fault(status: StatusCode, headers: &HeaderMap, body: &[u8], method: &Meth
         404 if makes(method, path) => Error::refused(message),
         404 => Error::not_found("resource", path.split('?').next().unwrap_or(path).to_string()),
         409 => Error::conflict(message),
+        // Without a word on when to come back it is no matter of time: Glance says so of a full store.
+        413 if !headers.contains_key(RETRY_AFTER) => no_room(message),
         413 | 429 => Error::busy(retry_after(headers)),
         503 if headers.contains_key(RETRY_AFTER) => Error::busy(retry_after(headers)),
         408 => Error::unanswered(message),
@@ -67,6 +69,9 @@ fn is_quota(kind: &str, message: &str) -> bool {
         || text.contains("quota exceeded")
         || text.contains("exceeds allowed")
         || text.contains("quota_exceeded")
+        // Limits that Keystone keeps.
+        || text.contains("is over a limit for")
+        || text.contains("is over limit of")
 }
 
 /// The service's own words, on one line, with the word it has for the kind of fault.
@@ -121,6 +126,10 @@ mod tests {
         assert_eq!(sorted(409, neutron), "the cloud has no room: Quota exceeded for resources: ['port'].");
         let cinder = r#"{"overLimit": {"code": 413, "message": "VolumeSizeExceedsAvailableQuota: Requested volume exceeds allowed gigabytes quota."}}"#;
         assert!(sorted(413, cinder).starts_with("the cloud has no room"));
+        let unified = r#"{"forbidden": {"code": 403, "message": "Project 5f is over a limit for [Resource servers is over limit of 10 due to current usage 10 and delta 1]"}}"#;
+        assert!(sorted(403, unified).starts_with("the cloud has no room: Project 5f is over a limit"));
+        let full = "<html><head><title>413 Request Entity Too Large</title></head><body>The size of the data exceeds the limit</body></html>";
+        assert!(sorted(413, full).starts_with("the cloud has no room"), "{}", sorted(413, full));
         let keystone = r#"{"error": {"code": 401, "message": "The request you have made requires authentication.", "title": "Unauthorized"}}"#;
         assert!(sorted(401, keystone).starts_with("the cloud refuses the credentials"));
         let glance = "<html><head><title>409 Conflict</title></head><body><h1>409 Conflict</h1>in use<br /></body></html>";

@@ -58,7 +58,7 @@ impl Driver {
             return Ok(BTreeMap::new());
         }
         let path = format!("/floatingips?description={}", encode(&describe(&of_cluster(cluster))));
-        let all: Vec<Floating> = self.client.list(Network, &path, "floatingips").await?;
+        let all: Vec<Floating> = self.client.list_own(Network, &path, "floatingips").await?;
         Ok(all.into_iter().filter_map(|f| Some((f.fixed_ip_address?, f.address))).collect())
     }
 
@@ -74,7 +74,7 @@ impl Driver {
     }
 
     async fn delete_floating(&self, path: &str) -> Result<()> {
-        let there: Vec<Floating> = self.client.list(Network, path, "floatingips").await?;
+        let there: Vec<Floating> = self.client.list_own(Network, path, "floatingips").await?;
         for floating in there {
             if cluster_of(&read(floating.description.as_deref())).is_some() {
                 self.client.delete(Network, &format!("/floatingips/{}", floating.id)).await?;
@@ -88,8 +88,11 @@ impl Driver {
         let find = || async {
             let path = format!("/networks?name={}&router:external=true", encode(name));
             let found: Vec<NamedId> = self.client.list(Network, &path, "networks").await?;
-            let found = found.into_iter().next().map(|n| n.id);
-            found.ok_or_else(|| Error::not_found("external network", name.clone()))
+            match found.as_slice() {
+                [only] => Ok(only.id.clone()),
+                [] => Err(Error::not_found("external network", name.clone())),
+                _ => Err(Error::conflict(format!("several external networks are named {name}"))),
+            }
         };
         self.known.external_network.get_or_try_init(find).await.cloned().map(Some)
     }

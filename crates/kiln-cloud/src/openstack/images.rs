@@ -1,6 +1,6 @@
 //! Images: listed, uploaded, and made from a server's root disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
@@ -60,6 +60,14 @@ impl WireImage {
         }
     }
 
+    fn text(&self, key: &str) -> Option<&str> {
+        self.rest.get(key).and_then(Value::as_str)
+    }
+
+    fn is_elsewhere(&self, project: &str) -> bool {
+        self.text("owner").is_some_and(|owner| owner != project)
+    }
+
     fn is_own(&self) -> bool {
         self.rest.keys().any(|key| key.starts_with(OWN))
     }
@@ -74,10 +82,52 @@ impl WireImage {
 impl Driver {
     /// Those that can be booted, in the order of their creation.
     pub async fn images(&self) -> Result<Vec<Image>> {
-        let all: Vec<WireImage> = self.client.list(Glance, "/images?status=active", "images").await?;
+        let all = self.usable("/images?status=active").await?;
         let mut all: Vec<Image> = all.into_iter().map(WireImage::image).collect();
         all.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
         Ok(all)
+    }
+
+    /// Those of this project, and those that others let it use. An administrator of the cloud is shown all there are.
+    async fn usable(&self, path: &str) -> Result<Vec<WireImage>> {
+        let token = self.client.session.token().await?;
+        let is_admin = token.roles.iter().any(|role| role.name.eq_ignore_ascii_case("admin"));
+        let all: Vec<WireImage> = self.client.list(Glance, path, "images").await?;
+        if !is_admin {
+            return Ok(all);
+        }
+        let project = self.client.project().await?;
+        let is_for_all = |image: &WireImage| matches!(image.text("visibility"), Some("public" | "community"));
+        let (mut usable, others): (Vec<WireImage>, Vec<WireImage>) =
+            all.into_iter().partition(|image| !image.is_elsewhere(&project) || is_for_all(image));
+        let names: BTreeSet<Option<String>> = usable.iter().map(|image| image.name.clone()).collect();
+        for image in others.into_iter().filter(|image| image.text("visibility") == Some("shared")) {
+            // There may be thousands: only of those that would pass for another it is asked whether they are shared with this project.
+            let is_doubtful = image.is_own() || names.contains(&image.name) || path.contains("name=");
+            if !is_doubtful || self.is_member(&image.id, &project).await? {
+                usable.push(image);
+            }
+        }
+        Ok(usable)
+    }
+
+    /// Whether the project has accepted an image that its owner shares.
+    async fn is_member(&self, image: &str, project: &str) -> Result<bool> {
+        let path = format!("/images/{}/members/{}", checked("image", image)?, encode(project));
+        match self.client.request(Glance, Method::GET, &path, None).retried().await {
+            Ok(member) => Ok(member.is_some_and(|member| member["status"] == "accepted")),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// One of another project can only be used.
+    async fn check_ours(&self, image: &WireImage) -> Result<()> {
+        if !image.is_elsewhere(&self.client.project().await?) {
+            return Ok(());
+        }
+        let name = image.name.as_deref().unwrap_or_default();
+        Err(Error::conflict(format!("image {name} ({}) belongs to another project", image.id)))
     }
 
     pub async fn image(&self, id: &str) -> Result<Image> {
@@ -96,7 +146,7 @@ impl Driver {
     pub async fn find_image(&self, name: &str) -> Result<Image> {
         let none = || Error::not_found("image", name.to_string());
         let path = format!("/images?status=active&name={}", encode(name));
-        let named: Vec<WireImage> = self.client.list(Glance, &path, "images").await?;
+        let named = self.usable(&path).await?;
         if let Some(newest) = named.into_iter().max_by_key(|i| i.created_at) {
             return Ok(newest.image());
         }
@@ -115,6 +165,7 @@ impl Driver {
             let name = image.name.unwrap_or_default();
             return Err(Error::conflict(format!("image {name} ({id}) is not Kiln's")));
         }
+        self.check_ours(&image).await?;
         self.client.delete(Glance, &format!("/images/{id}")).await
     }
 
@@ -149,7 +200,8 @@ impl Driver {
 
     /// What builds of the cluster that were cut off have left: images, ports, snapshots of root disks and copies of them.
     pub async fn clear_build(&self, cluster: &str) -> Result<()> {
-        let images: Vec<WireImage> = self.client.list(Glance, "/images?visibility=private", "images").await?;
+        let images: Vec<WireImage> =
+            self.client.list_own(Glance, "/images?visibility=private", "images").await?;
         for image in images.iter().filter(|image| image.is_unfinished_of(cluster)) {
             self.client.delete(Glance, &format!("/images/{}", image.id)).await?;
         }
@@ -189,7 +241,7 @@ impl Driver {
     /// One that this very build made, ready or not.
     async fn own_image(&self, name: &str) -> Result<Option<String>> {
         let path = format!("/images?name={}", encode(name));
-        let found: Vec<WireImage> = self.client.list(Glance, &path, "images").await?;
+        let found: Vec<WireImage> = self.client.list_own(Glance, &path, "images").await?;
         Ok(found.into_iter().find(WireImage::is_own).map(|i| i.id))
     }
 
@@ -270,8 +322,8 @@ impl Driver {
         }});
         let image = retry(&Policy::REMOTE, |attempt| async move {
             if attempt > 0 {
-                let found: Vec<WireImage> =
-                    self.client.list(Glance, &format!("/images?name={}", encode(name)), "images").await?;
+                let path = format!("/images?name={}", encode(name));
+                let found: Vec<WireImage> = self.client.list_own(Glance, &path, "images").await?;
                 if let Some(there) = found.into_iter().next() {
                     return Ok(there.id);
                 }

@@ -29,7 +29,7 @@ impl Driver {
         if let Some(own) = &self.settings.key_pair {
             return Ok(own.clone());
         }
-        let name = name(cluster, key);
+        let name = name(cluster, &self.client.project().await?, key);
         let mut known = self.known.key_pairs.lock().await;
         if !known.contains(&name) {
             self.make_key_pair(&name, key).await?;
@@ -41,7 +41,13 @@ impl Driver {
     pub(super) async fn check_key_pair(&self) -> Result<()> {
         let Some(name) = &self.settings.key_pair else { return Ok(()) };
         let path = format!("/os-keypairs/{}", encode(name));
-        missing(self.client.get::<KeyPair>(Compute, &path, "keypair").await, "key pair", name).map(drop)
+        match missing(self.client.get::<KeyPair>(Compute, &path, "keypair").await, "key pair", name) {
+            Err(error) if error.is_not_found() => Err(error.with_hint(
+                "key pairs are their owner's alone: whoever runs Kiln needs one of this name, and so does the user of \
+                 `control_credential`",
+            )),
+            other => other.map(drop),
+        }
     }
 
     async fn make_key_pair(&self, name: &str, key: &str) -> Result<()> {
@@ -63,17 +69,22 @@ impl Driver {
         // Their list has names where others have ids, so it cannot be had page by page; a user has few.
         let answer = self.client.request(Compute, Method::GET, "/os-keypairs", None).retried().await?;
         let all: Vec<Entry> = super::client::take(answer, "keypairs", "/os-keypairs")?;
-        for Entry { keypair } in all.iter().filter(|e| is_own(&e.keypair, cluster)) {
+        let project = self.client.project().await?;
+        for Entry { keypair } in all.iter().filter(|e| is_own(&e.keypair, cluster, &project)) {
             self.client.delete(Compute, &format!("/os-keypairs/{}", encode(&keypair.name))).await?;
         }
         Ok(())
     }
 }
 
-/// No cluster's name has an underscore, so no two clusters' names can run into one another.
-fn name(cluster: &str, key: &str) -> String {
-    let digest = hex::encode(Sha256::digest(material(key)));
-    format!("kiln_{cluster}_{}", &digest[..8])
+/// No cluster's name has an underscore, so no two clusters' names can run into one another. The same person may have a cluster
+/// of this name in another project.
+fn name(cluster: &str, project: &str, key: &str) -> String {
+    digested(cluster, &format!("{project} {}", material(key)))
+}
+
+fn digested(cluster: &str, text: &str) -> String {
+    format!("kiln_{cluster}_{}", &hex::encode(Sha256::digest(text))[..8])
 }
 
 /// Without the comment, which Nova may change.
@@ -81,8 +92,10 @@ fn material(key: &str) -> String {
     key.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
 }
 
-fn is_own(pair: &KeyPair, cluster: &str) -> bool {
-    pair.name == name(cluster, &pair.public_key)
+/// Those of earlier releases say nothing of a project.
+fn is_own(pair: &KeyPair, cluster: &str, project: &str) -> bool {
+    pair.name == name(cluster, project, &pair.public_key)
+        || pair.name == digested(cluster, &material(&pair.public_key))
 }
 
 #[cfg(test)]
@@ -93,10 +106,14 @@ mod tests {
     fn only_the_clusters_own_key_pairs_are_its_own() {
         let pair = |name: &str, key: &str| KeyPair { name: name.into(), public_key: key.into() };
         let key = "ssh-ed25519 AAAA kiln";
-        let own = name("demo", key);
-        assert!(is_own(&pair(&own, "ssh-ed25519 AAAA Generated-by-Nova"), "demo"));
-        assert!(!is_own(&pair(&own, "ssh-ed25519 BBBB"), "demo"));
-        assert!(!is_own(&pair(&own, key), "other"));
-        assert!(!is_own(&pair("kiln_demo", key), "demo"));
+        let own = name("demo", "p", key);
+        assert!(is_own(&pair(&own, "ssh-ed25519 AAAA Generated-by-Nova"), "demo", "p"));
+        assert!(!is_own(&pair(&own, "ssh-ed25519 BBBB"), "demo", "p"));
+        assert!(!is_own(&pair(&own, key), "other", "p") && !is_own(&pair(&own, key), "demo", "q"));
+        assert!(!is_own(&pair("kiln_demo", key), "demo", "p"));
+        assert!(
+            is_own(&pair(&digested("demo", "ssh-ed25519 AAAA"), key), "demo", "p"),
+            "of an earlier release"
+        );
     }
 }

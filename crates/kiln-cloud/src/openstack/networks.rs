@@ -29,6 +29,9 @@ struct Subnet {
     network_id: String,
     #[serde(default, rename = "allocation_pools")]
     pools: Vec<Pool>,
+    /// Kinds of ports that alone get addresses from it. Empty: all.
+    #[serde(default)]
+    service_types: Vec<String>,
 }
 
 /// Neutron's word for a range.
@@ -48,9 +51,11 @@ impl Pool {
 }
 
 impl Subnet {
-    /// IPv4, that is.
+    /// IPv4, that is, and not for routers alone.
     fn usable(self) -> Option<Subnet4> {
-        let cidr = self.cidr.parse().ok().filter(|_| self.ip_version == 4)?;
+        let for_nodes = self.service_types.is_empty()
+            || self.service_types.iter().any(|kind| kind.starts_with("compute:"));
+        let cidr = self.cidr.parse().ok().filter(|_| self.ip_version == 4 && for_nodes)?;
         let mut pools: Vec<AddressRange> = self.pools.into_iter().filter_map(Pool::range).collect();
         // Neutron has no order for them.
         pools.sort_unstable_by_key(|pool| pool.first);
@@ -103,7 +108,7 @@ impl Driver {
     /// One that exists, whoever made it: for the cluster to use, not to own.
     pub async fn network_by_name(&self, name: &str) -> Result<Option<Network>> {
         let path = format!("/networks?name={}", encode(name));
-        let found: Vec<Described> = self.client.list(Neutron, &path, "networks").await?;
+        let found = self.named(&path, "networks").await?;
         match found.as_slice() {
             [] => Ok(None),
             [network] => {
@@ -118,13 +123,41 @@ impl Driver {
         }
     }
 
-    /// The IPv4 subnet; the one that the cluster file names, if it names one.
-    async fn subnet_of(&self, network: &str) -> Result<Option<Subnet4>> {
-        let mut all = self.subnets(network).await?.into_iter().filter_map(Subnet::usable);
-        match self.settings.chosen_subnet() {
-            Some(wanted) => Ok(all.find(|subnet| subnet.cidr == wanted)),
-            None => Ok(all.next()),
+    /// The IPv4 subnets; the one that the cluster file names, if it names one.
+    async fn subnets_of(&self, network: &str) -> Result<Vec<Subnet4>> {
+        let all = self.subnets(network).await?.into_iter().filter_map(Subnet::usable);
+        let wanted = self.settings.chosen_subnet();
+        Ok(all.filter(|subnet| wanted.is_none_or(|wanted| subnet.cidr == wanted)).collect())
+    }
+
+    /// Neutron would take one of several for each port, and Kiln has to know which.
+    pub(super) async fn check_subnet(&self, network: &str) -> Result<()> {
+        let Some(network) = self.network_by_name(network).await? else { return Ok(()) };
+        let mut ranges: Vec<String> =
+            self.subnets_of(&network.id).await?.iter().map(|subnet| subnet.cidr.to_string()).collect();
+        if ranges.len() < 2 {
+            return Ok(());
         }
+        ranges.sort();
+        let name = network.name;
+        Err(Error::refused(format!("network {name} has the IPv4 subnets {}", ranges.join(" and ")))
+            .with_hint("say which one to use: `subnet` in [cloud]"))
+    }
+
+    /// The first of them.
+    async fn subnet_of(&self, network: &str) -> Result<Option<Subnet4>> {
+        Ok(self.subnets_of(network).await?.into_iter().next())
+    }
+
+    /// What a person calls by this name: the project's own, else what others share with it. An administrator is shown the rest, too.
+    pub(super) async fn named(&self, path: &str, key: &str) -> Result<Vec<Described>> {
+        let own = self.client.list_own(Neutron, path, key).await?;
+        if !own.is_empty() {
+            return Ok(own);
+        }
+        let mut others: Vec<Described> = self.client.list(Neutron, path, key).await?;
+        others.retain(Described::is_for_others);
+        Ok(others)
     }
 
     /// Somebody else's network stays as it is.
@@ -153,7 +186,7 @@ impl Driver {
         cluster: &str,
     ) -> Result<Vec<T>> {
         let filter = descriptions(cluster).map(|d| format!("description={}", encode(&d))).join("&");
-        self.client.list(Neutron, &format!("/{kind}?{filter}"), &kind.replace('-', "_")).await
+        self.client.list_own(Neutron, &format!("/{kind}?{filter}"), &kind.replace('-', "_")).await
     }
 
     /// Every part is looked for before it is made, so a call that was cut off is completed by the next one.
@@ -207,7 +240,7 @@ impl Driver {
         let body = &json!({ key: body });
         let path = &path;
         retry(&Policy::REMOTE, |_| async move {
-            let there: Vec<Value> = self.client.list(Neutron, path, &kind.replace('-', "_")).await?;
+            let there: Vec<Value> = self.client.list_own(Neutron, path, &kind.replace('-', "_")).await?;
             let is_there = !there.is_empty();
             let own = there.into_iter().find(|found| found["description"].as_str() == Some(description));
             if let Some(own) = own {
@@ -270,7 +303,7 @@ impl Driver {
     /// Those with a network's own name and labels.
     async fn routers_of(&self, name: &str, labels: &Labels) -> Result<Vec<Id>> {
         let path = format!("/routers?name={}&description={}", encode(name), encode(&describe(labels)));
-        self.client.list(Neutron, &path, "routers").await
+        self.client.list_own(Neutron, &path, "routers").await
     }
 
     async fn delete_routers(&self, name: &str, labels: &Labels, network: &str) -> Result<()> {

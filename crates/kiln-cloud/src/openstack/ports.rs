@@ -11,7 +11,7 @@ use super::client::take;
 use super::driver::{Driver, checked};
 use super::labels::{cluster_of, describe, of_cluster};
 use super::session::Service::Network;
-use super::wire::{Described, Id, Port};
+use super::wire::{Id, Port};
 use crate::remote::{bounded, encode};
 use crate::retry::{Policy, retry};
 use crate::{Class, Error, NewInstance, Result};
@@ -20,7 +20,7 @@ impl Driver {
     /// All of the cluster's.
     pub(super) async fn ports(&self, cluster: &str) -> Result<Vec<Port>> {
         let path = format!("/ports?description={}", encode(&describe(&of_cluster(cluster))));
-        self.client.list(Network, &path, "ports").await
+        self.client.list_own(Network, &path, "ports").await
     }
 
     /// One for each, by name: found if an earlier run left it, else made, all in one request.
@@ -92,7 +92,8 @@ impl Driver {
         // A port of another project cannot be seen.
         let whose = there.first().map_or("somebody else's port".into(), Port::words);
         let taken = format!("{name}: its address {address} is taken by {whose}");
-        let is_own = there.iter().any(|port| cluster_of(&port.labels()) == Some(cluster));
+        let project = self.client.project().await?;
+        let is_own = there.iter().any(|port| port.is_of(cluster, &project));
         Ok(if is_own { Error::conflict(taken) } else { Error::failed(taken) })
     }
 
@@ -100,7 +101,8 @@ impl Driver {
     pub async fn foreign_addresses(&self, network: &str, cluster: &str) -> Result<BTreeMap<IpAddr, String>> {
         let path = format!("/ports?network_id={}", encode(checked("network", network)?));
         let all: Vec<Port> = self.client.list(Network, &path, "ports").await?;
-        let foreign = all.iter().filter(|port| cluster_of(&port.labels()) != Some(cluster));
+        let project = self.client.project().await?;
+        let foreign = all.iter().filter(|port| !port.is_of(cluster, &project));
         Ok(foreign.flat_map(|p| p.fixed_ips.iter().map(|f| (f.ip_address, p.words()))).collect())
     }
 
@@ -163,7 +165,7 @@ impl Driver {
         let mut ids = Vec::new();
         for name in &self.settings.security_groups {
             let path = format!("/security-groups?name={}", encode(name));
-            let found: Vec<Described> = self.client.list(Network, &path, "security_groups").await?;
+            let found = self.named(&path, "security_groups").await?;
             match found.as_slice() {
                 [only] => ids.push(only.id.clone()),
                 [] => return Err(Error::not_found("security group", name.clone())),

@@ -55,8 +55,9 @@ impl Driver {
             Identity::Password { .. } | Identity::Token { .. } => None,
         };
         let control = self.control_login()?;
+        let name = self.credential_name(cluster).await?;
         let is_used = |c: &&Credential| {
-            c.name == super::access::name(cluster)
+            c.name == name
                 || own.is_some_and(|own| is(own, c))
                 || control.as_ref().is_some_and(|control| is(control.credential(), c))
         };

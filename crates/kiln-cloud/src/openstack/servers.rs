@@ -94,6 +94,17 @@ impl Driver {
     }
 
     pub async fn rebuild(&self, id: &str, new: Rebuild) -> Result<Instance> {
+        match self.try_rebuild(id, &new).await {
+            // Its key pair may be gone since it was looked up.
+            Err(Error { class: Class::Refused, .. }) => {
+                self.known.forget().await;
+                self.try_rebuild(id, &new).await
+            }
+            done => done,
+        }
+    }
+
+    async fn try_rebuild(&self, id: &str, new: &Rebuild) -> Result<Instance> {
         let path = format!("/servers/{}/action", checked("instance", id)?);
         let server = self.own_server(id).await?;
         let cluster = cluster_of(&server.metadata).unwrap_or_default().to_string();

@@ -233,7 +233,16 @@ impl Session {
         })
     }
 
+    /// The region of a service: the one that is named, or the only one there is.
+    pub fn region(&self, token: &Token, service: Service) -> Result<String> {
+        self.chosen(token, service).map(|endpoint| endpoint.region().to_string())
+    }
+
     fn catalogued<'t>(&self, token: &'t Token, service: Service) -> Result<&'t str> {
+        self.chosen(token, service).map(|endpoint| endpoint.url.as_str())
+    }
+
+    fn chosen<'t>(&self, token: &'t Token, service: Service) -> Result<&'t Endpoint> {
         let name = service.types()[0];
         let of_service: Vec<&Endpoint> = service
             .types()
@@ -263,7 +272,7 @@ impl Session {
             ))),
             wanted => {
                 let chosen = |e: &&&Endpoint| wanted.as_ref().is_none_or(|w| e.region() == w);
-                of_service.iter().find(chosen).map(|e| e.url.as_str()).ok_or_else(|| {
+                of_service.iter().find(chosen).copied().ok_or_else(|| {
                     Error::unsupported(format!("{}: the cloud has no {name} service", self.login.origin))
                 })
             }

@@ -183,9 +183,20 @@ pub struct Described {
     description: Option<String>,
     #[serde(default)]
     tags: Vec<String>,
+    /// With the project that asks.
+    #[serde(default)]
+    shared: Option<bool>,
+    /// Of a network.
+    #[serde(default, rename = "router:external")]
+    external: Option<bool>,
 }
 
 impl Described {
+    /// As opposed to what only an administrator is shown.
+    pub fn is_for_others(&self) -> bool {
+        self.shared == Some(true) || self.external == Some(true)
+    }
+
     pub fn labels(&self) -> Labels {
         labels::with_tags(self.description.as_deref(), &self.tags)
     }
@@ -203,11 +214,18 @@ pub struct Port {
     pub fixed_ips: Vec<FixedIp>,
     #[serde(default)]
     description: Option<String>,
+    #[serde(default)]
+    project_id: String,
 }
 
 impl Port {
     pub fn labels(&self) -> Labels {
         labels::read(self.description.as_deref())
+    }
+
+    /// Another project may have a cluster of the same name in the same network.
+    pub fn is_of(&self, cluster: &str, project: &str) -> bool {
+        self.project_id == project && labels::cluster_of(&self.labels()) == Some(cluster)
     }
 
     /// For a person who looks for it.

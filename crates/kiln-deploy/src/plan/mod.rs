@@ -175,7 +175,7 @@ fn difference(spec: &Spec, observed: &Observed, targets: &Targets, removal: Remo
     actions.extend(volumes::volumes(spec, observed));
     actions.extend(volumes::new_file_systems(spec, observed));
     actions.extend(volumes::grown(spec, observed));
-    let unmarked = observed.unmarked();
+    let unmarked = observed.unmarked(spec);
     actions.extend((!unmarked.is_empty()).then_some(Action::Adopt { resources: unmarked }));
     actions.extend(network::note_control(spec, observed));
     actions.extend(network::security_groups(spec, observed));

@@ -33,7 +33,7 @@ pub fn network(spec: &Spec, observed: &Observed) -> Option<Action> {
 
 /// In a network of the cluster's own, on a cloud that says from which range it assigns addresses.
 pub fn keep_addresses(spec: &Spec, observed: &Observed) -> Option<Action> {
-    let network = observed.networks.first().filter(|n| is_own(n) && !n.automatic.is_empty())?;
+    let network = observed.networks.first().filter(|n| is_own(spec, n) && !n.automatic.is_empty())?;
     let automatic = automatic(spec, network.cidr);
     let differs = !automatic.is_empty() && network.automatic != automatic;
     let (name, id) = (network.name.clone(), network.id.clone());

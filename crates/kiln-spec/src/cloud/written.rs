@@ -15,7 +15,7 @@ table! {
         /// The kind of cloud: `local` boots the nodes on this machine, `openstack` uses a project of an OpenStack cloud, `oci` a compartment of Oracle Cloud.
         "kind" => kind: At<CloudKind>, required;
         /// Private IPv4 network of the nodes, /16 to /28, e.g. `10.213.7.0/24`. It is read when the network is created.
-        /// OpenStack: without `network`, Kiln creates a network with this subnet; with it, this chooses one of its subnets.
+        /// OpenStack: without `network`, Kiln creates a network with this subnet; with it, this chooses one of its subnets, and must do so if it has several IPv4 ones.
         "subnet" => subnet: Text, otherwise "on `local` a free /24 of 10.213.0.0/16";
     }
 }
@@ -34,6 +34,11 @@ impl CloudTable {
     /// `None`: its absence was reported.
     pub fn facts(&self) -> Option<&'static CloudFacts> {
         self.kind.as_ref().map(|kind| kind.value.facts())
+    }
+
+    /// Its `subnet` is one of a network that exists, and is as it is.
+    pub fn chooses_subnet(&self) -> bool {
+        matches!(&self.own, Some(OwnTable::OpenStack(table)) if table.network.is_some())
     }
 }
 

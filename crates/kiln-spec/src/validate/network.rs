@@ -30,6 +30,9 @@ pub(crate) fn subnet(cloud: &CloudTable, findings: &mut Findings<'_>) -> Option<
         let hint = format!("did you mean `{}`?", net.trunc());
         return wrong(format!("`{net}` has bits set after its prefix"), Some(hint));
     }
+    if cloud.chooses_subnet() {
+        return Some(net);
+    }
     if !(16..=28).contains(&net.prefix_len()) {
         let size = if net.prefix_len() < 16 { "large" } else { "small" };
         return wrong(format!("`{net}` is too {size}"), None);
@@ -137,4 +140,25 @@ fn check_place(
 /// The longest prefix with room for that many nodes.
 fn prefix_for(nodes: u64) -> u32 {
     32 - (nodes + NOT_FOR_NODES).next_power_of_two().trailing_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    /// Kiln makes small private ones; those that exist are what they are.
+    #[test]
+    fn any_subnet_of_a_network_that_exists_may_be_chosen() {
+        let file = |network: &str, subnet: &str| {
+            let text = format!(
+                "[cluster]\nname = \"c\"\n[cloud]\nkind = \"openstack\"\n{network}subnet = \"{subnet}\"\n\
+                 [image.default]\nprebuilt = \"x\"\n[control]\nflavor = \"f\"\n\
+                 [compute.e]\nnodes = \"e-0\"\nflavor = \"f\"\n"
+            );
+            crate::parse(&text, "f").is_ok()
+        };
+        for subnet in ["192.0.2.0/24", "10.0.0.0/12", "10.0.0.0/29"] {
+            assert!(file("network = \"theirs\"\n", subnet), "{subnet}");
+            assert!(!file("", subnet), "{subnet}");
+        }
+        assert!(!file("network = \"theirs\"\n", "192.0.2.1/24"));
+    }
 }

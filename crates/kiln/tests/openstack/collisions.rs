@@ -1,5 +1,7 @@
 //! Names that are taken by what is not the cluster's: Kiln says so, and leaves it alone.
 
+use sha2::{Digest as _, Sha256};
+
 use crate::lab::{Lab, openstack, tell};
 
 const GROUPS: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n";
@@ -7,12 +9,16 @@ const GROUPS: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tin
 #[test]
 fn a_name_that_is_taken_is_refused() {
     let lab = Lab::new("clash", GROUPS);
+    // Of this project, and the region.
+    let token = openstack(&["token issue"]).remove(0);
+    let place = format!("{} RegionOne", token["project_id"].as_str().unwrap());
+    let credential = &format!("kiln_clash_{}", &hex::encode(Sha256::digest(place))[..8]);
     for (what, make, show, delete) in [
         ("network clash", "network create clash", "network show", "network delete"),
         ("router clash", "router create clash", "router show", "router delete"),
         (
-            "application credential kiln_clash",
-            "application credential create kiln_clash",
+            &format!("application credential {credential}"),
+            &format!("application credential create {credential}"),
             "application credential show",
             "application credential delete",
         ),

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::control_node::{ControlNode, fleet_file};
-use crate::lab::{Lab, client, log_out, openstack, own_project, services, tell};
+use crate::lab::{Administrator, Lab, attempt, client, openstack, openstack_as, own_project, services, tell};
 
 const GROUPS: &str = "[compute.standard]\nnodes = \"standard-0\"\nflavor = \"tiny\"\n\n\
     [compute.burst]\nnodes = \"burst-0\"\nflavor = \"tiny\"\nelastic = { idle = \"15m\" }\n";
@@ -28,7 +28,43 @@ const LEAST: [&str; 2] = ["member", "reader"];
 
 fn credentials() -> Vec<String> {
     let rows = openstack(&["application credential list"]).remove(0);
-    rows.as_array().unwrap().iter().map(|row| row["Name"].as_str().unwrap().to_string()).collect()
+    let mut names: Vec<String> =
+        rows.as_array().unwrap().iter().map(|row| row["Name"].as_str().unwrap().to_string()).collect();
+    names.sort();
+    names
+}
+
+/// The one that Kiln makes for the control node.
+fn of_kiln() -> String {
+    credentials().into_iter().find(|name| name.starts_with("kiln_rights_")).expect("one of Kiln's")
+}
+
+/// Another project of the same person, with a credential as Kiln makes them. Both go when this is dropped.
+struct Elsewhere;
+
+impl Elsewhere {
+    fn new(lab: &Lab) -> Elsewhere {
+        let (own, clouds) = (own_project(), lab.path("elsewhere.yaml"));
+        openstack_as("admin", &["project create --or-show elsewhere"]);
+        let made = Elsewhere;
+        tell("admin", &[&format!("role add --user {own} --project elsewhere member")]);
+        let text = std::fs::read_to_string(services()).unwrap();
+        let text = text.replace(&format!("project_name: {own}"), "project_name: elsewhere");
+        std::fs::write(&clouds, text).unwrap();
+        let create = ["application", "credential", "create", "kiln_rights", "--description"];
+        let mut command = client();
+        command.args(create).arg("kiln_cluster=rights kiln_grant=0123456789abcdef");
+        let output = command.env("OS_CLIENT_CONFIG_FILE", &clouds).env("OS_CLOUD", "demo").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        made
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        attempt("demo", &["application credential delete kiln_rights"]);
+        attempt("admin", &["project delete elsewhere"]);
+    }
 }
 
 fn servers() -> Vec<String> {
@@ -87,26 +123,25 @@ fn as_administrator(arguments: &[&str]) {
 #[test]
 fn the_control_node_gets_the_least_that_works() {
     let lab = Lab::in_subnet("10.44.0.", "rights", GROUPS);
-    // Whoever deploys is an administrator. Taken away again, Keystone deletes the credentials made meanwhile.
     lab.undo_with(
         "demo",
         &["application credential delete of-the-site", "application credential delete kiln_rights"],
     );
-    let project = own_project();
-    let role = |change: &str| format!("role {change} --user {project} --project {project} admin");
-    lab.undo_with("admin", &[&role("remove")]);
-    tell("admin", &[&role("add")]);
+    let administrator = Administrator::begin();
     lab.kiln(&["apply"]);
-    assert_eq!(roles("kiln_rights"), LEAST);
+    assert_eq!(roles(&of_kiln()), LEAST);
 
     // As an earlier release left it.
     let token = std::fs::read_to_string(lab.path(".kiln/secrets/cloud-token")).unwrap();
-    tell("demo", &["application credential delete kiln_rights"]);
+    tell("demo", &[&format!("application credential delete {}", of_kiln())]);
     let old = ["--description", "kiln_cluster=rights kiln_grant=0123456789abcdef", "--secret", token.trim()];
     as_administrator(&[&["application", "credential", "create", "kiln_rights"], &old[..]].concat());
     assert!(roles("kiln_rights").contains(&"admin".to_string()));
     assert!(lab.kiln(&["apply"]).contains("Nothing to do."));
-    assert_eq!(roles("kiln_rights"), LEAST);
+    assert_eq!(roles(&of_kiln()), LEAST);
+    assert_eq!(credentials(), [of_kiln()]);
+    // A cluster of the same name in another project has one of the same person.
+    let elsewhere = Elsewhere::new(&lab);
     lab.edit("prebuilt = \"image-a\"", "prebuilt = \"image-b\"");
     lab.kiln(&["apply", "--yes"]);
     kilnd_works(&lab, "image-b");
@@ -133,16 +168,16 @@ fn the_control_node_gets_the_least_that_works() {
     let made = openstack(&["application credential create --role member --secret lab of-the-site"]).remove(0);
     own(value(&made, "id").as_str().unwrap());
     assert!(lab.kiln(&["apply"]).contains("Nothing to do."));
-    assert_eq!(credentials(), ["of-the-site"], "the one that Kiln made is gone");
+    assert_eq!(credentials(), ["kiln_rights", "of-the-site"], "the one that Kiln made is gone");
     let file: Value = serde_json::from_str(&fleet_file(&Runtime::new().unwrap(), &lab)).unwrap();
     assert_eq!((&file["cloud"]["credential"], &file["cloud"]["user_id"]), (value(&made, "id"), &Value::Null));
     lab.edit("prebuilt = \"image-b\"", "prebuilt = \"image-a\"");
     lab.kiln(&["apply", "--yes"]);
     kilnd_works(&lab, "image-a");
     lab.kiln(&["destroy", "--yes"]);
+    assert_eq!(credentials(), ["kiln_rights", "of-the-site"]);
+    drop(elsewhere);
     assert_eq!(lab.leftovers(), Vec::<String>::new());
-    assert_eq!(credentials(), ["of-the-site"]);
     tell("demo", &["application credential delete of-the-site"]);
-    tell("admin", &[&role("remove")]);
-    log_out("demo");
+    drop(administrator);
 }

@@ -24,7 +24,11 @@ fn a_network_that_exists_is_used_and_left() {
     lab.undo_with("demo", REMOVE);
     openstack(MAKE);
     tell("demo", &["router add subnet theirs theirs-b"]);
-    lab.edit("subnet = \"10.41.0.0/24\"", "network = \"theirs\"\nsubnet = \"10.43.0.0/24\"");
+    lab.edit("subnet = \"10.41.0.0/24\"", "network = \"theirs\"");
+    let said = lab.refused(&["plan"]);
+    assert!(said.contains("network theirs has the IPv4 subnets 10.42.0.0/24 and 10.43.0.0/24"), "{said}");
+    assert!(said.contains("hint: say which one to use: `subnet` in [cloud]"), "{said}");
+    lab.edit("network = \"theirs\"", "network = \"theirs\"\nsubnet = \"10.43.0.0/24\"");
 
     lab.kiln(&["apply", "--yes"]);
     assert!(lab.kiln(&["plan"]).contains("Nothing to do."));

@@ -160,6 +160,30 @@ impl Lab {
     }
 }
 
+/// Whoever deploys is an administrator of the cloud until this is dropped. Keystone then deletes the credentials made meanwhile.
+pub struct Administrator {
+    project: String,
+}
+
+impl Administrator {
+    pub fn begin() -> Administrator {
+        let administrator = Administrator { project: own_project() };
+        tell("admin", &[&administrator.role("add")]);
+        administrator
+    }
+
+    fn role(&self, change: &str) -> String {
+        format!("role {change} --user {0} --project {0} admin", self.project)
+    }
+}
+
+impl Drop for Administrator {
+    fn drop(&mut self) {
+        attempt("admin", &[&self.role("remove")]);
+        log_out("demo");
+    }
+}
+
 /// The client as a user runs it, for what needs another environment.
 pub fn client() -> Command {
     let mut command = Command::new(services().with_file_name("venv").join("bin/openstack"));

@@ -49,7 +49,7 @@ fn an_application_credential_raises_a_cluster() {
     lab.kiln(&["apply"]);
     assert!(lab.kiln(&["plan"]).contains("Nothing to do."));
     let names = openstack(&["application credential list"]).remove(0);
-    assert!(names.to_string().contains("\"kiln_cred\""), "{names}");
+    assert!(names.to_string().contains("\"kiln_cred_"), "{names}");
     lab.kiln(&["destroy", "--yes"]);
 
     lab.write_clouds(&clouds(&make("", "host-of-cred-limited")));

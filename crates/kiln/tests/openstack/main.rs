@@ -27,6 +27,7 @@ mod life;
 mod limits;
 mod logins;
 mod messages;
+mod neighbours;
 mod options;
 mod owners;
 #[path = "../lab/project.rs"]
