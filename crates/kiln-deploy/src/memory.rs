@@ -19,8 +19,10 @@ use crate::observe::Observed;
 
 /// How many nodes of one size are asked. They differ by a few megabytes, if at all.
 const ASKED: usize = 2;
-/// For how long a node is waited for that Slurm knows: it may hang, and must not keep the others from being configured.
+/// For how long a node is waited for that Slurm knows and that has had time to boot: it may hang, and must not keep the others
+/// from being configured.
 const KNOWN_LIMIT: Duration = Duration::from_secs(30);
+const BOOT_SECONDS: i64 = 900;
 
 impl Deployment<'_> {
     /// Sets the memory of each compute node.
@@ -37,9 +39,15 @@ impl Deployment<'_> {
         // A Slurm that was never configured, or is away, has nothing to keep.
         let slurm = async { slurm_nodes(ssh, &control).await.unwrap_or_default() }.shared();
         let asked = self.hosts(observed, self.samples(observed, inventory).into_iter())?;
+        let instances = observed.nodes();
+        let is_booted = |node: &str| {
+            let built = instances.get(node).and_then(|instance| instance.built);
+            built.is_some_and(|built| jiff::Timestamp::now().duration_since(built).as_secs() > BOOT_SECONDS)
+        };
         let answers = bounded(asked, self.spec.concurrency, async |host: Host| {
             let is_known = async {
-                if slurm.clone().await.get(&host.name).is_none_or(|node| node.real_memory.is_none()) {
+                let known = slurm.clone().await.get(&host.name).and_then(|node| node.real_memory);
+                if known.is_none() || !is_booted(&host.name) {
                     std::future::pending::<()>().await;
                 }
                 tokio::time::sleep(KNOWN_LIMIT).await;

@@ -80,7 +80,7 @@ pub fn bundles(share: &Path) -> Option<(BTreeMap<String, String>, jiff::Timestam
 }
 
 /// Writes the binary that new bundles name, then what was sent, then the index, then removes what is no longer wanted: at
-/// every moment a booting node finds a whole bundle, and a kiln that understands it.
+/// every moment a booting node finds a whole bundle, and with a new one the kiln that it names.
 pub fn publish(share: &Path, publication: &Publication, kiln: &Path) -> Result<(), ShareError> {
     let before = index(share);
     let kiln = publish_kiln(share, kiln)?;
@@ -119,8 +119,15 @@ fn publish_kiln(share: &Path, kiln: &Path) -> Result<String, ShareError> {
     let failed = |source| ShareError::Write { path: kiln.to_path_buf(), source };
     let bytes = fs::read(kiln).map_err(failed)?;
     let digest = hex::encode(Sha256::digest(&bytes));
-    if !is_text(&share.join(KILN_SUM), &digest) {
-        write(&share.join(KILN), &bytes, 0o755)?;
+    let sum = share.join(KILN_SUM);
+    if !is_text(&sum, &digest) {
+        // Whoever comes after a run that was cut off finds no binary to rely on, and sends everything.
+        match fs::remove_file(&sum) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(ShareError::Write { path: sum, source });
+            }
+            _ => write(&share.join(KILN), &bytes, 0o755)?,
+        }
     }
     Ok(digest)
 }
@@ -131,9 +138,9 @@ pub fn bundle_file(share: &Path, node: &str) -> PathBuf {
     share.join("bundles").join(format!("{node}.age"))
 }
 
-/// Whether anything was ever published on this share.
-pub fn is_begun(share: &Path) -> bool {
-    share.join("bundles").exists()
+/// Whether anything was ever published on this share. An error, where its server does not answer.
+pub fn is_begun(share: &Path) -> std::io::Result<bool> {
+    share.join("bundles").try_exists()
 }
 
 /// Where nodes find the `kiln` they should run. Its digest is in each node's bundle.
@@ -221,7 +228,8 @@ mod tests {
         cut_off.sealed.clear();
         assert!(matches!(publish(&share, &cut_off, &new), Err(ShareError::Missing(_))));
         assert_eq!(fs::read_to_string(kiln_file(&share)).unwrap(), "new");
-        assert!(published(&share, &new).is_empty());
+        // Also if one goes back to the old one.
+        assert!(published(&share, &new).is_empty() && published(&share, &old).is_empty());
         publish(&share, &publication(&[("a", "2"), ("b", "2")]), &new).unwrap();
         assert_eq!(published(&share, &new).len(), 2);
     }

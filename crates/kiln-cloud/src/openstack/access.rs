@@ -186,30 +186,40 @@ impl Driver {
         Ok(())
     }
 
-    /// The cluster's own: by name, by what the description says, and by the project. Those of earlier releases have a shorter name.
+    /// The cluster's own.
     async fn credentials(&self, cluster: &str) -> Result<Vec<Credential>> {
-        let token = self.client.session.token().await?;
-        let label = describe(&of_cluster(cluster));
-        let project = self.client.project().await?;
-        let mut own = Vec::new();
-        for name in [self.credential_name(cluster).await?, base(cluster)] {
-            let path = format!("/users/{}/application_credentials?name={}", token.user_id, encode(&name));
-            let all: Vec<Credential> =
-                self.client.get(Service::Identity, &path, "application_credentials").await?;
-            own.extend(all.into_iter().filter(|c| {
-                let is_here = c.project_id.as_ref().is_none_or(|of| *of == project);
-                c.name == name && is_here && c.description.as_deref().is_some_and(|d| d.starts_with(&label))
-            }));
-        }
+        let mut own = self.named_credentials(cluster, &self.own_name(cluster).await?).await?;
+        own.extend(self.named_credentials(cluster, &base(cluster)).await?);
         Ok(own)
     }
 
-    /// A person's credentials for all projects and regions are in one list, and have different names there. Another project of
-    /// the same person may have a cluster of the same name.
+    /// By name, by what the description says, and by the project: another one of this person may have a cluster of the same name.
+    async fn named_credentials(&self, cluster: &str, name: &str) -> Result<Vec<Credential>> {
+        let user = self.client.session.token().await?.user_id.clone();
+        let path = format!("/users/{user}/application_credentials?name={}", encode(name));
+        let mut all: Vec<Credential> =
+            self.client.get(Service::Identity, &path, "application_credentials").await?;
+        let label = describe(&of_cluster(cluster));
+        let project = self.client.project().await?;
+        all.retain(|c| {
+            let is_here = c.project_id.as_ref().is_none_or(|of| *of == project);
+            c.name == name && is_here && c.description.as_deref().is_some_and(|d| d.starts_with(&label))
+        });
+        Ok(all)
+    }
+
+    /// A person's credentials for all projects and regions are in one list, and have different names there. One that an earlier
+    /// release made keeps its shorter name, by which kilnd logs in.
     pub(super) async fn credential_name(&self, cluster: &str) -> Result<String> {
+        if !self.named_credentials(cluster, &base(cluster)).await?.is_empty() {
+            return Ok(base(cluster));
+        }
+        self.own_name(cluster).await
+    }
+
+    async fn own_name(&self, cluster: &str) -> Result<String> {
         let token = self.client.session.token().await?;
-        let region = self.client.session.region(&token, Service::Compute)?;
-        let place = format!("{} {region}", self.client.project().await?);
+        let place = format!("{} {}", self.client.project().await?, self.client.session.region(&token));
         Ok(format!("{}_{}", base(cluster), &hex::encode(Sha256::digest(place))[..8]))
     }
 

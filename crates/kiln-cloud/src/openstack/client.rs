@@ -207,6 +207,11 @@ impl Client {
         })
     }
 
+    /// Whether listings have what belongs to others.
+    pub async fn is_admin(&self) -> Result<bool> {
+        Ok(self.session.token().await?.roles.iter().any(|role| role.name.eq_ignore_ascii_case("admin")))
+    }
+
     async fn version(&self, service: Service) -> Result<Option<String>> {
         match service {
             Service::Compute => {

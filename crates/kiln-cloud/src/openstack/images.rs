@@ -90,10 +90,8 @@ impl Driver {
 
     /// Those of this project, and those that others let it use. An administrator of the cloud is shown all there are.
     async fn usable(&self, path: &str) -> Result<Vec<WireImage>> {
-        let token = self.client.session.token().await?;
-        let is_admin = token.roles.iter().any(|role| role.name.eq_ignore_ascii_case("admin"));
         let all: Vec<WireImage> = self.client.list(Glance, path, "images").await?;
-        if !is_admin {
+        if !self.client.is_admin().await? {
             return Ok(all);
         }
         let project = self.client.project().await?;

@@ -156,7 +156,9 @@ impl Driver {
             return Ok(own);
         }
         let mut others: Vec<Described> = self.client.list(Neutron, path, key).await?;
-        others.retain(Described::is_for_others);
+        if self.client.is_admin().await? {
+            others.retain(Described::is_for_others);
+        }
         Ok(others)
     }
 

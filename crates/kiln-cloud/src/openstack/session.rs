@@ -233,9 +233,10 @@ impl Session {
         })
     }
 
-    /// The region of a service: the one that is named, or the only one there is.
-    pub fn region(&self, token: &Token, service: Service) -> Result<String> {
-        self.chosen(token, service).map(|endpoint| endpoint.region().to_string())
+    /// The one that is named, or the only one there is.
+    pub fn region(&self, token: &Token) -> String {
+        let only = || self.chosen(token, Service::Compute).map(|endpoint| endpoint.region().to_string());
+        self.login.region.clone().or_else(|| only().ok()).unwrap_or_default()
     }
 
     fn catalogued<'t>(&self, token: &'t Token, service: Service) -> Result<&'t str> {

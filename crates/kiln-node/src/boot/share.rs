@@ -33,34 +33,38 @@ pub(super) enum Reached {
 pub(super) fn reach(options: &BootOptions, identity: &Identity) -> Result<Reached, BootError> {
     let start = Instant::now();
     let before = state::applied(&options.root);
+    let path = publication::bundle_file(&options.share, &identity.node);
     let mut pause = FIRST_PAUSE;
     let mut told: Option<Instant> = None;
+    let mut without_bundle: Option<Instant> = None;
     loop {
-        let path = publication::bundle_file(&options.share, &identity.node);
-        let mounted = mount(options, identity);
-        if mounted.is_ok() && path.exists() {
-            return Ok(Reached::Bundle(path));
-        }
-        // A share that was never written to is a cluster's first boot, and `configure` is on its way.
-        let first = mounted.is_ok() && !publication::is_begun(&options.share);
-        let patience = if mounted.is_ok() { options.bundle_patience } else { options.share_patience };
-        if first || start.elapsed() + pause > patience {
-            return match mounted {
-                Ok(()) => Ok(Reached::NoBundle),
-                Err(reason) => Err(BootError::Share { seconds: start.elapsed().as_secs(), reason }),
-            };
+        let has = mount(options, identity).and_then(|()| look(options, &path));
+        without_bundle = has.is_ok().then(|| without_bundle.unwrap_or_else(Instant::now));
+        let is_over = |since: Instant, patience| since.elapsed() + pause > patience;
+        match &has {
+            Ok(Has::Bundle) => return Ok(Reached::Bundle(path)),
+            // A share that was never written to is a cluster's first boot, and `configure` is on its way.
+            Ok(Has::Nothing) => return Ok(Reached::NoBundle),
+            Ok(Has::Others) if without_bundle.is_some_and(|at| is_over(at, options.bundle_patience)) => {
+                return Ok(Reached::NoBundle);
+            }
+            Err(reason) if is_over(start, options.share_patience) => {
+                let reason = reason.clone();
+                return Err(BootError::Share { seconds: start.elapsed().as_secs(), reason });
+            }
+            Ok(Has::Others) | Err(_) => {}
         }
         if pause < LONGEST_PAUSE || told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
             told = Some(Instant::now());
             let next = format!("next attempt in {} s", pause.as_secs());
-            say(&match &mounted {
-                Ok(()) => {
+            say(&match &has {
+                Ok(_) => {
                     format!("the share has no bundle for this node, {next}; `kiln configure` puts it there")
                 }
                 Err(reason) => format!("the share is not reachable, {next}: {reason}"),
             });
         }
-        let server = identity.share.as_ref().and_then(server).filter(|_| mounted.is_err());
+        let server = identity.share.as_ref().and_then(server).filter(|_| has.is_err());
         let was_open = server.is_some_and(is_open);
         let resume = Instant::now() + pause;
         while Instant::now() < resume {
@@ -74,6 +78,28 @@ pub(super) fn reach(options: &BootOptions, identity: &Identity) -> Result<Reache
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// What the share has.
+enum Has {
+    Bundle,
+    /// For other nodes.
+    Others,
+    Nothing,
+}
+
+/// A server that went away after the mount gives an error here: its share is not empty.
+fn look(options: &BootOptions, path: &Path) -> Result<Has, String> {
+    let is_there = || -> std::io::Result<Has> {
+        if path.try_exists()? {
+            return Ok(Has::Bundle);
+        }
+        Ok(if publication::is_begun(&options.share)? { Has::Others } else { Has::Nothing })
+    };
+    is_there().map_err(|error| {
+        let_go(options);
+        explain(&error)
+    })
 }
 
 /// Where the server of the share takes connections, if it has an address.
@@ -90,6 +116,9 @@ fn is_open(server: SocketAddr) -> bool {
 
 /// A mount that fails to read may do so for good.
 pub(super) fn let_go(options: &BootOptions) {
+    if !host::is_live(&options.root) {
+        return;
+    }
     let _ = process::call(&["umount", "--lazy", &options.share.to_string_lossy()]);
 }
 

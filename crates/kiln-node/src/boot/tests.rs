@@ -41,7 +41,11 @@ impl Fixture {
         self.boot_within(Duration::ZERO)
     }
 
-    fn boot_within(&self, share_patience: Duration) -> Result<BootOutcome, BootError> {
+    fn boot_within(&self, patience: Duration) -> Result<BootOutcome, BootError> {
+        self.boot_with(patience, patience)
+    }
+
+    fn boot_with(&self, share: Duration, bundle: Duration) -> Result<BootOutcome, BootError> {
         boot(&BootOptions {
             root: self.path("root"),
             sources: Sources {
@@ -52,8 +56,8 @@ impl Fixture {
                 patience: Duration::ZERO,
             },
             share: self.path("share"),
-            share_patience,
-            bundle_patience: share_patience,
+            share_patience: share,
+            bundle_patience: bundle,
             update: false,
         })
     }
@@ -207,6 +211,20 @@ fn no_share_is_an_error_and_no_bundle_is_a_wait() {
     assert!(matches!(fixture.boot(), Err(BootError::Share { .. })));
     std::fs::create_dir(fixture.path("share")).unwrap();
     assert!(matches!(fixture.boot(), Ok(BootOutcome::WaitingForConfigure { .. })));
+}
+
+/// Control comes back, be it after hours. A bundle comes with the next `configure`, or not at all.
+#[test]
+fn a_share_is_waited_for_longer_than_a_bundle() {
+    let fixture = Fixture::new(&compute(""));
+    let never = Duration::MAX;
+    assert!(matches!(fixture.boot_with(Duration::ZERO, never), Err(BootError::Share { .. })));
+    fixture.write("share/bundles/c2.age", "another's");
+    assert!(matches!(fixture.boot_with(never, Duration::ZERO), Ok(BootOutcome::WaitingForConfigure { .. })));
+    // A share that cannot be read is not an empty one.
+    std::fs::remove_dir_all(fixture.path("share")).unwrap();
+    fixture.write("share/bundles", "no directory");
+    assert!(matches!(fixture.boot_with(Duration::ZERO, never), Err(BootError::Share { .. })));
 }
 
 #[test]

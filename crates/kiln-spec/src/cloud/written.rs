@@ -15,7 +15,7 @@ table! {
         /// The kind of cloud: `local` boots the nodes on this machine, `openstack` uses a project of an OpenStack cloud, `oci` a compartment of Oracle Cloud.
         "kind" => kind: At<CloudKind>, required;
         /// Private IPv4 network of the nodes, /16 to /28, e.g. `10.213.7.0/24`. It is read when the network is created.
-        /// OpenStack: without `network`, Kiln creates a network with this subnet; with it, this chooses one of its subnets, and must do so if it has several IPv4 ones.
+        /// OpenStack: without `network`, Kiln creates a network with this subnet; with it, this chooses one of its subnets, and must do so if it has several IPv4 ones; it may then be public, and of any size up to /29.
         "subnet" => subnet: Text, otherwise "on `local` a free /24 of 10.213.0.0/16";
     }
 }

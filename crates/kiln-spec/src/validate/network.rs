@@ -30,7 +30,8 @@ pub(crate) fn subnet(cloud: &CloudTable, findings: &mut Findings<'_>) -> Option<
         let hint = format!("did you mean `{}`?", net.trunc());
         return wrong(format!("`{net}` has bits set after its prefix"), Some(hint));
     }
-    if cloud.chooses_subnet() {
+    // A smaller one has hardly an address for a node.
+    if cloud.chooses_subnet() && net.prefix_len() <= 29 {
         return Some(net);
     }
     if !(16..=28).contains(&net.prefix_len()) {
@@ -159,6 +160,8 @@ mod tests {
             assert!(file("network = \"theirs\"\n", subnet), "{subnet}");
             assert!(!file("", subnet), "{subnet}");
         }
-        assert!(!file("network = \"theirs\"\n", "192.0.2.1/24"));
+        for wrong in ["192.0.2.1/24", "10.0.0.0/30", "10.0.0.1/32"] {
+            assert!(!file("network = \"theirs\"\n", wrong), "{wrong}");
+        }
     }
 }
