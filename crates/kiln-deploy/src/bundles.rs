@@ -23,6 +23,7 @@ use crate::observe::Observed;
 use crate::plan::removal::has_its_flavor;
 use crate::plan::{self, attachments, security_groups_of, share};
 use crate::targets::{credentials, targets};
+use crate::wait::boot_limit;
 
 /// The images of compute nodes, by node, where those of the file are too new for the control node.
 pub type KeptImages = BTreeMap<String, String>;
@@ -70,7 +71,7 @@ impl Deployment<'_> {
         }
         let inventory = Inventory {
             nodes,
-            release: self.release(observed, SSH_LIMIT).await?,
+            release: self.release(observed, boot_limit(self.spec, SSH_LIMIT)).await?,
             architecture: std::env::consts::ARCH.to_string(),
             kiln: kiln_digest.to_string(),
             backup_volume: plan::control_has_backup_volume(self.spec, observed),

@@ -22,8 +22,10 @@ use crate::error::{Error, Result};
 use crate::nodes::{bounded, node_of};
 use crate::observe::Observed;
 use crate::push::Push;
+use crate::wait::boot_limit;
 
-/// From an instance that the cloud calls active until its sshd answers. Firmware, or a hypervisor that emulates, takes minutes.
+/// From an instance that the cloud calls active until its sshd answers, unless the file has machines that take longer.
+/// Firmware, or a hypervisor that emulates, takes minutes.
 pub(crate) const SSH_LIMIT: Duration = Duration::from_secs(600);
 /// How often the cloud is asked whether a node that does not answer is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -287,7 +289,7 @@ impl Deployment<'_> {
     /// Asks a node once it answers over SSH: it may still be booting. One that is powered down meanwhile never answers.
     pub(crate) async fn ask_when_up(&self, ssh: &Ssh, host: &Host, ask: &[&str]) -> Result<Output> {
         tokio::select! {
-            answer = ssh.wait_output(host, ask, SSH_LIMIT) => Ok(answer?),
+            answer = ssh.wait_output(host, ask, boot_limit(self.spec, SSH_LIMIT)) => Ok(answer?),
             () = self.until_left(host) => {
                 Err(Error::NotActive { node: host.name.clone(), status: "powered down".into() })
             }

@@ -1,10 +1,12 @@
 //! A bundle is applied on a node over SSH. What takes long there is told while it lasts.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use kiln_image::{Event, Progress};
 use kiln_ssh::{Host, Ssh};
+use kiln_wire::bundle::Resource;
 use kiln_wire::{ApplyReport, Bundle, Format as _};
 
 use crate::error::{Error, Result};
@@ -30,9 +32,16 @@ impl Push<'_> {
         argv.extend(self.before.iter().flat_map(|id| ["--before", id]));
         let json = bundle.to_json().map_err(|e| Error::NotReady(e.to_string()))?;
         let at = Mutex::new(String::new());
-        let applied = self.ssh.telling(host, &argv, &json, |line| *lock(&at) = line.to_string());
+        let steps: BTreeSet<String> = bundle.resources.iter().map(Resource::id).collect();
+        let applied = self.ssh.telling(host, &argv, &json, |line| {
+            let is_step = steps.contains(line);
+            if is_step {
+                *lock(&at) = line.to_string();
+            }
+            is_step
+        });
         let output = tokio::select! {
-            output = applied => output?,
+            output = applied => output.map_err(|error| broken(error, &lock(&at)))?,
             never = self.tell(&host.name, &at) => match never {},
         };
         let report = ApplyReport::from_json(output.stdout.as_bytes()).map_err(|_| {
@@ -57,6 +66,16 @@ impl Push<'_> {
                 told = now;
             }
         }
+    }
+}
+
+/// With what the node was at, if it had begun.
+fn broken(error: kiln_ssh::Error, at: &str) -> kiln_ssh::Error {
+    match error {
+        kiln_ssh::Error::Unreachable { host, message } if !at.is_empty() => {
+            kiln_ssh::Error::Unreachable { host, message: format!("{message}, while it was at {at}") }
+        }
+        error => error,
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use kiln_cloud::{Instance, InstanceStatus};
 use kiln_image::Event;
-use kiln_spec::{Node, Role, hostlist};
+use kiln_site::longest_resume_timeout;
+use kiln_spec::{Node, Role, Spec, hostlist};
 use kiln_ssh::{Host, Ssh};
 use tokio::time::{Instant, sleep};
 
@@ -15,7 +16,7 @@ use crate::deployment::Deployment;
 use crate::error::{Error, Result};
 use crate::nodes::node_of;
 
-/// How long the cloud may take to build, or rebuild, all instances.
+/// How long the cloud may take to build, or rebuild, all instances, unless the file has machines that take longer.
 const ACTIVE_LIMIT: Duration = Duration::from_secs(900);
 /// How long nodes may take to join once they are configured.
 const SLURM_LIMIT: Duration = Duration::from_secs(180);
@@ -27,7 +28,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 impl Deployment<'_> {
     /// Waits until no instance is being built. Those that are in error are reported, each with the cloud's message.
     pub(crate) async fn wait_active(&self) -> Result<()> {
-        let deadline = Instant::now() + ACTIVE_LIMIT;
+        let deadline = Instant::now() + boot_limit(self.spec, ACTIVE_LIMIT);
         // The next run continues the wait.
         self.stop.run_until_cancelled(self.all_built(deadline)).await.unwrap_or(Err(Error::Stopped))
     }
@@ -151,4 +152,30 @@ impl Deployment<'_> {
 
 fn is_building(instance: &Instance) -> bool {
     matches!(instance.status, InstanceStatus::Building | InstanceStatus::Rebuilding)
+}
+
+/// How long machines may take to boot: as usual, or as long as the file gives its slowest ones.
+pub(crate) fn boot_limit(spec: &Spec, usual: Duration) -> Duration {
+    let groups = spec.compute.iter().map(|group| group.rebuild_time);
+    groups.chain([longest_resume_timeout(spec)]).fold(usual, Duration::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_machines_are_waited_for() {
+        let limit = |more: &str| {
+            let file = format!(
+                "[cluster]\nname = \"demo\"\n[cloud]\nkind = \"local\"\n[compute.a]\nnodes = \"a1\"\n{more}\n"
+            );
+            let spec = kiln_spec::parse(&file, "cluster.toml").unwrap_or_else(|e| panic!("{e}"));
+            boot_limit(&spec, ACTIVE_LIMIT).as_secs()
+        };
+        assert_eq!(limit(""), 900);
+        assert_eq!(limit("rebuild_time = \"40m\""), 2400);
+        assert_eq!(limit("image_update = \"apply\"\nrebuild_time = \"40m\""), 2400);
+        assert_eq!(limit("[slurm.config]\nResumeTimeout = 1800"), 1800);
+    }
 }

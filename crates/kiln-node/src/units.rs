@@ -24,13 +24,14 @@ WantedBy=multi-user.target
 ",
 );
 
-/// What this node does. It starts services itself, so nothing that it starts may be ordered after it.
+/// What this node does. It starts services itself, so nothing that it starts may be ordered after it. Where the other unit had to
+/// give up, this one goes on asking who the node is.
 pub const NODE: (&str, &str) = (
     "kiln-node.service",
     "[Unit]
 Description=Kiln: fetch and apply this node's bundle
 After=kiln-identity.service ssh.service sshd.service dbus.service
-Requires=kiln-identity.service
+Wants=kiln-identity.service
 
 [Service]
 Type=oneshot

@@ -226,7 +226,7 @@ fn ended(host: &Host, result: std::io::Result<std::process::Output>) -> Result<O
         stderr: String::from_utf8_lossy(&result.stderr).trim_end().to_string(),
     };
     if output.status == SSH_FAILED {
-        let message = output.stderr.lines().last().unwrap_or("connection failed").to_string();
+        let message = output.stderr.lines().last().unwrap_or("the connection broke").to_string();
         return Err(Error::Unreachable { host: host.name.clone(), message });
     }
     Ok(output)

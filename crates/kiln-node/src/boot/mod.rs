@@ -15,7 +15,7 @@ pub use firewall::keep_metadata;
 pub use try_again::try_again;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kiln_wire::{
     AppliedResult, ApplyReport, Bundle, Identity, Opened, Outcome, SealError, SecretText, paths,
@@ -32,6 +32,9 @@ pub struct BootOptions {
     /// `/` on a node. Below another root only files are touched.
     pub root: PathBuf,
     pub sources: Sources,
+    /// For how long the metadata address may be silent after `kiln node identity` has given it up: the network comes back, be it
+    /// after hours.
+    pub identity_patience: Duration,
     /// Where the share is mounted.
     pub share: PathBuf,
     /// For how long the share may be unreachable: control comes back, be it after hours.
@@ -47,6 +50,7 @@ impl Default for BootOptions {
         BootOptions {
             root: "/".into(),
             sources: Sources::default(),
+            identity_patience: Duration::MAX,
             share: paths::SHARE.into(),
             share_patience: Duration::MAX,
             bundle_patience: Duration::from_secs(600),
@@ -146,13 +150,28 @@ fn take_identity(options: &BootOptions) -> Result<Metadata, BootError> {
     Ok(metadata)
 }
 
+/// Without a config drive only the network tells a node who it is, and that may come late.
+fn await_identity(options: &BootOptions) -> Result<Metadata, BootError> {
+    let start = Instant::now();
+    loop {
+        match take_identity(options) {
+            Err(BootError::Metadata(error @ MetadataError::NoAnswer { .. }))
+                if start.elapsed() < options.identity_patience =>
+            {
+                say(&format!("this node does not know yet who it is, and asks again: {}", explain(&error)));
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
 fn is_build(metadata: &Metadata) -> bool {
     metadata.identity.as_ref().is_some_and(|identity| identity.build)
 }
 
 fn start(options: &BootOptions) -> Result<BootOutcome, BootError> {
     let tree = Tree::open(&options.root)?;
-    let metadata = take_identity(options)?;
+    let metadata = await_identity(options)?;
     if is_build(&metadata) {
         say("this instance builds an image; nothing more to do");
         return Ok(BootOutcome::Build);

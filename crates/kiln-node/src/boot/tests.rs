@@ -2,6 +2,8 @@ use super::*;
 use kiln_wire::bundle::{Bundle, EVERYTHING, Resource};
 use kiln_wire::make;
 use kiln_wire::seal;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 
 /// A root, a config drive and a share in one temporary directory.
@@ -46,7 +48,11 @@ impl Fixture {
     }
 
     fn boot_with(&self, share: Duration, bundle: Duration) -> Result<BootOutcome, BootError> {
-        boot(&BootOptions {
+        boot(&BootOptions { share_patience: share, bundle_patience: bundle, ..self.options() })
+    }
+
+    fn options(&self) -> BootOptions {
+        BootOptions {
             root: self.path("root"),
             sources: Sources {
                 directory: self.path("drive"),
@@ -55,11 +61,12 @@ impl Fixture {
                 oci_url: "http://127.0.0.1:1".into(),
                 patience: Duration::ZERO,
             },
+            identity_patience: Duration::ZERO,
             share: self.path("share"),
-            share_patience: share,
-            bundle_patience: bundle,
+            share_patience: Duration::ZERO,
+            bundle_patience: Duration::ZERO,
             update: false,
-        })
+        }
     }
 }
 
@@ -252,6 +259,41 @@ fn control_waits_until_it_was_configured_once() {
     let options = ApplyOptions { root: fixture.path("root"), ..ApplyOptions::default() };
     assert!(apply(&bundle("c1"), &options, &mut |_| {}).ok());
     assert!(matches!(fixture.boot(), Ok(BootOutcome::AlreadyConfigured)));
+}
+
+/// Without a config drive. The first answers are as of a metadata service that is about to start.
+#[test]
+fn whoever_tells_a_node_who_it_is_may_be_late() {
+    let fixture = Fixture::new("");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 1024];
+            let count = stream.read(&mut request).unwrap();
+            let request = String::from_utf8_lossy(&request[..count]).into_owned();
+            let (status, body) = match request.split(' ').nth(1) {
+                _ if number < 2 => ("503 Service Unavailable", String::new()),
+                Some("/meta_data.json") => ("200 OK", r#"{"uuid": "u", "name": "n"}"#.into()),
+                Some("/user_data") => ("200 OK", compute(r#", "build": true"#)),
+                _ => ("404 Not Found", String::new()),
+            };
+            write!(stream, "HTTP/1.0 {status}\r\n\r\n{body}").unwrap();
+        }
+    });
+    let options = fixture.options();
+    let sources = Sources {
+        directory: "/no/such".into(),
+        url: address.clone(),
+        oci_url: format!("{address}/opc"),
+        ..options.sources.clone()
+    };
+    let early = BootOptions { sources, ..options };
+    assert!(matches!(boot(&early), Err(BootError::Metadata(_))));
+    let patient = BootOptions { identity_patience: Duration::MAX, ..early };
+    assert!(matches!(boot(&patient), Ok(BootOutcome::Build)));
+    assert_eq!(fixture.read("root/etc/hostname"), "c1\n");
 }
 
 #[test]

@@ -97,7 +97,7 @@ pub fn without_dhcp(lab: &Lab) {
     lab.as_user("srun --nodes=1 --nodelist=standard-1 --mem=50 true");
 }
 
-/// A node that finds no config drive asks the metadata service, which from then on is closed to its users.
+/// A node that finds no config drive asks the metadata service, be it late, which from then on is closed to its users.
 pub fn without_config_drive(lab: &Lab) {
     let before = server("standard-1").expect("a server");
     let id = before["ID"].as_str().expect("an id");
@@ -105,7 +105,12 @@ pub fn without_config_drive(lab: &Lab) {
     let drive = drives.lines().find(|line| line.ends_with("disk.config")).expect("a config drive");
     let drive = drive.split_whitespace().next().expect("its name");
     services::virsh(&["change-media", id, drive, "--eject", "--force", "--live"]);
+    let held = services::hold("neutron-metadata");
     lab.on("standard-1", "touch /run/this-boot; systemctl --no-block reboot");
+    wait("sshd waits no longer for its identity", || {
+        printed(&lab.try_kiln(&["console", "standard-1"])).contains("no config drive, and no answer from")
+    });
+    drop(held);
     wait("it is back", || {
         lab.try_kiln(&["ssh", "standard-1", "test ! -e /run/this-boot"]).status.success() && all_well(lab)
     });

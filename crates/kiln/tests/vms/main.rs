@@ -72,7 +72,10 @@ const LONG: &[Scenario] = &[
     ("a machine that the hypervisor cannot start", faults::cannot_start),
     ("nova-compute ends while it replaces a root disk", faults::rebuild_cut_off),
     ("a machine boots while there is no DHCP", faults::without_dhcp),
-    ("a node without its config drive asks the metadata service", faults::without_config_drive),
+    (
+        "a node without its config drive asks the metadata service, also one that is late",
+        faults::without_config_drive,
+    ),
 ];
 
 /// What an administrator wants first, on another release of Slurm and of the system.
