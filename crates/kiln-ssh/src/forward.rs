@@ -52,7 +52,7 @@ impl Ssh {
             .spawn()
             .map_err(Error::Start)?;
         let mut forward = Forward { port, host: host.name.clone(), ssh };
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err() {
+        while !is_open(port).await {
             if forward.ssh.try_wait().map_err(io)?.is_some() {
                 return Err(forward.ended().await);
             }
@@ -65,6 +65,12 @@ impl Ssh {
             None => Ok(forward),
         }
     }
+}
+
+/// While nobody listens on a port, the kernel may give a connection that very port, and so connect it to itself.
+async fn is_open(port: u16) -> bool {
+    let Ok(stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else { return false };
+    matches!((stream.local_addr(), stream.peer_addr()), (Ok(own), Ok(other)) if own != other)
 }
 
 impl Forward {

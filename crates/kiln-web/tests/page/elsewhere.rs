@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::browser::Browser;
 use crate::fake::Fake;
 use crate::provider::FakeProvider;
-use crate::{ONE, outside};
+use crate::{ONE, outside, port};
 
 struct Lab {
     fake: Arc<Fake>,
@@ -31,13 +31,11 @@ impl Lab {
         let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let (fake, stop, runtime) =
             (Arc::new(Fake::new(60)), CancellationToken::new(), Runtime::new().unwrap());
-        let mut settings = outside::settings(free_port());
+        let mut settings = outside::settings(port::free());
         change(&runtime, &mut settings);
         fake.outside.send_replace(Some(settings.clone()));
-        runtime.spawn(kiln_web::serve(fake.clone(), free_port(), stop.clone()));
-        while std::net::TcpStream::connect(("127.0.0.1", settings.port)).is_err() {
-            std::thread::yield_now();
-        }
+        runtime.spawn(kiln_web::serve(fake.clone(), port::free(), stop.clone()));
+        port::wait(settings.port);
         Lab { fake, settings, stop, _runtime: runtime, _alone: alone }
     }
 
@@ -54,10 +52,6 @@ impl Drop for Lab {
     fn drop(&mut self) {
         self.stop.cancel();
     }
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[test]

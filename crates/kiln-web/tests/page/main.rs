@@ -10,6 +10,8 @@ mod elsewhere;
 mod fake;
 #[path = "../lab/outside.rs"]
 mod outside;
+#[path = "../lab/port.rs"]
+mod port;
 #[path = "../lab/provider.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod provider;
@@ -47,13 +49,9 @@ impl Lab {
         let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let (fake, stop) = (Arc::new(fake), CancellationToken::new());
         let runtime = Runtime::new().unwrap();
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
+        let port = port::free();
         runtime.spawn(kiln_web::serve(fake.clone(), port, stop.clone()));
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            std::thread::yield_now();
-        }
+        port::wait(port);
         let mut browser = Browser::start();
         let word = fake.admit(KeyKind::Login, "olga", role, Duration::from_secs(600));
         browser.size(1400, 1000);

@@ -3,6 +3,8 @@
 #[path = "../../../kiln-web/tests/lab/fake.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod fake;
+#[path = "../../../kiln-web/tests/lab/port.rs"]
+mod port;
 #[path = "../lab/tmux.rs"]
 mod tmux;
 
@@ -31,9 +33,7 @@ struct Lab {
 impl Lab {
     fn new(nodes: usize, role: Role, size: (u16, u16)) -> Lab {
         let fake = Arc::new(Fake::lively(nodes));
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = free.local_addr().expect("an address").port();
-        drop(free);
+        let port = port::free();
         let folder = tempfile::tempdir().expect("a folder");
         let token: PathBuf = folder.path().join("token");
         std::fs::write(&token, fake.admit(KeyKind::Token, "olga", role, Duration::from_secs(600)))
@@ -55,9 +55,7 @@ impl Lab {
 fn serve(runtime: &Runtime, fake: &Arc<Fake>, port: u16) -> CancellationToken {
     let stop = CancellationToken::new();
     runtime.spawn(kiln_web::serve(fake.clone(), port, stop.clone()));
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        std::thread::yield_now();
-    }
+    port::wait(port);
     stop
 }
 
