@@ -57,13 +57,15 @@ impl Error {
         matches!(self, Error::Unreachable { .. })
     }
 
-    /// Of a command that ended with something else than success.
-    pub(crate) fn from_exit(program: &str, status: ExitStatus, stderr: &[u8]) -> Error {
-        let stderr = String::from_utf8_lossy(stderr);
-        let message = stderr.trim().lines().collect::<Vec<_>>().join("; ");
-        let (program, message) =
-            (program.to_string(), if message.is_empty() { status.to_string() } else { message });
-        let lower = message.to_lowercase();
+    /// Of a command that ended with something else than success. scontrol says on standard output what it did not find.
+    pub(crate) fn from_exit(program: &str, status: ExitStatus, stdout: &[u8], stderr: &[u8]) -> Error {
+        let (stdout, stderr) = (String::from_utf8_lossy(stdout), String::from_utf8_lossy(stderr));
+        let said = stderr.trim().lines().collect::<Vec<_>>().join("; ");
+        // Not sorted by: names of partitions and nodes are in it.
+        let lower = said.to_lowercase();
+        let last = || stdout.trim().lines().last().map(String::from);
+        let message = Some(said).filter(|said| !said.is_empty()).or_else(last);
+        let (program, message) = (program.to_string(), message.unwrap_or_else(|| status.to_string()));
         if is_unreachable(&lower) {
             Error::Unreachable { program, message }
         } else if lower.contains(NO_ACCOUNTING) {
@@ -114,7 +116,7 @@ mod tests {
             ("", "refused"),
         ];
         for (stderr, expected) in rows {
-            let sorted = match Error::from_exit("x", ExitStatus::from_raw(256), stderr.as_bytes()) {
+            let sorted = match Error::from_exit("x", ExitStatus::from_raw(256), b"", stderr.as_bytes()) {
                 Error::Unreachable { .. } => "unreachable",
                 Error::NoAccounting { .. } => "no accounting",
                 Error::Limit { .. } => "limit",
@@ -127,7 +129,15 @@ mod tests {
 
     #[test]
     fn a_silent_failure_has_its_exit_code() {
-        let error = Error::from_exit("scontrol", ExitStatus::from_raw(256), b"\n");
+        let error = Error::from_exit("scontrol", ExitStatus::from_raw(256), b"", b"\n");
         assert_eq!(error.to_string(), "scontrol: exit status: 1");
+    }
+
+    #[test]
+    fn what_is_said_on_standard_output_alone_is_told() {
+        let error =
+            Error::from_exit("scontrol", ExitStatus::from_raw(256), b"Partition connection not found\n", b"");
+        assert_eq!(error.to_string(), "scontrol: Partition connection not found");
+        assert!(matches!(error, Error::Refused { .. }));
     }
 }

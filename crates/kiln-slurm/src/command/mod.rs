@@ -112,7 +112,7 @@ impl Slurm {
         };
         match status {
             Some(status) if status.code() == Some(TIMED_OUT) => return Err(late()),
-            Some(status) if !status.success() => return Err(Error::from_exit(program, status, &said)),
+            Some(status) if !status.success() => return Err(Error::from_exit(program, status, &text, &said)),
             _ => {}
         }
         text.truncate(usize::try_from(bounds.bytes).unwrap_or(usize::MAX));
@@ -177,7 +177,7 @@ async fn run(program: &str, mut command: Command, arguments: &[&str]) -> Result<
         Err(_) => return Err(Error::no_answer(program, TIMEOUT)),
     };
     if !output.status.success() {
-        return Err(Error::from_exit(program, output.status, &output.stderr));
+        return Err(Error::from_exit(program, output.status, &output.stdout, &output.stderr));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

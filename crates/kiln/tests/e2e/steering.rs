@@ -99,6 +99,9 @@ pub fn as_a_user(lab: &mut Lab) {
     let refused = lab.try_kiln(&["rebuild", "standard", "--user", "demo", "--force"]);
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(1) && words.contains("may not have nodes rebooted"), "{words}");
+    let refused = lab.try_kiln(&["rebuild", "standart"]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && words.contains("Partition standart not found"), "{words}");
 
     let arguments =
         ["rebuild", "standard", "--user", "demo", "--no-reboot", "--force", "--job-name", "dry-NODE"];
